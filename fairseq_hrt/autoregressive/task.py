@@ -1,0 +1,27 @@
+"""Task ``translation_autoregressive``: fairseq's ``translation`` with the engine's greedy and beam search."""
+
+from dataclasses import dataclass
+from typing import Sequence
+
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig
+
+from ..common.generator import AutoregressiveGenerator
+from ..common.options import DecodingOptions
+from ..common.task import EngineTranslationTask
+
+
+@dataclass
+class AutoregressiveTranslationConfig(TranslationConfig):
+    """fairseq's translation options, none added."""
+
+
+@register_task("translation_autoregressive", dataclass=AutoregressiveTranslationConfig)
+class AutoregressiveTranslationTask(EngineTranslationTask):
+    """Translation with an autoregressive Transformer, decoded by the engine."""
+
+    def make_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> AutoregressiveGenerator:
+        return AutoregressiveGenerator(models, self.target_dictionary, options)

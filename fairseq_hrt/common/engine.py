@@ -1,0 +1,321 @@
+"""The decoder engine: one fairseq Transformer, decoded with steps of one or more tokens on preallocated caches.
+
+Every room and the autoregressive baseline stand on it, so that a speed-up in one place is a speed-up everywhere and
+the baseline is as strong as what it is compared with. A step equals the module's full forward pass (tested), shares
+its parameters (see :mod:`.fused`) and takes positions and visibility as data::
+
+    memory = engine.encode(sample["net_input"])
+    state = engine.start(memory, beams=5)
+    features = engine.step(state, tokens, positions)     # [R, q] -> [R, q, D]
+    logits = engine.logits(features[:, -1])              # [R, V]
+    state.rollback(3); state.reorder(rows)
+"""
+
+from typing import Dict, List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
+from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding, TransformerEncoderLayer
+from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
+from torch import Tensor
+
+from .fused import addresses, fuse_rows
+from .packed import PackedLayer, PackedNorm, UnsupportedModelError
+from .relative_positions import relative_index
+from .state import DecoderState, Memory
+
+# Most sentences end within this many tokens; longer ones double the buffers.
+INITIAL_CAPACITY = 32
+
+
+class TransformerEngine:
+    """Fast, cached inference of one encoder-decoder Transformer.
+
+    Args:
+        model: a model whose decoder is a :class:`TransformerDecoderBase` (all of fairseq's ``transformer`` family).
+
+    Raises:
+        UnsupportedModelError: the decoder has a part that the engine does not know.
+    """
+
+    def __init__(self, model: FairseqEncoderDecoderModel) -> None:
+        self.model = model
+        self._check_decoder(model.decoder)
+        self._pack()
+
+    def refresh(self) -> None:
+        """Packs the weights again if the model was moved or cast since; in-place updates need no refresh."""
+        if self._addresses != addresses(self.model):
+            self._pack()
+
+    def reserve_positions(self, count: int) -> None:
+        """Makes sure that positions 0..count-1 have vectors.
+
+        Raises:
+            ValueError: the positions are learned and there are fewer of them.
+        """
+        module = self.model.decoder.embed_positions
+        size = self.pad + 1 + count
+        if module is None or self.position_table.size(0) >= size:
+            return
+        if isinstance(module, LearnedPositionalEmbedding):
+            self.position_table = module.weight
+            if module.weight.size(0) < size:
+                raise ValueError(
+                    f"position {count - 1} is needed but the model has learned {module.weight.size(0) - self.pad - 1}; "
+                    "lower --max-len-b or train with a larger --max-target-positions"
+                )
+            return
+        table = SinusoidalPositionalEmbedding.get_embedding(size, module.embedding_dim, module.padding_idx)
+        self.position_table = table.to(device=self.output.device, dtype=self.dtype)
+
+    # ------------------------------------------------------------------ the source
+
+    def encode(self, net_input: Dict[str, Tensor]) -> Memory:
+        """Encodes a batch once for all its decodings.
+
+        Args:
+            net_input: fairseq's ``sample["net_input"]``: ``src_tokens`` ``[B, S]``, ``src_lengths`` ``[B]``, and what
+                else the encoder of this model takes; ``prev_output_tokens`` is ignored.
+        """
+        tokens = net_input["src_tokens"]
+        padding = tokens.eq(self.pad)
+        bias = None
+        if bool(padding.any()):
+            bias = torch.zeros(padding.shape, dtype=self.dtype, device=tokens.device)
+            bias = bias.masked_fill_(padding, float("-inf"))[:, None, None]
+        encoded = self._encode_packed(tokens, padding, bias) if self.encoder_layers else self._encode_module(net_input)
+        pairs = [layer.cross.remember(encoded) for layer in self.layers]
+        return Memory(
+            keys=[keys for keys, _ in pairs],
+            values=[values for _, values in pairs],
+            bias=bias,
+            lengths=tokens.size(1) - padding.sum(1),
+            width=tokens.size(1),
+        )
+
+    def _encode_packed(self, tokens: Tensor, padding: Tensor, bias: Optional[Tensor]) -> Tensor:
+        """``[B, S]`` → ``[B, S, D]`` as the encoder module computes it."""
+        x, _ = self.model.encoder.forward_embedding(tokens)
+        if bias is not None:
+            x = x * (~padding).unsqueeze(-1).to(x)
+        for layer in self.encoder_layers:
+            x = layer.block(x, layer.attention_norm, lambda y: layer.attention.combine(y, *layer.attention.project(y), bias))
+            x = layer.block(x, layer.final_norm, layer.feed_forward)
+        return x if self.encoder_norm is None else self.encoder_norm(x)
+
+    def _encode_module(self, net_input: Dict[str, Tensor]) -> Tensor:
+        """The same through the module's own forward pass, for encoders that the engine does not know."""
+        inputs = {key: value for key, value in net_input.items() if key != "prev_output_tokens"}
+        # [S, B, D] -> [B, S, D]
+        return self.model.encoder(**inputs)["encoder_out"][0].transpose(0, 1)
+
+    # ------------------------------------------------------------------ the target
+
+    def start(self, memory: Memory, *, beams: int = 1, capacity: int = INITIAL_CAPACITY) -> DecoderState:
+        """An empty decoder state of B * ``beams`` rows."""
+        batch, heads, _, width = memory.keys[0].shape
+        device = memory.keys[0].device
+        shape = (len(self.layers), 2, batch * beams, heads, capacity, width)
+        return DecoderState(
+            memory=memory,
+            beams=beams,
+            cache=torch.empty(shape, dtype=self.dtype, device=device),
+            positions=torch.zeros(1, capacity, dtype=torch.long, device=device),
+            sentences=torch.arange(batch, device=device),
+        )
+
+    def step(
+        self,
+        state: DecoderState,
+        tokens: Tensor,
+        positions: Tensor,
+        *,
+        visible: Optional[Tensor] = None,
+        causal: bool = True,
+        remember: bool = True,
+    ) -> Tensor:
+        """Decodes q new tokens of every row.
+
+        Args:
+            state: the cache; advanced by q tokens.
+            tokens: LongTensor ``[R, q]``, dictionary ids or the model's special ids (V and above).
+            positions: LongTensor ``[q]`` or ``[R, q]``, position in the sentence (0 = ``<s>``) of each token.
+            visible: BoolTensor broadcastable to ``[R, q, T + q]``, False hides a key; on top of ``causal``.
+            causal: new tokens do not see later new tokens.
+            remember: keep the keys and values. False saves the copy for a step that is the only one (then T = 0).
+
+        Returns:
+            Features ``[R, q, D]`` for :meth:`logits`.
+        """
+        count = tokens.size(1)
+        x = self._embed(tokens, positions)
+        state.reserve(state.length + count)
+        bias = self._visibility_bias(state, count, visible, causal, tokens.device)
+        index = self._distances(state, positions) if self.relative_window else None
+        memory = state.memory
+        for number, layer in enumerate(self.layers):
+            cache = state if remember else None
+            x = layer.block(x, layer.attention_norm, lambda y: self._self_attention(y, number, cache, bias, index))
+            keys, values = memory.keys[number], memory.values[number]
+            x = layer.block(x, layer.cross_norm, lambda y: layer.cross(y, keys, values, memory.bias))
+            x = layer.block(x, layer.final_norm, layer.feed_forward)
+        if remember:
+            state.length += count
+            if state.lengths is not None:
+                state.lengths = state.lengths + count
+        if self.norm is not None:
+            x = self.norm(x)
+        return x if self.project_out is None else F.linear(x, self.project_out)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Unnormalised scores of the V dictionary entries: ``[..., D]`` → ``[..., V]``."""
+        return F.linear(features, self.output, self.output_bias)
+
+    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Token and position embeddings: ``[R, q, D]``."""
+        x = F.embedding(tokens, self.embeddings)
+        if self.project_in is not None:
+            x = F.linear(x * self.embed_scale, self.project_in)
+            scale = 1.0
+        else:
+            scale = self.embed_scale
+        if self.model.decoder.embed_positions is not None:
+            x = torch.add(self._position_vectors(positions), x, alpha=scale)
+        elif scale != 1.0:
+            x = x * scale
+        return x if self.embedding_norm is None else self.embedding_norm(x)
+
+    def _position_vectors(self, positions: Tensor) -> Tensor:
+        """``[..., D]`` of positions in the sentence; fairseq's tables start at ``padding_idx + 1``."""
+        return F.embedding(positions + (self.pad + 1), self.position_table)
+
+    def _self_attention(
+        self, x: Tensor, number: int, state: Optional[DecoderState], bias: Optional[Tensor], index: Optional[Tensor]
+    ) -> Tensor:
+        """Self-attention of layer ``number`` over what ``state`` holds (None: nothing is cached) and the new tokens."""
+        attention = self.layers[number].attention
+        projected = attention.project(x)
+        queries, keys, values = projected
+        if state is not None:
+            keys, values = _append(state, number, projected[1:])
+        if index is not None:
+            relative = attention.relative_bias(queries, index)
+            bias = relative if bias is None else relative.add_(bias)
+        return attention.combine(x, queries, keys, values, bias)
+
+    def _visibility_bias(
+        self, state: DecoderState, count: int, visible: Optional[Tensor], causal: bool, device: torch.device
+    ) -> Optional[Tensor]:
+        """Additive mask ``[1 or R, 1, q, T + q]``; None when every new token may see every key."""
+        shown = _causal_visibility(state, count, causal, device)
+        if visible is not None:
+            while visible.dim() < 3:
+                visible = visible.unsqueeze(0)
+            shown = visible if shown is None else shown & visible
+        if shown is None:
+            return None
+        bias = torch.zeros(shown.shape, dtype=self.dtype, device=device)
+        return bias.masked_fill_(~shown, float("-inf")).unsqueeze(1)
+
+    def _distances(self, state: DecoderState, positions: Tensor) -> Tensor:
+        """Books the positions of the new tokens; returns their relative index ``[1 or R, q, T + q]``."""
+        count = positions.size(-1)
+        total = state.length + count
+        if state.lengths is None and positions.dim() == 1:
+            state.positions[:, state.length : total] = positions
+            return relative_index(positions.unsqueeze(0), state.positions[:1, :total], self.relative_window)
+        if state.positions.size(0) == 1:
+            state.positions = state.positions.repeat(state.rows, 1)
+        positions = positions.expand(state.rows, count)
+        state.positions.scatter_(1, _slots(state, count), positions)
+        return relative_index(positions, state.positions[:, :total], self.relative_window)
+
+    # ------------------------------------------------------------------ packing
+
+    def _pack(self) -> None:
+        """Collects the weights; the projections of a layer are stacked in place."""
+        decoder, encoder = self.model.decoder, self.model.encoder
+        self.pad: int = decoder.padding_idx
+        special = getattr(decoder, "embed_special", None)
+        tables = [decoder.embed_tokens.weight] + ([] if special is None else [special.weight])
+        self.embeddings = fuse_rows(tables)
+        self.embed_scale: float = decoder.embed_scale
+        self.project_in = None if decoder.project_in_dim is None else decoder.project_in_dim.weight
+        self.project_out = None if decoder.project_out_dim is None else decoder.project_out_dim.weight
+        self.embedding_norm = None if decoder.layernorm_embedding is None else PackedNorm(decoder.layernorm_embedding)
+        self.norm = None if decoder.layer_norm is None else PackedNorm(decoder.layer_norm)
+        self.layers = [PackedLayer(layer) for layer in decoder.layers]
+        if any(layer.cross is None for layer in self.layers):
+            raise UnsupportedModelError("the decoder has layers without encoder attention; this is no translation model")
+        tables_of_distances = [layer.attention.relative_keys for layer in self.layers]
+        first = tables_of_distances[0]
+        self.relative_window: int = 0 if first is None else first.size(0) // 2
+        self.output, self.output_bias = decoder.output_projection.weight, decoder.output_projection.bias
+        self.dtype = self.output.dtype
+        self.encoder_layers: List[PackedLayer] = []
+        self.encoder_norm: Optional[PackedNorm] = None
+        if _is_plain(encoder):
+            self.encoder_layers = [PackedLayer(layer) for layer in encoder.layers]
+            self.encoder_norm = None if encoder.layer_norm is None else PackedNorm(encoder.layer_norm)
+        self.position_table = torch.empty(0)
+        self.reserve_positions(decoder.max_target_positions + 1)
+        self._addresses = addresses(self.model)
+
+    @staticmethod
+    def _check_decoder(decoder: TransformerDecoderBase) -> None:
+        """Raises UnsupportedModelError for decoders whose steps the engine cannot reproduce."""
+        reason = None
+        if not isinstance(decoder, TransformerDecoderBase):
+            reason = f"its decoder is a {type(decoder).__name__}, not a Transformer decoder"
+        elif decoder.adaptive_softmax is not None:
+            reason = "it has an adaptive softmax"
+        elif decoder.cross_self_attention:
+            reason = "it was trained with --cross-self-attention"
+        elif decoder.quant_noise is not None:
+            reason = "it was trained with quantisation noise on its embeddings"
+        if reason is not None:
+            raise UnsupportedModelError(f"the decoder engine cannot decode this model: {reason}; use --task translation")
+
+
+def _is_plain(encoder) -> bool:
+    """Whether an encoder computes exactly what the engine's packed layers compute."""
+    if not isinstance(encoder, TransformerEncoderBase) or encoder.quant_noise is not None or encoder.return_fc:
+        return False
+    for name in ("forward", "forward_scriptable", "forward_embedding"):
+        owner = next(cls for cls in type(encoder).__mro__ if name in vars(cls))
+        if not owner.__module__.startswith("fairseq.models.transformer."):
+            return False
+    return all(type(layer) in (TransformerEncoderLayerBase, TransformerEncoderLayer) for layer in encoder.layers)
+
+
+def _slots(state: DecoderState, count: int) -> Tensor:
+    """Cache slots of the next ``count`` tokens of each row: LongTensor ``[R, q]``."""
+    ahead = torch.arange(count, device=state.cache.device)
+    starts = ahead.new_full((state.rows,), state.length) if state.lengths is None else state.lengths
+    return starts.unsqueeze(1) + ahead
+
+
+def _append(state: DecoderState, number: int, projected: Tensor) -> Tuple[Tensor, Tensor]:
+    """Writes keys and values ``[2, R, H, q, d]`` of layer ``number`` behind the cached ones; returns all of them."""
+    cache = state.cache[number]
+    count = projected.size(3)
+    total = state.length + count
+    if state.lengths is None:
+        cache[..., state.length : total, :] = projected
+    else:
+        slots = _slots(state, count)[None, :, None, :, None].expand_as(projected)
+        cache.scatter_(3, slots, projected)
+    return cache[0, ..., :total, :], cache[1, ..., :total, :]
+
+
+def _causal_visibility(state: DecoderState, count: int, causal: bool, device: torch.device) -> Optional[Tensor]:
+    """BoolTensor ``[1 or R, q, T + q]`` of the keys each new token may see; None when it may see all of them."""
+    if state.lengths is None and (count == 1 or not causal):
+        return None
+    keys = torch.arange(state.length + count, device=device)
+    ends = torch.arange(1, count + 1, device=device) if causal else torch.full((count,), count, device=device)
+    starts = torch.tensor([state.length], device=device) if state.lengths is None else state.lengths
+    return keys < (starts.view(-1, 1) + ends).unsqueeze(-1)

@@ -1,0 +1,84 @@
+"""Several models decoding in lockstep, their probabilities averaged; one model is the common special case."""
+
+import math
+from typing import Dict, List, Optional, Sequence
+
+import torch
+from fairseq.models import FairseqEncoderDecoderModel
+from torch import Tensor
+
+from .engine import TransformerEngine
+from .state import DecoderState, Memory
+from .trace import GenerationCounters
+
+
+class EngineEnsemble:
+    """The engines of an ensemble behind the interface of one.
+
+    Args:
+        models: at least one; all with the same dictionary.
+        counters: where encoder and decoder calls are counted.
+    """
+
+    def __init__(self, models: Sequence[FairseqEncoderDecoderModel], counters: GenerationCounters) -> None:
+        self.engines = [TransformerEngine(model) for model in models]
+        self.counters = counters
+
+    def refresh(self) -> None:
+        """See :meth:`TransformerEngine.refresh`."""
+        for engine in self.engines:
+            engine.refresh()
+
+    def reserve_positions(self, count: int) -> None:
+        """See :meth:`TransformerEngine.reserve_positions`."""
+        for engine in self.engines:
+            engine.reserve_positions(count)
+
+    def encode(self, net_input: Dict[str, Tensor]) -> List[Memory]:
+        """The encoded batch, one memory for each model."""
+        self.counters.encoder_calls += len(self.engines)
+        return [engine.encode(net_input) for engine in self.engines]
+
+    def start(self, memories: List[Memory], *, beams: int = 1) -> List[DecoderState]:
+        """Empty states of B * ``beams`` rows, one for each model."""
+        return [engine.start(memory, beams=beams) for engine, memory in zip(self.engines, memories)]
+
+    def log_probabilities(
+        self,
+        states: List[DecoderState],
+        tokens: Tensor,
+        positions: Tensor,
+        *,
+        at: Optional[Tensor] = None,
+        visible: Optional[Tensor] = None,
+        causal: bool = True,
+        remember: bool = True,
+        temperature: float = 1.0,
+    ) -> Tensor:
+        """One decoder step; see :meth:`TransformerEngine.step`.
+
+        Args:
+            at: BoolTensor ``[R, q]``, the new tokens whose predictions are wanted; only they reach the output
+                projection. None: the last one of each row.
+
+        Returns:
+            float32 or float64 log-probabilities ``[R, V]``, or ``[at.sum(), V]`` in row-major order.
+        """
+        self.counters.decoder_calls += len(self.engines)
+        self.counters.decoder_tokens += len(self.engines) * tokens.numel()
+        averaged: Optional[Tensor] = None
+        for engine, state in zip(self.engines, states):
+            features = engine.step(state, tokens, positions, visible=visible, causal=causal, remember=remember)
+            logits = engine.logits(features[:, -1] if at is None else features[at])
+            if temperature != 1.0:
+                logits = logits / temperature
+            # Half precision cannot tell the tail of a softmax over a large vocabulary apart.
+            log_probs = torch.log_softmax(logits, -1, dtype=torch.float32 if logits.dtype.itemsize < 4 else None)
+            averaged = log_probs if averaged is None else torch.logaddexp(averaged, log_probs)
+        return averaged if len(self.engines) == 1 else averaged - math.log(len(self.engines))
+
+
+def reorder(states: List[DecoderState], rows: Tensor, *, sentences: Optional[Tensor] = None) -> None:
+    """See :meth:`DecoderState.reorder`."""
+    for state in states:
+        state.reorder(rows, sentences=sentences)

@@ -1,0 +1,65 @@
+"""Parameters stacked into one tensor *without a copy that could go stale*.
+
+One matrix product for queries, keys and values needs their weights one below the other in memory. Copying them would
+double the memory and would silently miss later updates: optimizers write through ``parameter.data``, which no version
+counter sees. So the parameters themselves are moved next to each other, once, and become views of the stacked tensor:
+an optimizer step, ``load_state_dict`` or a broadcast then changes both.
+"""
+
+from typing import List, Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+def fuse_rows(parameters: Sequence[nn.Parameter]) -> Tensor:
+    """Stacks parameters along their first dimension, sharing memory with them.
+
+    Args:
+        parameters: at least one; equal in dtype, device and all but the first dimension, e.g. ``[D, D]`` three times.
+
+    Returns:
+        The stacked tensor, e.g. ``[3 * D, D]``, detached from autograd. Parameters that lie next to each other
+        already (fused before) are not moved again, so that several engines may share one model.
+
+    Raises:
+        ValueError: the shapes, dtypes or devices do not fit together.
+    """
+    first = parameters[0]
+    for parameter in parameters:
+        if (parameter.shape[1:], parameter.dtype, parameter.device) != (first.shape[1:], first.dtype, first.device):
+            raise ValueError(
+                f"cannot stack {describe(parameter)} below {describe(first)}: "
+                "the widths, dtypes and devices of fused projections must be equal"
+            )
+    if not _adjacent(parameters):
+        stacked = torch.cat([parameter.data for parameter in parameters])
+        row = 0
+        for parameter in parameters:
+            parameter.data = stacked[row : row + parameter.size(0)]
+            row += parameter.size(0)
+    rows = sum(parameter.size(0) for parameter in parameters)
+    data = first.data
+    return data.as_strided((rows, *data.shape[1:]), data.stride(), data.storage_offset())
+
+
+def describe(tensor: Tensor) -> str:
+    """Shape, dtype and device of a tensor, for error messages."""
+    return f"{list(tensor.shape)} {tensor.dtype} on {tensor.device}"
+
+
+def addresses(module: nn.Module) -> List[int]:
+    """Where the parameters of a module lie; it changes with ``half()``, ``cuda()`` and the like, not with training."""
+    return [parameter.data_ptr() for parameter in module.parameters()]
+
+
+def _adjacent(parameters: Sequence[nn.Parameter]) -> bool:
+    """Whether each parameter begins in memory where the one before it ends."""
+    data = parameters[0].data
+    storage, offset = data.untyped_storage().data_ptr(), data.storage_offset()
+    for parameter in parameters:
+        data = parameter.data
+        if data.untyped_storage().data_ptr() != storage or data.storage_offset() != offset or not data.is_contiguous():
+            return False
+        offset += data.numel()
+    return True

@@ -1,0 +1,144 @@
+"""The generator contract of fairseq's command line, filled by the engine; and its plain autoregressive form."""
+
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoderDecoderModel
+from torch import Tensor
+
+from .constraints import Constraints, length_limits
+from .ensemble import EngineEnsemble
+from .hypothesis import Hypothesis
+from .options import DecodingOptions
+from .search import SearchPlan, search
+from .state import Memory
+from .trace import GenerationCounters, StepHook
+
+
+class EngineGenerator:
+    """Base of the rooms' generators: a room says how one encoded batch is decoded.
+
+    Args:
+        models: the ensemble; packed at the first batch, when fairseq has moved and cast it.
+        dictionary: the target dictionary.
+        options: what the user asked for.
+
+    Attributes:
+        counters: what was executed.
+        step_hooks: called with every :class:`DecodingStep`.
+        eos: read by fairseq's command line to strip the end symbol from its output.
+    """
+
+    def __init__(
+        self, models: Sequence[FairseqEncoderDecoderModel], dictionary: Dictionary, options: DecodingOptions
+    ) -> None:
+        self.models = list(models)
+        self.dictionary = dictionary
+        self.options = options
+        self.eos = dictionary.eos()
+        self.symbols_to_strip_from_output = {self.eos}
+        self.counters = GenerationCounters()
+        self.step_hooks: List[StepHook] = []
+        self._ensemble: Optional[EngineEnsemble] = None
+
+    @property
+    def ensemble(self) -> EngineEnsemble:
+        """The engines, built at first use and kept in step with the models."""
+        if self._ensemble is None:
+            self._ensemble = EngineEnsemble(self.models, self.counters)
+        else:
+            self._ensemble.refresh()
+        return self._ensemble
+
+    @torch.no_grad()
+    def generate(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        sample: Dict[str, Any],
+        prefix_tokens: Optional[Tensor] = None,
+        constraints: Optional[Tensor] = None,
+        bos_token: Optional[int] = None,
+    ) -> List[List[Dict[str, Any]]]:
+        """Translates a batch.
+
+        Args:
+            models: ignored as by fairseq's own generator; validation passes them wrapped for distributed training.
+            sample: a batch of :class:`LanguagePairDataset`.
+            prefix_tokens: LongTensor ``[B, P]``, see :class:`Constraints`.
+            constraints: must be None.
+            bos_token: start symbol instead of ``</s>``.
+
+        Returns:
+            For each sentence its hypotheses, best first, as :meth:`Hypothesis.to_fairseq` describes them.
+        """
+        if constraints is not None:
+            raise ValueError("--constraints: not supported by this decoder; use --task translation for it")
+        training = [model for model in self.models if model.training]
+        for model in training:
+            model.eval()
+        try:
+            hypotheses = self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
+        finally:
+            for model in training:
+                model.train()
+        self.counters.sentences += len(hypotheses)
+        return [[self._finish(hypothesis) for hypothesis in best[: self.options.beam]] for best in hypotheses]
+
+    def decode(
+        self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
+    ) -> List[List[Hypothesis]]:
+        """Decodes one batch; best hypotheses first."""
+        raise NotImplementedError
+
+    def _finish(self, hypothesis: Hypothesis) -> Dict[str, Any]:
+        if not self.options.retain_history:
+            hypothesis.history = []
+        return hypothesis.to_fairseq()
+
+
+class AutoregressiveGenerator(EngineGenerator):
+    """Left-to-right decoding, one token a step: what the other rooms are compared with."""
+
+    def decode(
+        self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
+    ) -> List[List[Hypothesis]]:
+        with torch.inference_mode():
+            memories = self.ensemble.encode(net_input)
+        return self.decode_memories(memories, prefix=prefix, start=start)
+
+    def decode_memories(
+        self, memories: List[Memory], *, prefix: Optional[Tensor] = None, start: Optional[int] = None
+    ) -> List[List[Hypothesis]]:
+        """Decodes sentences that are encoded already."""
+        options, memory = self.options, memories[0]
+        # fairseq counts the padding of the batch as source length here; equality with it is worth the oddity.
+        widths = torch.full_like(memory.lengths, memory.width)
+        limits = length_limits(
+            widths,
+            max_len_a=options.max_len_a,
+            max_len_b=options.max_len_b,
+            capacity=min(model.max_decoder_positions() for model in self.models),
+        )
+        self.ensemble.reserve_positions(int(limits.max()) + 2)
+        plan = SearchPlan(
+            start=self.eos if start is None else start,
+            constraints=Constraints(
+                self.dictionary,
+                min_length=options.min_len,
+                max_lengths=limits,
+                unkpen=options.unkpen,
+                no_repeat_ngram_size=options.no_repeat_ngram_size,
+                prefix=prefix,
+            ),
+            # fairseq never keeps more beams than there are words besides padding.
+            beam=min(options.beam, len(self.dictionary) - 1),
+            lenpen=options.lenpen,
+            normalize=options.normalize,
+            temperature=options.temperature,
+        )
+        found = search(self.ensemble, memories, plan, hooks=self.step_hooks)
+        if options.retain_history:
+            for hypothesis in (hypothesis for best in found for hypothesis in best):
+                hypothesis.history = [hypothesis.tokens[: i + 1] for i in range(len(hypothesis.tokens))]
+        return found

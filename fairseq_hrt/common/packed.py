@@ -1,0 +1,199 @@
+"""fairseq's Transformer layers as plain tensors with fused projections, and the two primitives they are made of.
+
+fairseq's modules are written for training: each call of its attention takes dozens of small Python steps, which is
+most of the time of a decoding step. The weights here are the module's own (see :mod:`.fused`).
+"""
+
+from typing import Callable, List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from fairseq.modules import MultiheadAttention
+from torch import Tensor, nn
+
+from .fused import fuse_rows
+
+
+class UnsupportedModelError(ValueError):
+    """A model has a part that the engine does not decode; the message names the part and what to use instead."""
+
+
+def attend(
+    queries: Tensor, keys: Tensor, values: Tensor, *, scale: float, bias: Optional[Tensor] = None
+) -> Tensor:
+    """softmax(scale * (queries keys^T + bias)) values.
+
+    Two plain batched products: for the few queries of a decoding step they are several times faster on a CPU than
+    ``scaled_dot_product_attention``, and the relative term makes the bias dense anyway.
+
+    Args:
+        queries: ``[G, q, d]``; G is any flattened batch.
+        keys, values: ``[G, T, d]``.
+        bias: broadcastable to ``[G, q, T]``, added before scaling; -inf hides a key.
+
+    Returns:
+        ``[G, q, d]``.
+    """
+    if bias is None:
+        scores = torch.baddbmm(queries.new_empty(1), queries, keys.transpose(1, 2), beta=0, alpha=scale)
+    else:
+        scores = torch.baddbmm(bias, queries, keys.transpose(1, 2), beta=scale, alpha=scale)
+    # Half precision sums of exponentials lose too much: fairseq, too, takes the softmax in float32.
+    weights = torch.softmax(scores, -1, dtype=torch.float32 if scores.dtype.itemsize < 4 else None)
+    return torch.bmm(weights.to(values.dtype), values)
+
+
+class PackedNorm:
+    """A layer normalisation; ``None`` where the model has none."""
+
+    def __init__(self, norm: nn.LayerNorm) -> None:
+        self.shape, self.weight, self.bias, self.eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
+
+
+class PackedFeedForward:
+    """fc2(activation(fc1(x)))."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        self.activation: Callable[[Tensor], Tensor] = layer.activation_fn
+        self.inner, self.inner_bias = layer.fc1.weight, layer.fc1.bias
+        self.outer, self.outer_bias = layer.fc2.weight, layer.fc2.bias
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(self.activation(F.linear(x, self.inner, self.inner_bias)), self.outer, self.outer_bias)
+
+
+class PackedSelfAttention:
+    """Self-attention with one product for queries, keys and values, and optional relative keys."""
+
+    def __init__(self, attention: nn.Module) -> None:
+        check_attention(attention)
+        parts = [attention.q_proj, attention.k_proj, attention.v_proj]
+        self.weight = fuse_rows([part.weight for part in parts])
+        self.bias = None if parts[0].bias is None else fuse_rows([part.bias for part in parts])
+        self.heads, self.scale = attention.num_heads, attention.head_dim**-0.5
+        self.output, self.output_bias = attention.out_proj.weight, attention.out_proj.bias
+        table = getattr(attention, "relative_keys", None)
+        self.relative_keys: Optional[Tensor] = None if table is None else table.detach()
+
+    def project(self, x: Tensor) -> Tensor:
+        """``[R, q, D]`` → ``[3, R, H, q, d]``: queries, keys, values."""
+        rows, count, width = x.shape
+        fused = F.linear(x, self.weight, self.bias)
+        return fused.view(rows, count, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+
+    def relative_bias(self, queries: Tensor, index: Tensor) -> Tensor:
+        """q R^T of each query for each key.
+
+        Args:
+            queries: ``[R, H, q, d]``.
+            index: LongTensor ``[1 or R, q, T]``, rows of the relative table.
+
+        Returns:
+            ``[R, H, q, T]``.
+        """
+        by_distance = torch.matmul(queries, self.relative_keys.t())
+        if index.size(0) == 1 and index.size(1) == 1:
+            return by_distance.index_select(3, index[0, 0])
+        return by_distance.gather(3, index.unsqueeze(1).expand(*by_distance.shape[:3], index.size(2)))
+
+    def combine(self, x: Tensor, queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
+        """Attention of ``[R, H, q, d]`` queries over ``[R, H, T, d]`` keys and the output projection: ``[R, q, D]``."""
+        rows, heads, count, width = queries.shape
+        if bias is not None and bias.dim() == 4:
+            bias = bias.expand(rows, heads, *bias.shape[2:]).reshape(rows * heads, *bias.shape[2:])
+        mixed = attend(
+            queries.reshape(rows * heads, count, width),
+            keys.flatten(0, 1),
+            values.flatten(0, 1),
+            scale=self.scale,
+            bias=bias,
+        )
+        mixed = mixed.view(rows, heads, count, width).transpose(1, 2).reshape(x.shape)
+        return F.linear(mixed, self.output, self.output_bias)
+
+
+class PackedCrossAttention:
+    """Attention over the encoded source. Beams of a sentence are further queries of it, so the source is never copied."""
+
+    def __init__(self, attention: nn.Module) -> None:
+        check_attention(attention)
+        parts = [attention.k_proj, attention.v_proj]
+        self.memory_weight = fuse_rows([part.weight for part in parts])
+        self.memory_bias = None if parts[0].bias is None else fuse_rows([part.bias for part in parts])
+        self.query, self.query_bias = attention.q_proj.weight, attention.q_proj.bias
+        self.heads, self.scale = attention.num_heads, attention.head_dim**-0.5
+        self.output, self.output_bias = attention.out_proj.weight, attention.out_proj.bias
+
+    def remember(self, encoded: Tensor) -> Tuple[Tensor, Tensor]:
+        """``[B, S, D]`` → keys and values ``[B, H, S, d]``."""
+        fused = F.linear(encoded, self.memory_weight, self.memory_bias)
+        batch, width = encoded.shape[:2]
+        keys, values = fused.view(batch, width, 2, self.heads, -1).permute(2, 0, 3, 1, 4).contiguous()
+        return keys, values
+
+    def __call__(self, x: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
+        """``[R, q, D]`` attends ``[B, H, S, d]``; ``bias`` is ``[B, 1, 1, S]`` or None."""
+        batch, heads, _, width = keys.shape
+        # [R, q, D] -> [B, N * q, H, d] -> [B * H, N * q, d]
+        queries = F.linear(x, self.query, self.query_bias).view(batch, -1, heads, width).transpose(1, 2)
+        count = queries.size(2)
+        if bias is not None:
+            bias = bias.expand(-1, heads, -1, -1).reshape(batch * heads, 1, -1)
+        mixed = attend(
+            queries.reshape(batch * heads, count, width),
+            keys.flatten(0, 1),
+            values.flatten(0, 1),
+            scale=self.scale,
+            bias=bias,
+        )
+        mixed = mixed.view(batch, heads, count, width).transpose(1, 2).reshape(x.shape)
+        return F.linear(mixed, self.output, self.output_bias)
+
+
+class PackedLayer:
+    """One encoder or decoder layer: residual blocks, pre- or post-norm, around the parts above."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        for name in ("attn_ln", "c_attn", "ffn_layernorm", "w_resid"):
+            if getattr(layer, name, None) is not None:
+                raise UnsupportedModelError(
+                    f"a layer has {name} (NormFormer scaling), which the decoder engine does not know; "
+                    "decode this model with --task translation"
+                )
+        self.before: bool = layer.normalize_before
+        self.attention = PackedSelfAttention(layer.self_attn)
+        self.attention_norm = PackedNorm(layer.self_attn_layer_norm)
+        cross = getattr(layer, "encoder_attn", None)
+        self.cross = None if cross is None else PackedCrossAttention(cross)
+        self.cross_norm = None if cross is None else PackedNorm(layer.encoder_attn_layer_norm)
+        self.feed_forward = PackedFeedForward(layer)
+        self.final_norm = PackedNorm(layer.final_layer_norm)
+
+    def block(self, x: Tensor, norm: PackedNorm, inner: Callable[[Tensor], Tensor]) -> Tensor:
+        """The residual connection around ``inner`` with its normalisation before or after."""
+        if self.before:
+            return x + inner(norm(x))
+        return norm(x + inner(x))
+
+
+def check_attention(attention: nn.Module) -> None:
+    """Refuses attention variants whose result differs from the plain formula.
+
+    Raises:
+        UnsupportedModelError: naming the variant.
+    """
+    found: List[str] = []
+    if getattr(attention, "bias_k", None) is not None:
+        found.append("add_bias_kv")
+    if getattr(attention, "add_zero_attn", False):
+        found.append("add_zero_attn")
+    if isinstance(attention, MultiheadAttention) and type(attention) is not MultiheadAttention:
+        found.append(type(attention).__name__)
+    if found:
+        raise UnsupportedModelError(
+            f"the attention uses {', '.join(found)}, which the decoder engine does not know; "
+            "decode this model with --task translation"
+        )

@@ -1,0 +1,122 @@
+"""What a decoder remembers between steps: the source, and the keys and values of the tokens so far."""
+
+from dataclasses import dataclass, field
+from typing import List, Optional, Union
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Memory:
+    """The encoded source as the decoder layers see it; computed once for a batch and shared by all its decodings.
+
+    Attributes:
+        keys, values: one ``[B, H, S, d]`` a decoder layer.
+        bias: ``[B, 1, 1, S]``, 0 for a source token and -inf for padding; None when nothing is padded.
+        lengths: LongTensor ``[B]``, source tokens of each sentence, ``</s>`` included.
+        width: S, the padded source length.
+    """
+
+    keys: List[Tensor]
+    values: List[Tensor]
+    bias: Optional[Tensor]
+    lengths: Tensor
+    width: int
+
+    def select(self, sentences: Tensor) -> "Memory":
+        """The memory of some sentences, given by their indices."""
+        return Memory(
+            keys=[keys[sentences] for keys in self.keys],
+            values=[values[sentences] for values in self.values],
+            bias=None if self.bias is None else self.bias[sentences],
+            lengths=self.lengths[sentences],
+            width=self.width,
+        )
+
+
+@dataclass
+class DecoderState:
+    """Preallocated key and value buffers of R = B * N rows; row b * N + n is beam n of sentence b.
+
+    Attributes:
+        memory: the encoded source of the B sentences.
+        beams: N.
+        cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1; grows by doubling.
+        positions: LongTensor ``[1 or R, capacity]``, the position of each cached token (1 where all rows agree).
+        length: cached tokens of the longest row.
+        lengths: LongTensor ``[R]`` once rows were rolled back to different lengths, else None.
+    """
+
+    memory: Memory
+    beams: int
+    cache: Tensor
+    positions: Tensor
+    length: int = 0
+    lengths: Optional[Tensor] = None
+    # Sentences still decoded, as indices into the batch that was encoded: hooks and hypotheses are named by them.
+    sentences: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+
+    @property
+    def rows(self) -> int:
+        """R, the rows decoded at present."""
+        return self.cache.size(2)
+
+    @property
+    def capacity(self) -> int:
+        """How many tokens fit before the buffers grow."""
+        return self.cache.size(4)
+
+    def reserve(self, length: int) -> None:
+        """Makes room for ``length`` tokens a row; what is cached is kept."""
+        if length <= self.capacity:
+            return
+        capacity = max(length, 2 * self.capacity)
+        cache = self.cache.new_empty(*self.cache.shape[:4], capacity, self.cache.size(5))
+        cache[..., : self.length, :] = self.cache[..., : self.length, :]
+        positions = self.positions.new_zeros(self.positions.size(0), capacity)
+        positions[:, : self.length] = self.positions[:, : self.length]
+        self.cache, self.positions = cache, positions
+
+    def rollback(self, length: Union[int, Tensor]) -> None:
+        """Forgets the last tokens by changing a length; nothing is copied.
+
+        Args:
+            length: tokens to keep, one number for all rows or a LongTensor ``[R]``.
+
+        Raises:
+            ValueError: a row would get longer.
+        """
+        known = self.length if self.lengths is None else self.lengths
+        longer = length > known
+        if bool(longer.any()) if isinstance(longer, Tensor) else longer:
+            raise ValueError(f"cannot roll back to {length} tokens: only {known} are cached")
+        if isinstance(length, Tensor):
+            self.lengths = length.clone()
+            self.length = int(length.max())
+        elif self.lengths is None:
+            self.length = length
+        else:
+            self.lengths = self.lengths.clamp(max=length)
+            self.length = int(self.lengths.max())
+
+    def reorder(self, rows: Tensor, *, sentences: Optional[Tensor] = None) -> None:
+        """Continues with the given rows in the given order, as beam search does after pruning.
+
+        Args:
+            rows: LongTensor ``[R']``, indices of present rows, N for each sentence kept.
+            sentences: LongTensor ``[B']``, indices of the present sentences to keep; None when all of them stay.
+        """
+        kept = self.cache[:, :, rows, :, : self.length]
+        if rows.numel() == self.rows:
+            self.cache[..., : self.length, :] = kept
+        else:
+            self.cache = self.cache.new_empty(*self.cache.shape[:2], rows.numel(), *self.cache.shape[3:])
+            self.cache[..., : self.length, :] = kept
+        if self.positions.size(0) > 1:
+            self.positions = self.positions[rows]
+        if self.lengths is not None:
+            self.lengths = self.lengths[rows]
+        if sentences is not None:
+            self.memory = self.memory.select(sentences)
+            self.sentences = self.sentences[sentences]

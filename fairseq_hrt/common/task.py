@@ -1,0 +1,106 @@
+"""The translation task with our generators and, for training, a second set of targets."""
+
+from typing import Any, Callable, Dict, Optional, Sequence
+
+import numpy as np
+import torch
+from fairseq import utils
+from fairseq.logging import metrics
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
+
+from .distillation import with_distilled_targets
+from .generator import EngineGenerator
+from .options import DecodingOptions
+
+
+class EngineTranslationTask(TranslationTask):
+    """Base of the rooms' tasks; a room defines :meth:`make_generator`."""
+
+    def make_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> EngineGenerator:
+        """The room's generator."""
+        raise NotImplementedError
+
+    def build_generator(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        args: Any,
+        seq_gen_cls: Optional[type] = None,
+        extra_gen_cls_kwargs: Optional[Dict[str, Any]] = None,
+        prefix_allowed_tokens_fn: Optional[Callable] = None,
+    ) -> Any:
+        """Called by generate, interactive, validation BLEU and the hub, each with other arguments.
+
+        Raises:
+            ValueError: an option is not supported; the message names it.
+        """
+        if getattr(args, "score_reference", False):
+            return super().build_generator(models, args)
+        if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
+            raise ValueError(
+                f"{type(self).__name__} brings its own search: another generator class or allowed-token function "
+                "cannot be used; use --task translation for it"
+            )
+        if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
+            raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
+        return self.make_generator(models, DecodingOptions.from_args(args))
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        """Loads a split; the training split with distilled targets beside the raw ones if they are configured."""
+        super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        folder = getattr(self.cfg, "distilled_data", None)
+        if folder is None or split != self.cfg.train_subset:
+            return
+        shards, raw_shards = utils.split_paths(folder), utils.split_paths(self.cfg.data)
+        if len(shards) != len(raw_shards):
+            raise ValueError(
+                f"--distilled-data names {len(shards)} folders but the data {len(raw_shards)}: each needs its partner"
+            )
+        place = (epoch - 1) % len(shards)
+        self.datasets[split] = with_distilled_targets(
+            self.datasets[split], self.cfg, split, shards[place], raw_shards[place], combine=combine
+        )
+
+    def bleu_statistics(
+        self, generator: EngineGenerator, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
+    ) -> Dict[str, float]:
+        """Counts for the BLEU of one batch, summable over batches and workers."""
+        bleu = self._inference_with_bleu(generator, sample, model)
+        logging_output = {f"{prefix}_sys_len": bleu.sys_len, f"{prefix}_ref_len": bleu.ref_len}
+        for order in range(EVAL_BLEU_ORDER):
+            logging_output[f"{prefix}_counts_{order}"] = bleu.counts[order]
+            logging_output[f"{prefix}_totals_{order}"] = bleu.totals[order]
+        return logging_output
+
+
+def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:
+    """Logs the BLEU whose counts :meth:`EngineTranslationTask.bleu_statistics` gathered under ``prefix``."""
+
+    def total(key: str) -> float:
+        return sum(float(log.get(f"{prefix}_{key}", 0)) for log in logging_outputs)
+
+    totals = [total(f"totals_{order}") for order in range(EVAL_BLEU_ORDER)]
+    if not max(totals):
+        return
+    # Arrays, so that the meters sum them element by element; averaging BLEU itself over batches would be wrong.
+    counts = [total(f"counts_{order}") for order in range(EVAL_BLEU_ORDER)]
+    metrics.log_scalar(f"{prefix}_counts", np.array(counts))
+    metrics.log_scalar(f"{prefix}_totals", np.array(totals))
+    metrics.log_scalar(f"{prefix}_sys_len", total("sys_len"))
+    metrics.log_scalar(f"{prefix}_ref_len", total("ref_len"))
+
+    def compute(meters: Dict[str, Any]) -> float:
+        from sacrebleu.metrics import BLEU
+
+        score = BLEU.compute_bleu(
+            correct=meters[f"{prefix}_counts"].sum,
+            total=meters[f"{prefix}_totals"].sum,
+            sys_len=int(meters[f"{prefix}_sys_len"].sum),
+            ref_len=int(meters[f"{prefix}_ref_len"].sum),
+            smooth_method="exp",
+        )
+        return round(score.score, 2)
+
+    metrics.log_derived(name, compute)

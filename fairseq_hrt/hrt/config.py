@@ -1,0 +1,92 @@
+"""Options of the room, with their help texts."""
+
+from dataclasses import dataclass, field
+from typing import List, Optional
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models.transformer import TransformerConfig
+from fairseq.tasks.translation import TranslationConfig
+from omegaconf import II
+
+from ..common.config import DistillationConfig
+
+
+@dataclass
+class HRTModelConfig(TransformerConfig):
+    """A Transformer and what a hybrid-regressive one has besides."""
+
+    hrt_chunk_sizes: List[int] = field(
+        default_factory=lambda: [2],
+        metadata={"help": "chunk sizes that the model is trained for, e.g. 2,3,4; each has a start symbol of its own"},
+    )
+    hrt_relative_window: int = field(
+        default=16,
+        metadata={
+            "help": "largest distance told apart by the relative positions of the decoder's self-attention; "
+            "0 switches relative positions off"
+        },
+    )
+    hrt_tail_target: ChoiceEnum(["eos", "pad"]) = field(
+        default="eos",
+        metadata={
+            "help": "what is learnt at masked positions behind the first </s>: </s> again, or nothing (pad); "
+            "with pad these positions do not count in the score of a translation either"
+        },
+    )
+
+
+@dataclass
+class HRTTaskConfig(DistillationConfig, TranslationConfig):
+    """Training curriculum and decoding."""
+
+    hrt_curriculum_steps: Optional[int] = field(
+        default=None,
+        metadata={"help": "updates until all sentences are trained with chunks; default: --max-update"},
+    )
+    hrt_curriculum_power: float = field(
+        default=1.0,
+        metadata={
+            "help": "exponent of the curriculum: the share of sentences trained with chunks is "
+            "(update / steps) to this power; 0 trains with chunks from the first update on"
+        },
+    )
+    hrt_decode_chunk: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "chunk size of decoding: one of the trained ones, 1 for autoregressive decoding with the same "
+            "model, or auto to choose by the source length (see --hrt-chunk-table); default: the smallest trained one"
+        },
+    )
+    hrt_chunk_table: str = field(
+        default="10:1,30:2,inf:1",
+        metadata={
+            "help": "for --hrt-decode-chunk auto: upper limit of the source length in subwords and the chunk size "
+            "used up to it, ascending; the last limit is inf"
+        },
+    )
+    hrt_nat_beam: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "how many of the best hypotheses of the first stage are completed in the second; at most --beam; "
+            "default: --beam"
+        },
+    )
+    hrt_eos_last_chunk: bool = field(
+        default=False,
+        metadata={"help": "forbid </s> in the second stage before the last chunk, where it contradicts the first stage"},
+    )
+    hrt_eval_autoregressive: bool = field(
+        default=False,
+        metadata={"help": "with --eval-bleu: measure autoregressive decoding as well, as bleu_autoregressive"},
+    )
+    max_update: int = II("optimization.max_update")
+    seed: int = II("common.seed")
+
+
+@dataclass
+class HRTLossConfig(FairseqDataclass):
+    """The training loss."""
+
+    label_smoothing: float = field(
+        default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"}
+    )

@@ -1,0 +1,83 @@
+"""Criterion ``hrt_loss``: cross-entropy of the four tasks, each token counting once."""
+
+from typing import Any, Dict, List, Tuple
+
+import torch
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.logging import metrics
+from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
+
+from .config import HRTLossConfig
+
+# The four tasks as (name, belongs to the causal view, uses chunks).
+TASKS = (("at", True, False), ("cmlm", False, False), ("skip_at", True, True), ("skip_cmlm", False, True))
+
+
+@register_criterion("hrt_loss", dataclass=HRTLossConfig)
+class HRTLoss(FairseqCriterion):
+    """Label-smoothed cross-entropy summed over the loss tokens of AT, CMLM, Skip-AT and Skip-CMLM (HRT, Algorithm 1).
+
+    The gradient is divided by the number of all these tokens, so that a task weighs as much as it has tokens.
+    """
+
+    def __init__(self, task: FairseqTask, label_smoothing: float) -> None:
+        super().__init__(task)
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"--label-smoothing {label_smoothing} must lie in [0, 1)")
+        self.label_smoothing = label_smoothing
+
+    def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Tensor, Dict]:
+        """Loss of a batch that the task has given its ``views``.
+
+        Returns:
+            (loss summed over tokens, number of tokens, logging output with the same keys for every batch).
+        """
+        if "views" not in sample:
+            raise ValueError("hrt_loss needs the training samples of --task translation_hrt")
+        views = sample["views"]
+        source = sample["net_input"]
+        logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views)
+        learnt = [view.target.ne(self.padding_idx) for view in (views.causal, views.parallel)]
+        target = torch.cat([view.target[mask] for view, mask in zip((views.causal, views.parallel), learnt)])
+        # One call without reduction gives the plain likelihood of each token, for the log as for the loss.
+        log_probs = torch.log_softmax(logits, -1, dtype=torch.float32)
+        loss, nll = label_smoothed_nll_loss(log_probs, target, self.label_smoothing, reduce=False)
+        causal = torch.arange(target.numel(), device=target.device) < learnt[0].sum()
+        chunked = torch.cat([views.chunk_sizes.unsqueeze(1).expand_as(mask)[mask] > 1 for mask in learnt])
+        log: Dict[str, Any] = {
+            "loss": loss.sum().data,
+            "nll_loss": nll.sum().data,
+            "ntokens": target.numel(),
+            "nsentences": views.chunk_sizes.numel(),
+            "sample_size": target.numel(),
+            "chunked_sentences": (views.chunk_sizes > 1).sum().data,
+        }
+        for name, is_causal, is_chunked in TASKS:
+            mine = (causal == is_causal) & (chunked == is_chunked)
+            log[f"{name}_nll_loss"] = (nll.flatten() * mine).sum().data
+            log[f"{name}_ntokens"] = mine.sum().data
+        return loss.sum(), target.numel(), log
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
+        """Losses in bits per token: all tasks together, and each apart (0 where a task had no tokens)."""
+
+        def total(key: str) -> float:
+            return sum(float(log.get(key, 0)) for log in logging_outputs)
+
+        bits = 1 / torch.log(torch.tensor(2.0)).item()
+        tokens = total("sample_size")
+        metrics.log_scalar("loss", bits * total("loss") / max(tokens, 1), tokens, round=3)
+        metrics.log_scalar("nll_loss", bits * total("nll_loss") / max(tokens, 1), tokens, round=3)
+        metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
+        for name, _, _ in TASKS:
+            count = total(f"{name}_ntokens")
+            metrics.log_scalar(f"{name}_loss", bits * total(f"{name}_nll_loss") / max(count, 1), count, round=3)
+        sentences = total("nsentences")
+        metrics.log_scalar("chunked", total("chunked_sentences") / max(sentences, 1), sentences, round=3)
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True

@@ -1,0 +1,71 @@
+"""Which sentence is trained how in which update: every choice is a hash of seed, update and sentence."""
+
+from enum import IntEnum
+from typing import Sequence
+
+import torch
+from torch import Tensor
+
+from ..common.hashing import hash_uniform
+
+
+class Draw(IntEnum):
+    """What a random number is drawn for; part of its hash."""
+
+    RAW_TARGET = 1
+    CHUNKED = 2
+    CHUNK_SIZE = 3
+    MASK_COUNT = 4
+    MASK_ORDER = 5
+
+
+def chunked_share(update: int, total_updates: int, power: float) -> float:
+    """p_k = (t / T) ** lambda, the share of sentences trained with chunks (HRT, Eq. 5), at most 1.
+
+    Args:
+        update: t, updates done.
+        total_updates: T, positive.
+        power: lambda.
+    """
+    return min(1.0, update / total_updates) ** power
+
+
+def draw_raw(seed: int, update: int, ids: Tensor, probability: float) -> Tensor:
+    """Which sentences use their raw instead of the distilled target: BoolTensor ``[B]`` for LongTensor ids ``[B]``."""
+    return hash_uniform(seed, update, ids, Draw.RAW_TARGET) < probability
+
+
+def draw_chunk_sizes(seed: int, update: int, ids: Tensor, share: float, chunk_sizes: Sequence[int]) -> Tensor:
+    """K of each sentence: 1, or with probability ``share`` one of ``chunk_sizes``, all equally likely.
+
+    Drawn sentence by sentence: taking the first rows of a batch, which is sorted by length, would tie K to the length.
+
+    Returns:
+        LongTensor ``[B]``.
+    """
+    chunked = hash_uniform(seed, update, ids, Draw.CHUNKED) < share
+    choice = (hash_uniform(seed, update, ids, Draw.CHUNK_SIZE) * len(chunk_sizes)).long()
+    sizes = torch.tensor(list(chunk_sizes), device=ids.device)
+    return torch.where(chunked, sizes[choice], 1)
+
+
+def draw_masks(seed: int, update: int, ids: Tensor, lengths: Tensor, width: int) -> Tensor:
+    """Positions that CMLM masks: their number uniform in 1 … length - 1 (Ghazvininejad et al., 2019), ``</s>`` among them.
+
+    A sentence of one token (``</s>`` alone) masks that one.
+
+    Args:
+        ids: LongTensor ``[B]``.
+        lengths: LongTensor ``[B]``, tokens with ``</s>``.
+        width: T.
+
+    Returns:
+        BoolTensor ``[B, T]``.
+    """
+    spread = (lengths - 1).clamp(min=1)
+    count = 1 + (hash_uniform(seed, update, ids, Draw.MASK_COUNT) * spread).long()
+    places = torch.arange(width, device=ids.device)
+    order = hash_uniform(seed, update, ids.unsqueeze(1), Draw.MASK_ORDER, places)
+    order = order.masked_fill(places >= lengths.unsqueeze(1), 2.0)
+    rank = order.argsort(1).argsort(1)
+    return rank < count.unsqueeze(1)

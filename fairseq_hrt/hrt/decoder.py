@@ -1,0 +1,180 @@
+"""One decoder, two modes: causal over every K-th token, and parallel over all of them."""
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models.transformer import TransformerDecoderBase
+from fairseq.modules import SinusoidalPositionalEmbedding
+from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
+from torch import Tensor, nn
+
+from .attention import RelativeSelfAttention, attention_pattern
+from .config import HRTModelConfig
+from .sample import SampleView, check_chunk_size
+
+
+class HRTDecoderLayer(TransformerDecoderLayerBase):
+    """fairseq's decoder layer around relative self-attention."""
+
+    def build_self_attention(self, embed_dim: int, cfg: HRTModelConfig, **variants: bool) -> RelativeSelfAttention:
+        if any(variants.values()) or cfg.quant_noise.pq > 0:
+            raise ValueError("hrt_transformer knows neither quantisation noise nor extra attention keys")
+        return RelativeSelfAttention(
+            embed_dim, cfg.decoder.attention_heads, dropout=cfg.attention_dropout, window=cfg.hrt_relative_window
+        )
+
+
+class HRTDecoder(TransformerDecoderBase):
+    """Transformer decoder with explicit positions, relative keys and symbols outside the dictionary.
+
+    The mask and the start symbols ``<s_K>`` have the ids V, V + 1, … and a small embedding beside the dictionary's.
+    They never enter the softmax: dictionaries, binarised data and checkpoints stay those of an ordinary Transformer.
+    """
+
+    def __init__(self, cfg: HRTModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
+        for chunk_size in cfg.hrt_chunk_sizes:
+            check_chunk_size(chunk_size)
+        if min(cfg.hrt_chunk_sizes, default=0) < 2 or len(set(cfg.hrt_chunk_sizes)) < len(cfg.hrt_chunk_sizes):
+            raise ValueError(
+                f"--hrt-chunk-sizes {cfg.hrt_chunk_sizes}: give at least one size of 2 or more, each once "
+                "(size 1, autoregressive decoding, is always trained as well)"
+            )
+        if cfg.hrt_relative_window < 0:
+            raise ValueError(f"--hrt-relative-window {cfg.hrt_relative_window} must not be negative; 0 switches it off")
+        if cfg.decoder.learned_pos or cfg.no_token_positional_embeddings or cfg.cross_self_attention:
+            raise ValueError(
+                "hrt_transformer needs sinusoidal positions in the decoder: remove --decoder-learned-pos, "
+                "--no-token-positional-embeddings and --cross-self-attention"
+            )
+        if cfg.adaptive_softmax_cutoff is not None:
+            raise ValueError("hrt_transformer does not know --adaptive-softmax-cutoff; remove it")
+        super().__init__(cfg, dictionary, embed_tokens)
+        self.chunk_sizes: List[int] = list(cfg.hrt_chunk_sizes)
+        self.relative_window: int = cfg.hrt_relative_window
+        self.learn_tail: bool = str(cfg.hrt_tail_target) == "eos"
+        self.vocabulary_size, self.eos = len(dictionary), dictionary.eos()
+        # Stage II is up to K - 1 positions longer than the longest target.
+        self.embed_positions = SinusoidalPositionalEmbedding(
+            cfg.decoder.embed_dim,
+            self.padding_idx,
+            init_size=self.padding_idx + 2 + self.max_target_positions + max(self.chunk_sizes),
+        )
+        self.embed_special = nn.Embedding(1 + len(self.chunk_sizes), embed_tokens.embedding_dim)
+        nn.init.normal_(self.embed_special.weight, std=embed_tokens.embedding_dim**-0.5)
+        with torch.no_grad():
+            self.embed_special.weight[1:] = embed_tokens.weight[self.eos]
+
+    def build_decoder_layer(self, cfg: HRTModelConfig, no_encoder_attn: bool = False) -> nn.Module:
+        if cfg.checkpoint_activations or cfg.offload_activations:
+            raise ValueError("hrt_transformer does not know --checkpoint-activations and --offload-activations")
+        return HRTDecoderLayer(cfg, no_encoder_attn)
+
+    @property
+    def mask(self) -> int:
+        """Id of the mask symbol."""
+        return self.vocabulary_size
+
+    def start_symbol(self, chunk_size: int) -> int:
+        """Id of ``<s_K>``; for K = 1 fairseq's ordinary start symbol, ``</s>``.
+
+        Raises:
+            ValueError: the model was not trained for this chunk size.
+        """
+        if chunk_size == 1:
+            return self.eos
+        if chunk_size not in self.chunk_sizes:
+            raise ValueError(
+                f"chunk size {chunk_size} was not trained: this model knows 1 (autoregressive) and "
+                f"{', '.join(map(str, self.chunk_sizes))}"
+            )
+        return self.vocabulary_size + 1 + self.chunk_sizes.index(chunk_size)
+
+    def start_symbols(self, chunk_sizes: Tensor) -> Tensor:
+        """:meth:`start_symbol` of each element of a LongTensor."""
+        symbols = torch.full_like(chunk_sizes, self.eos)
+        for chunk_size in self.chunk_sizes:
+            symbols = torch.where(chunk_sizes == chunk_size, self.start_symbol(chunk_size), symbols)
+        return symbols
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Embeddings of dictionary entries and special symbols: ``[..., D]``."""
+        special = tokens - self.vocabulary_size
+        ordinary = self.embed_tokens(tokens.masked_fill(special >= 0, self.padding_idx))
+        return torch.where((special >= 0).unsqueeze(-1), self.embed_special(special.clamp(min=0)), ordinary)
+
+    def view_features(self, view: SampleView, encoder_out: Dict[str, List[Tensor]], *, causal: bool) -> Tensor:
+        """Decoder features of known tokens.
+
+        Args:
+            view: inputs ``[B, T]`` and their positions.
+            encoder_out: what fairseq's encoder returns.
+            causal: True for AT and Skip-AT, False for CMLM and Skip-CMLM.
+
+        Returns:
+            ``[B, T, D]``.
+        """
+        x = self.embed_scale * self.embed(view.input)
+        if self.project_in_dim is not None:
+            x = self.project_in_dim(x)
+        table = self.embed_positions.weights = self.embed_positions.weights.to(x)
+        x = x + table[view.positions + self.padding_idx + 1]
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        # [B, T, D] -> [T, B, D]
+        x = self.dropout_module(x).transpose(0, 1)
+        pattern = attention_pattern(
+            view.positions, view.input.eq(self.padding_idx), causal=causal, window=self.relative_window, like=x
+        )
+        source, padding = encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"]
+        for layer in self.layers:
+            x, *_ = layer(x, source, padding[0] if padding else None, self_attn_mask=pattern)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        x = x.transpose(0, 1)
+        return x if self.project_out_dim is None else self.project_out_dim(x)
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Optional[Dict[str, List[Tensor]]] = None,
+        incremental_state: Optional[Dict[str, Any]] = None,
+        features_only: bool = False,
+        full_context_alignment: bool = False,
+        **ignored: Any,
+    ) -> Tuple[Tensor, Dict[str, Any]]:
+        """fairseq's interface: the model as an ordinary autoregressive Transformer.
+
+        ``incremental_state`` is accepted and not used: the whole prefix is computed again at each step, which is right
+        for every tool of fairseq; fast decoding is the engine's.
+
+        Returns:
+            (``[B, T, V]`` logits or ``[B, T, D]`` features, {"attn": [None]}).
+        """
+        positions = torch.arange(prev_output_tokens.size(1), device=prev_output_tokens.device)
+        view = SampleView(prev_output_tokens, positions.expand_as(prev_output_tokens), prev_output_tokens)
+        x = self.view_features(view, encoder_out, causal=not full_context_alignment)
+        return (x if features_only else self.output_layer(x)), {"attn": [None], "inner_states": [x]}
+
+    def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
+        """Adds what an autoregressive checkpoint lacks, so that it can be fine-tuned; nothing else may be missing.
+
+        The start symbols begin as the ordinary one of that checkpoint, the relative table as zeros.
+        """
+        super().upgrade_state_dict_named(state_dict, name)
+        special = f"{name}.embed_special.weight"
+        tables = {
+            f"{name}.{key}": value for key, value in self.state_dict().items() if key.endswith("self_attn.relative_keys")
+        }
+        known = state_dict.get(special)
+        if known is not None and known.size(0) != self.embed_special.num_embeddings:
+            raise ValueError(
+                f"the checkpoint has start symbols for {known.size(0) - 1} chunk sizes, this model for "
+                f"{len(self.chunk_sizes)} (--hrt-chunk-sizes {','.join(map(str, self.chunk_sizes))}): they must agree"
+            )
+        if known is None and not any(key in state_dict for key in tables):
+            fresh = self.embed_special.weight.detach().clone()
+            fresh[1:] = state_dict[f"{name}.embed_tokens.weight"][self.eos]
+            state_dict[special] = fresh
+            state_dict.update({key: torch.zeros_like(value) for key, value in tables.items()})
+        return state_dict

@@ -1,0 +1,228 @@
+"""Two-stage decoding: every K-th token by beam search, then all the others in one pass."""
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoderDecoderModel
+from torch import Tensor
+
+from ..common.constraints import Constraints, length_limits
+from ..common.generator import AutoregressiveGenerator
+from ..common.hypothesis import Hypothesis
+from ..common.options import DecodingOptions
+from ..common.search import SearchPlan, check_number, search
+from ..common.state import Memory
+from ..common.trace import DecodingStep
+from .chunking import ChunkChooser
+from .sample import skip_cmlm_input
+
+
+class HRTGenerator(AutoregressiveGenerator):
+    """Hybrid-regressive decoding (HRT, section 4.4).
+
+    Args:
+        models: HRT models, trained for the same chunk sizes.
+        dictionary: the target dictionary.
+        options: ``beam`` is b_at, the beam of the first stage.
+        chooser: the chunk size of each sentence.
+        nat_beam: b_nat, hypotheses completed in the second stage; None completes all of them.
+        eos_last_chunk: forbid ``</s>`` in the second stage before the last chunk.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        dictionary: Dictionary,
+        options: DecodingOptions,
+        *,
+        chooser: ChunkChooser,
+        nat_beam: Optional[int] = None,
+        eos_last_chunk: bool = False,
+    ) -> None:
+        super().__init__(models, dictionary, options)
+        self.nat_beam = options.beam if nat_beam is None else nat_beam
+        if not 1 <= self.nat_beam <= options.beam:
+            raise ValueError(
+                f"--hrt-nat-beam {self.nat_beam} with --beam {options.beam}: the second stage completes hypotheses "
+                "of the first, so it takes at least 1 and at most --beam of them"
+            )
+        if options.nbest > self.nat_beam and chooser.sizes != {1}:
+            raise ValueError(
+                f"--nbest {options.nbest} with --hrt-nat-beam {self.nat_beam}: there are only as many translations as "
+                "the second stage completes; raise --hrt-nat-beam"
+            )
+        if options.no_repeat_ngram_size and chooser.sizes != {1}:
+            raise ValueError(
+                "--no-repeat-ngram-size: the first stage does not see neighbouring tokens and the second decodes them "
+                "all at once; use --hrt-decode-chunk 1 for it"
+            )
+        if len({tuple(model.decoder.chunk_sizes) for model in models}) > 1:
+            raise ValueError("the models of an ensemble must be trained for the same --hrt-chunk-sizes")
+        for size in chooser.sizes:
+            models[0].decoder.start_symbol(size)
+        self.chooser = chooser
+        self.eos_last_chunk = eos_last_chunk
+
+    def decode(
+        self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
+    ) -> List[List[Hypothesis]]:
+        with torch.inference_mode():
+            memories = self.ensemble.encode(net_input)
+            # Without </s>, as users count.
+            sizes = self.chooser(memories[0].lengths - 1)
+        if prefix is not None and set(sizes) != {1}:
+            raise ValueError("--prefix-size: chunks cannot continue a given prefix; use --hrt-decode-chunk 1 for it")
+        found: List[Any] = [None] * len(sizes)
+        for size in sorted(set(sizes)):
+            members = [row for row, own in enumerate(sizes) if own == size]
+            group = memories
+            if len(members) < len(sizes):
+                rows = torch.tensor(members, device=memories[0].lengths.device)
+                with torch.inference_mode():
+                    group = [memory.select(rows) for memory in memories]
+            if size == 1:
+                best = self.decode_memories(group, prefix=prefix, start=start)
+            else:
+                best = self.decode_chunks(group, size)
+            for row, hypotheses in zip(members, best):
+                found[row] = hypotheses
+        return found
+
+    def decode_chunks(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
+        """Both stages for sentences that are encoded already; best translations first."""
+        kept = self.skip_at(memories, chunk_size)
+        kept = [hypotheses[: self.nat_beam] for hypotheses in kept]
+        with torch.inference_mode():
+            return self.skip_cmlm(memories, kept, chunk_size)
+
+    def skip_at(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
+        """Stage I: the beam search over z_1 … z_m, the tokens at positions K, 2K, …; the last one is ``</s>``."""
+        options, memory = self.options, memories[0]
+        limits = length_limits(
+            # Each sentence's own length: the result must not depend on what it is batched with.
+            memory.lengths,
+            max_len_a=options.max_len_a,
+            max_len_b=options.max_len_b,
+            capacity=min(model.max_decoder_positions() for model in self.models),
+        )
+        # A translation of at most `limits` words and </s> fill this many chunks; the last token is </s>.
+        limits = torch.div(limits + 1, chunk_size, rounding_mode="floor").clamp(min=1) - 1
+        self.ensemble.reserve_positions(chunk_size * (int(limits.max()) + 2))
+        plan = SearchPlan(
+            start=self.models[0].decoder.start_symbol(chunk_size),
+            stride=chunk_size,
+            constraints=Constraints(
+                self.dictionary,
+                # Shorter translations than K words are one chunk: then the first token of this stage is </s> already.
+                min_length=min(options.min_len // chunk_size, int(limits.min())),
+                max_lengths=limits,
+                unkpen=options.unkpen,
+            ),
+            beam=min(options.beam, len(self.dictionary) - 1),
+            lenpen=options.lenpen,
+            normalize=options.normalize,
+            temperature=options.temperature,
+            stage="skip_at",
+        )
+        return search(self.ensemble, memories, plan, hooks=self.step_hooks)
+
+    def skip_cmlm(
+        self, memories: List[Memory], kept: List[List[Hypothesis]], chunk_size: int
+    ) -> List[List[Hypothesis]]:
+        """Stage II: K - 1 masks before every token of stage I, all filled in one pass; ranked by HRT's Eq. 2."""
+        beams = max(len(hypotheses) for hypotheses in kept)
+        # Where a sentence has fewer hypotheses its first one fills the row up; the copies are dropped below.
+        rows = [hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)]
+        tokens, masked, visible = self._masked_input(rows, chunk_size, memories[0].lengths.device)
+        positions = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
+        log_probs = self.ensemble.log_probabilities(
+            self.ensemble.start(memories, beams=beams),
+            tokens,
+            positions,
+            at=masked,
+            visible=visible,
+            causal=False,
+            remember=False,
+            temperature=self.options.temperature,
+        )
+        self._restrict(log_probs, masked, rows, chunk_size)
+        best, choice = log_probs.max(-1)
+        scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device).masked_scatter_(masked, best)
+        tokens = tokens.masked_scatter(masked, choice)
+        for hook in self.step_hooks:
+            number = max(row.steps for row in rows) + 1
+            hook(DecodingStep("skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores))
+        finished = [
+            self._complete(row, words, numbers, chunk_size)
+            for row, words, numbers in zip(rows, tokens.tolist(), scores.tolist())
+        ]
+        best_first = []
+        for number, hypotheses in enumerate(kept):
+            mine = finished[number * beams : number * beams + len(hypotheses)]
+            best_first.append(sorted(mine, key=lambda hypothesis: -hypothesis.score))
+        return best_first
+
+    def _masked_input(
+        self, rows: List[Hypothesis], chunk_size: int, device: torch.device
+    ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+        """Padded stage-II inputs ``[R, L]``, where they are masked, and which keys may be seen ``[R, 1, L]``."""
+        pad, mask = self.dictionary.pad(), self.models[0].decoder.mask
+        steps = max(row.steps for row in rows)
+        lines = torch.tensor([row.tokens + [pad] * (steps - row.steps) for row in rows], device=device)
+        tokens = skip_cmlm_input(lines, chunk_size, mask=mask)
+        if all(row.steps == steps for row in rows):
+            return tokens, tokens.eq(mask), None
+        lengths = torch.tensor([chunk_size * row.steps for row in rows], device=device).unsqueeze(1)
+        inside = torch.arange(tokens.size(1), device=device) < lengths
+        tokens = tokens.masked_fill(~inside, pad)
+        return tokens, tokens.eq(mask), inside.unsqueeze(1)
+
+    def _restrict(self, log_probs: Tensor, masked: Tensor, rows: List[Hypothesis], chunk_size: int) -> None:
+        """Applies the rules of the first stage to the masked positions ``[masked.sum(), V]``, in place."""
+        log_probs[:, self.dictionary.pad()] = float("-inf")
+        if self.options.unkpen:
+            log_probs[:, self.dictionary.unk()] -= self.options.unkpen
+        earliest = torch.full((len(rows), 1), self.options.min_len, device=masked.device)
+        if self.eos_last_chunk:
+            ends = [chunk_size * (row.steps - 1) for row in rows]
+            earliest = torch.maximum(earliest, torch.tensor(ends, device=masked.device).unsqueeze(1))
+        if int(earliest.max()) > 0:
+            positions = torch.arange(1, masked.size(1) + 1, device=masked.device)
+            # A translation of min_len words needs K - 1 free positions at least; one chunk cannot hold more.
+            early = (positions <= earliest)[masked]
+            log_probs[:, self.eos] = log_probs[:, self.eos].masked_fill(early, float("-inf"))
+
+    def _complete(self, row: Hypothesis, tokens: List[int], scores: List[float], chunk_size: int) -> Hypothesis:
+        """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty."""
+        length = chunk_size * row.steps
+        tokens, scores = tokens[:length], scores[:length]
+        scores[chunk_size - 1 :: chunk_size] = row.positional_scores
+        end = tokens.index(self.eos) + 1
+        counted = list(scores)
+        if not self.models[0].decoder.learn_tail:
+            # Nothing was learnt behind the first </s>: predictions there are noise.
+            counted = [s for place, s in enumerate(scores) if place < end or (place + 1) % chunk_size == 0]
+        total = sum(counted)
+        check_number(total)
+        steps = [place // chunk_size if place % chunk_size == 0 else row.steps + 1 for place in range(1, end + 1)]
+        hypothesis = Hypothesis(
+            tokens=tokens[:end],
+            score=total / length**self.options.lenpen if self.options.normalize else total,
+            positional_scores=scores[:end],
+            token_steps=steps,
+            steps=row.steps + 1,
+        )
+        if self.options.retain_history:
+            hypothesis.history = self._history(row, hypothesis, chunk_size)
+        return hypothesis
+
+    def _history(self, row: Hypothesis, hypothesis: Hypothesis, chunk_size: int) -> List[List[int]]:
+        """The partial translation after each step; ``<unk>`` stands for an open position."""
+        gap = [self.dictionary.unk()] * (chunk_size - 1)
+        partial: List[int] = []
+        history = []
+        for token in row.tokens:
+            partial = partial + gap + [token]
+            history.append(partial)
+        return history + [hypothesis.tokens]

@@ -1,0 +1,76 @@
+"""Model ``hrt_transformer`` and its presets."""
+
+from argparse import ArgumentParser
+from typing import Any, Dict, Optional
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model
+from fairseq.models.transformer.transformer_base import TransformerModelBase
+from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
+
+from ..common.presets import COMMON_PRESETS, register_presets
+from .config import HRTModelConfig
+from .decoder import HRTDecoder
+from .sample import TrainingViews
+
+
+# No ``dataclass=``: fairseq 0.12.2 silently loses nested values of a TransformerConfig registered that way.
+@register_model("hrt_transformer")
+class HRTTransformerModel(TransformerModelBase):
+    """A Transformer whose one decoder is trained for both stages of hybrid-regressive translation."""
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        gen_parser_from_dataclass(parser, HRTModelConfig(), delete_default=True, with_prefix="")
+
+    @classmethod
+    def build_model(cls, args: Any, task: FairseqTask) -> "HRTTransformerModel":
+        return super().build_model(HRTModelConfig.from_namespace(args), task)
+
+    @classmethod
+    def build_decoder(cls, cfg: HRTModelConfig, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> HRTDecoder:
+        return HRTDecoder(cfg, tgt_dict, embed_tokens)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor,
+        prev_output_tokens: Optional[Tensor] = None,
+        views: Optional[TrainingViews] = None,
+        **options: Any,
+    ) -> Any:
+        """Both samples of each sentence on one encoding; without ``views`` the ordinary Transformer.
+
+        Args:
+            src_tokens: LongTensor ``[B, S]``.
+            views: the training samples.
+
+        Returns:
+            Logits ``[loss tokens, V]``, those of the causal view first, each in row-major order of its targets that
+            are not pad. Only these positions reach the output projection, the most expensive layer. Without ``views``
+            what fairseq's Transformer returns.
+        """
+        if views is None:
+            return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
+        encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
+        features = [
+            self.decoder.view_features(view, encoder_out, causal=causal)[view.target.ne(self.decoder.padding_idx)]
+            for view, causal in ((views.causal, True), (views.parallel, False))
+        ]
+        return self.decoder.output_layer(torch.cat(features))
+
+
+_DEEP: Dict[str, Any] = dict(embed=512, ffn=2048, heads=8, pre_norm=True, share_all_embeddings=True)
+
+register_presets(
+    "hrt_transformer",
+    {
+        **COMMON_PRESETS,
+        "e6d1": dict(layers=(6, 1), **_DEEP),
+        "e12d1": dict(layers=(12, 1), **_DEEP),
+        "e20d1": dict(layers=(20, 1), **_DEEP),
+    },
+)

@@ -1,0 +1,164 @@
+"""A target sentence and its four training samples.
+
+With y_1 … y_N the target, K the chunk size, L = K * ceil((N + 1) / K), m = L / K and p = y_1 … y_N filled up with
+``</s>`` to L tokens::
+
+    task        input                          positions           target           mask
+    AT          <s> y_1 … y_N                  0 … N               y_1 … y_N </s>   causal
+    CMLM        y_1 … y_N </s>, some masked    1 … N + 1           masked tokens    none
+    Skip-AT     <s_K> p_K p_2K … p_(m-1)K      0, K, 2K, …         p_K p_2K … p_mK  causal
+    Skip-CMLM   p, all but multiples of K      1 … L               masked tokens    none
+                masked
+
+The token y_j sits at position j in all four, so that the shared decoder never sees it elsewhere. Targets of Skip-AT and
+loss positions of Skip-CMLM together cover 1 … L exactly once, and Skip-CMLM's input is what stage II of decoding
+builds from the tokens that stage I found.
+"""
+
+from typing import NamedTuple, Tuple
+
+import torch
+from torch import Tensor
+
+
+class SampleView(NamedTuple):
+    """Decoder inputs, their positions and what is to be predicted at each; all LongTensors ``[..., T]``.
+
+    Where ``target`` is pad nothing is learnt; where ``input`` is pad the row has ended.
+    """
+
+    input: Tensor
+    positions: Tensor
+    target: Tensor
+
+
+class TrainingViews(NamedTuple):
+    """The two samples of each sentence in a training step.
+
+    Attributes:
+        causal: AT, or Skip-AT for sentences with a chunk size above 1.
+        parallel: CMLM, or Skip-CMLM.
+        chunk_sizes: LongTensor ``[B]``, 1 for AT and CMLM.
+    """
+
+    causal: SampleView
+    parallel: SampleView
+    chunk_sizes: Tensor
+
+
+def padded_length(length: int, chunk_size: int) -> int:
+    """L, the length of a target of ``length`` tokens with ``</s>`` filled up to whole chunks."""
+    return chunk_size * -(-(length + 1) // chunk_size)
+
+
+def skip_at_sample(target: Tensor, chunk_size: int, *, eos: int, bos: int) -> Tuple[Tensor, Tensor, Tensor]:
+    """Skip-AT sample of one sentence (HRT, Table 1): every K-th token, left to right.
+
+    Args:
+        target: LongTensor ``[N]`` without ``</s>``; may be empty.
+        chunk_size: K; 1 gives the ordinary autoregressive sample.
+        eos: id of ``</s>``.
+        bos: id of the start symbol of this chunk size.
+
+    Returns:
+        (input, positions, target), LongTensors ``[m]``.
+    """
+    check_chunk_size(chunk_size)
+    length = padded_length(target.numel(), chunk_size)
+    filled = torch.cat([target, target.new_full((length - target.numel(),), eos)])
+    kept = filled[chunk_size - 1 :: chunk_size]
+    positions = torch.arange(0, length, chunk_size, device=target.device)
+    return torch.cat([target.new_tensor([bos]), kept[:-1]]), positions, kept
+
+
+def skip_cmlm_sample(
+    target: Tensor, chunk_size: int, *, eos: int, mask: int, pad: int
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """Skip-CMLM sample of one sentence (HRT, Table 1): all the other tokens, in one pass.
+
+    Args:
+        target: LongTensor ``[N]`` without ``</s>``; may be empty.
+        chunk_size: K; 1 masks nothing.
+        eos: id of ``</s>``.
+        mask: id of the mask symbol.
+        pad: written into the returned target where nothing is predicted.
+
+    Returns:
+        (input, positions, target), LongTensors ``[L]``.
+    """
+    check_chunk_size(chunk_size)
+    length = padded_length(target.numel(), chunk_size)
+    filled = torch.cat([target, target.new_full((length - target.numel(),), eos)])
+    positions = torch.arange(1, length + 1, device=target.device)
+    masked = positions % chunk_size != 0
+    return filled.masked_fill(masked, mask), positions, filled.masked_fill(~masked, pad)
+
+
+def skip_cmlm_input(kept: Tensor, chunk_size: int, *, mask: int) -> Tensor:
+    """Input of stage II: K - 1 masks before every token of stage I.
+
+    Args:
+        kept: LongTensor ``[..., m]``, the tokens of stage I, the final ``</s>`` included.
+
+    Returns:
+        LongTensor ``[..., m * K]``.
+    """
+    masks = kept.new_full((*kept.shape, chunk_size - 1), mask)
+    return torch.cat([masks, kept.unsqueeze(-1)], -1).flatten(-2)
+
+
+def training_views(
+    targets: Tensor,
+    chunk_sizes: Tensor,
+    *,
+    starts: Tensor,
+    masked: Tensor,
+    eos: int,
+    mask: int,
+    pad: int,
+    learn_tail: bool = True,
+) -> TrainingViews:
+    """The samples of a whole batch; row b equals the functions above for its sentence, padded.
+
+    Args:
+        targets: LongTensor ``[B, T]``, right-padded, ``</s>`` included (T = longest N + 1).
+        chunk_sizes: LongTensor ``[B]``, K of each sentence; 1 asks for AT and CMLM.
+        starts: LongTensor ``[B]``, start symbol of each sentence.
+        masked: BoolTensor ``[B, T]``, what CMLM masks; read where K is 1.
+        learn_tail: predict ``</s>`` at masked positions behind the first ``</s>``; False learns nothing there.
+    """
+    lengths = targets.ne(pad).sum(1, keepdim=True)
+    chunks = chunk_sizes.unsqueeze(1)
+    steps = torch.div(lengths + chunks - 1, chunks, rounding_mode="floor")
+    width = int((steps * chunks).max())
+    # p_j stands in column j - 1.
+    filled = torch.nn.functional.pad(targets, (0, width - targets.size(1)), value=eos)
+    positions = torch.arange(1, width + 1, device=targets.device).unsqueeze(0)
+    filled = torch.where(positions > lengths, eos, filled)
+
+    number = torch.arange(int(steps.max()), device=targets.device).unsqueeze(0)
+    inside = number < steps
+    places = (number * chunks).clamp(max=width - 1)
+    before = filled.gather(1, (places - 1).clamp(min=0))
+    causal = SampleView(
+        input=torch.where(inside, torch.where(number == 0, starts.unsqueeze(1), before), pad),
+        positions=places * inside,
+        target=torch.where(inside, filled.gather(1, (places + chunks - 1).clamp(max=width - 1)), pad),
+    )
+
+    inside = positions <= steps * chunks
+    masked = torch.nn.functional.pad(masked, (0, width - masked.size(1)))
+    hidden = torch.where(chunks == 1, masked, positions % chunks != 0) & inside
+    learnt = hidden if learn_tail else hidden & (positions <= lengths)
+    parallel = SampleView(
+        input=torch.where(inside, torch.where(hidden, mask, filled), pad),
+        positions=positions * inside,
+        target=torch.where(learnt, filled, pad),
+    )
+    return TrainingViews(causal, parallel, chunk_sizes)
+
+
+def check_chunk_size(chunk_size: int) -> None:
+    """Raises ValueError unless K is a positive integer."""
+    if not isinstance(chunk_size, int) or chunk_size < 1:
+        raise ValueError(f"chunk size {chunk_size!r} is not a positive integer; 1 is autoregressive, 2 and more are HRT")

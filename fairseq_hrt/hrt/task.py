@@ -1,0 +1,134 @@
+"""Task ``translation_hrt``: training samples, curriculum, and the two-stage generator."""
+
+from typing import Any, Dict, List, Sequence, Tuple
+
+import torch
+from fairseq.criterions import FairseqCriterion
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.tasks import register_task
+
+from ..common.distillation import choose_targets
+from ..common.options import DecodingOptions
+from ..common.task import EngineTranslationTask, log_bleu
+from .chunking import ChunkChooser
+from .config import HRTTaskConfig
+from .criterion import HRTLoss
+from .curriculum import chunked_share, draw_chunk_sizes, draw_masks, draw_raw
+from .generator import HRTGenerator
+from .model import HRTTransformerModel
+from .sample import training_views
+
+
+@register_task("translation_hrt", dataclass=HRTTaskConfig)
+class HRTTranslationTask(EngineTranslationTask):
+    """Hybrid-regressive translation."""
+
+    cfg: HRTTaskConfig
+
+    def build_criterion(self, cfg: Any) -> FairseqCriterion:
+        criterion = super().build_criterion(cfg)
+        if not isinstance(criterion, HRTLoss):
+            raise ValueError(f"--task translation_hrt is trained with --criterion hrt_loss, not {cfg._name}")
+        return criterion
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> HRTTransformerModel:
+        # Validation BLEU builds its generator inside super().build_model: the check has to come first.
+        if self.cfg.left_pad_target:
+            raise ValueError("--left-pad-target: hrt_transformer needs targets padded on the right")
+        model = super().build_model(cfg, from_checkpoint)
+        if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
+            options = self.sequence_generator.options
+            self.autoregressive_generator = self._generator([model], options, choice="1")
+        self.decoder = model.decoder
+        return model
+
+    def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> HRTGenerator:
+        return self._generator(models, options, choice=self.cfg.hrt_decode_chunk)
+
+    def _generator(self, models: Sequence[Any], options: DecodingOptions, choice: Any) -> HRTGenerator:
+        for model in models:
+            if not isinstance(model, HRTTransformerModel):
+                raise ValueError(
+                    f"the checkpoint holds a {type(model).__name__}, no hrt_transformer: decode it with "
+                    "--task translation_autoregressive, or fine-tune it with --arch hrt_transformer "
+                    "--finetune-from-model"
+                )
+        chooser = ChunkChooser.parse(choice, self.cfg.hrt_chunk_table, models[0].decoder.chunk_sizes)
+        return HRTGenerator(
+            models,
+            self.target_dictionary,
+            options,
+            chooser=chooser,
+            nat_beam=self.cfg.hrt_nat_beam if chooser.sizes != {1} else None,
+            eos_last_chunk=self.cfg.hrt_eos_last_chunk,
+        )
+
+    # ------------------------------------------------------------------ training
+
+    def curriculum_share(self, update: int) -> float:
+        """The share of sentences trained with chunks in an update.
+
+        Raises:
+            ValueError: the length of the curriculum is unknown.
+        """
+        if self.cfg.hrt_curriculum_power == 0:
+            return 1.0
+        total = self.cfg.hrt_curriculum_steps or self.cfg.max_update
+        if not total or total < 0:
+            raise ValueError(
+                "the curriculum needs its length: give --max-update, or --hrt-curriculum-steps "
+                "(or --hrt-curriculum-power 0 to train without a curriculum)"
+            )
+        return chunked_share(update, total, self.cfg.hrt_curriculum_power)
+
+    def add_views(self, sample: Dict[str, Any], update: int, share: float) -> Dict[str, Any]:
+        """The batch with its :class:`TrainingViews`; all choices depend on seed, update and sentence alone."""
+        if not sample:
+            return sample
+        seed, ids, pad = self.cfg.seed, sample["id"], self.target_dictionary.pad()
+        targets = sample["target"]
+        if "distilled_target" in sample:
+            use_raw = draw_raw(seed, update, ids, self.cfg.raw_probability)
+            targets = choose_targets(targets, sample["distilled_target"], use_raw, pad=pad)
+        chunk_sizes = draw_chunk_sizes(seed, update, ids, share, self.decoder.chunk_sizes)
+        views = training_views(
+            targets,
+            chunk_sizes,
+            starts=self.decoder.start_symbols(chunk_sizes),
+            masked=draw_masks(seed, update, ids, targets.ne(pad).sum(1), targets.size(1)),
+            eos=self.target_dictionary.eos(),
+            mask=self.decoder.mask,
+            pad=pad,
+            learn_tail=self.decoder.learn_tail,
+        )
+        return {**sample, "views": views}
+
+    def train_step(
+        self,
+        sample: Dict[str, Any],
+        model: torch.nn.Module,
+        criterion: FairseqCriterion,
+        optimizer: Any,
+        update_num: int,
+        ignore_grad: bool = False,
+    ) -> Tuple[torch.Tensor, int, Dict[str, Any]]:
+        # The update number that the trainer hands over; a number stored in a loaded checkpoint is its parent's.
+        sample = self.add_views(sample, update_num, self.curriculum_share(update_num))
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    def valid_step(
+        self, sample: Dict[str, Any], model: torch.nn.Module, criterion: FairseqCriterion
+    ) -> Tuple[torch.Tensor, int, Dict[str, Any]]:
+        # Always with chunks: a mixture that moves with the curriculum could not be compared between epochs.
+        sample = self.add_views(sample, 0, 1.0)
+        loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
+        if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
+            logging_output.update(
+                self.bleu_statistics(self.autoregressive_generator, sample, model, "_bleu_autoregressive")
+            )
+        return loss, sample_size, logging_output
+
+    def reduce_metrics(self, logging_outputs: List[Dict[str, Any]], criterion: FairseqCriterion) -> None:
+        super().reduce_metrics(logging_outputs, criterion)
+        if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
+            log_bleu(logging_outputs, "_bleu_autoregressive", "bleu_autoregressive")
