@@ -8,7 +8,9 @@ from . import compat
 
 compat.install()
 
-from . import autoregressive, hrt  # noqa: E402  (the repairs come before fairseq is imported)
+# The repairs come before fairseq is imported; `python -m fairseq_hrt` reports what still fails instead of dying of it.
+with compat.left_to_the_doctor():
+    from . import autoregressive, hrt
 
 __version__ = "0.1.0"
 __all__ = ["autoregressive", "compat", "hrt"]

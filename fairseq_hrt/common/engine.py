@@ -50,6 +50,7 @@ class TransformerEngine:
         if self._addresses != addresses(self.model):
             self._pack()
 
+    @torch.inference_mode(False)
     def reserve_positions(self, count: int) -> None:
         """Makes sure that positions 0..count-1 have vectors.
 
@@ -235,8 +236,13 @@ class TransformerEngine:
 
     # ------------------------------------------------------------------ packing
 
+    @torch.no_grad()
+    @torch.inference_mode(False)
     def _pack(self) -> None:
-        """Collects the weights; the projections of a layer are stacked in place."""
+        """Collects the weights; the projections of a layer are stacked in place.
+
+        Never in inference mode: the parameters would become inference tensors, which cannot be trained on.
+        """
         decoder, encoder = self.model.decoder, self.model.encoder
         self.pad: int = decoder.padding_idx
         special = getattr(decoder, "embed_special", None)

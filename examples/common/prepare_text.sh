@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Raw text to binarised data: Moses tokenisation, joint BPE, one dictionary for both languages.
+#
+#   OUT=runs/example SRC=en TGT=de MERGES=6000 bash examples/common/prepare_text.sh RAW
+#
+# RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
+# text), $OUT/data-bin (binarised). Started again it does only what is missing.
+set -euo pipefail
+source "$(dirname "$0")/recipe.sh"
+RAW=${1:?"usage: OUT=... bash prepare_text.sh FOLDER_WITH_RAW_TEXT"}
+OUT=${OUT:?"OUT names the folder of the results"}
+SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} WORKERS=${WORKERS:-1}
+SPLITS="train valid test"
+
+raw_file() {
+    local file
+    for file in "$RAW/$1" "$RAW/$1.gz"; do
+        if [ -f "$file" ]; then
+            echo "$file"
+            return
+        fi
+    done
+    # A dry run shows the commands also for data that are not there yet.
+    if [ -n "$DRY_RUN" ]; then echo "$RAW/$1"; else fail "$RAW has neither $1 nor $1.gz"; fi
+}
+
+tokenise() {
+    local split language file
+    for split in $SPLITS; do
+        for language in $SRC $TGT; do
+            file=$(raw_file "$split.$language")
+            run_to "$OUT/text/$split.$language" python "$COMMON/tokenize_text.py" --language "$language" "$file"
+        done
+        if [ -z "$DRY_RUN" ] && [ "$(wc -l <"$OUT/text/$split.$SRC")" != "$(wc -l <"$OUT/text/$split.$TGT")" ]; then
+            fail "$split.$SRC and $split.$TGT of $RAW have different numbers of lines"
+        fi
+    done
+}
+
+segment() {
+    local split language
+    run subword-nmt learn-joint-bpe-and-vocab --input "$OUT/text/train.$SRC" "$OUT/text/train.$TGT" \
+        --symbols "$MERGES" --output "$OUT/bpe/codes" \
+        --write-vocabulary "$OUT/bpe/vocabulary.$SRC" "$OUT/bpe/vocabulary.$TGT"
+    for split in $SPLITS; do
+        for language in $SRC $TGT; do
+            run subword-nmt apply-bpe --codes "$OUT/bpe/codes" --input "$OUT/text/$split.$language" \
+                --output "$OUT/bpe/$split.$language"
+        done
+    done
+}
+
+binarise() {
+    run fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --joined-dictionary --workers "$WORKERS" \
+        --trainpref "$OUT/bpe/train" --validpref "$OUT/bpe/valid" --testpref "$OUT/bpe/test" \
+        --destdir "$OUT/data-bin"
+}
+
+stage tokenise "$OUT/text" "$RAW $SRC $TGT" tokenise
+stage bpe "$OUT/bpe" "merges $MERGES" segment
+stage binarise "$OUT/data-bin" "joined dictionary" binarise

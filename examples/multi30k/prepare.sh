@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Multi30k, task 1 (captions of images; 29,000 training pairs), from raw text to binarised data.
+#
+#   bash examples/multi30k/prepare.sh                         downloads the public files (about 2 MB)
+#   DATA=folder SRC=en TGT=fr bash examples/multi30k/prepare.sh   uses the files of a folder
+#
+# DATA holds train.*.gz, val.*.gz and test_2016_flickr.*.gz as github.com/multi30k/dataset publishes them (folder
+# data/task1/raw, non-commercial research and education). Results: $OUT (runs/multi30k/en-de): raw, text, bpe, data-bin.
+set -euo pipefail
+source "$(dirname "$0")/../common/recipe.sh"
+SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000}
+OUT=${OUT:-runs/multi30k/$SRC-$TGT}
+URL=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw
+export OUT SRC TGT MERGES DRY_RUN
+
+# fetch NAME FILE: the published file NAME becomes $OUT/raw/FILE
+fetch() {
+    local target=$OUT/raw/$2
+    if [ -n "${DATA:-}" ]; then
+        if [ -z "$DRY_RUN" ] && [ ! -f "$DATA/$1" ]; then fail "DATA=$DATA has no $1"; fi
+        run cp "$DATA/$1" "$target"
+        return
+    fi
+    run curl --fail --silent --show-error --location --retry 2 --output "$target.partial" "$URL/$1" ||
+        fail "cannot download $URL/$1; without internet access put the files in a folder and name it: DATA=folder"
+    run mv "$target.partial" "$target"
+}
+
+collect() {
+    local language
+    for language in $SRC $TGT; do
+        fetch "train.$language.gz" "train.$language.gz"
+        fetch "val.$language.gz" "valid.$language.gz"
+        fetch "test_2016_flickr.$language.gz" "test.$language.gz"
+    done
+}
+
+stage collect "$OUT/raw" "${DATA:-$URL} $SRC $TGT" collect
+bash "$COMMON/prepare_text.sh" "$OUT/raw"

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# The main job in one command: hybrid-regressive translation (HRT) from raw text to a table of quality and speed.
+#
+#   bash examples/quickstart.sh                                   the built-in English-German corpus
+#   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
+#
+# Makes the environment on first use, then: subwords -> autoregressive teacher -> distillation -> HRT fine-tuned from
+# the teacher, chunk sizes 2 and 3 in one model -> every way of decoding compared. Results in $OUT (runs/quickstart):
+# table.md, results.json, quality_speed.png. Interrupted and started again, it goes on where it stopped.
+#
+# TRAIN, VALID, TEST: sentences of the built-in corpus; MODES: its valid translations a sentence in training; MERGES:
+# subword merges; AT_UPDATES, HRT_UPDATES; SPEED_SENTENCES, REPEATS: of the comparison; THREADS; SEED; DRY_RUN=1 only
+# shows the commands.
+set -euo pipefail
+if [ -z "${DRY_RUN:-}" ]; then bash "$(dirname "$0")/setup_env.sh"; fi
+OUT=${OUT:-$(dirname "$0")/../runs/quickstart}
+source "$(dirname "$0")/common/recipe.sh"
+source "$COMMON/hrt_systems.sh"
+SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1}
+TRAIN=${TRAIN:-20000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
+AT_UPDATES=${AT_UPDATES:-1200} HRT_UPDATES=${HRT_UPDATES:-700}
+SPEED_SENTENCES=${SPEED_SENTENCES:-50} REPEATS=${REPEATS:-5} THREADS=${THREADS:-1}
+export OUT SRC TGT MERGES DRY_RUN STAGE_CHAIN
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+
+# What teacher and student share; the dimensions are those of the preset hrt_transformer_tiny.
+TRAINING=(
+    --source-lang "$SRC" --target-lang "$TGT" --share-all-embeddings --dropout 0.1
+    --encoder-layers 2 --encoder-embed-dim 128 --encoder-ffn-embed-dim 512 --encoder-attention-heads 4
+    --decoder-layers 2 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512 --decoder-attention-heads 4
+    --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1.0 --label-smoothing 0.1 --lr-scheduler polynomial_decay
+    --max-tokens 1200 --required-batch-size-multiple 1 --num-workers 0 --seed "$SEED"
+    --no-epoch-checkpoints --log-format simple --log-interval 50
+)
+
+make_corpus() {
+    run python examples/corpus/generate.py --out "$OUT/corpus" \
+        --train "$TRAIN" --valid "$VALID" --test "$TEST" --modes "$MODES" --seed "$SEED"
+}
+
+train_at() {
+    run fairseq-train "$OUT/data-bin" --task translation --arch transformer "${TRAINING[@]}" \
+        --criterion label_smoothed_cross_entropy --lr 0.002 --warmup-updates "$((AT_UPDATES / 5))" \
+        --total-num-update "$AT_UPDATES" --max-update "$AT_UPDATES" --save-dir "$OUT/at"
+}
+
+# The curriculum ends two thirds of the way: what follows is trained as it will be decoded.
+train_hrt() {
+    run fairseq-train "$OUT/data-bin" --user-dir fairseq_hrt --task translation_hrt --arch hrt_transformer_tiny \
+        "${TRAINING[@]}" --criterion hrt_loss --hrt-chunk-sizes 2,3 --hrt-curriculum-steps "$((HRT_UPDATES * 2 / 3))" \
+        --distilled-data "$OUT/distilled/data-bin" --finetune-from-model "$OUT/at/checkpoint_best.pt" \
+        --lr 0.002 --warmup-updates "$((HRT_UPDATES / 10))" \
+        --total-num-update "$HRT_UPDATES" --max-update "$HRT_UPDATES" --save-dir "$OUT/hrt"
+}
+
+compare() {
+    hrt_systems "$OUT/at/checkpoint_best.pt" "$OUT/hrt/checkpoint_last.pt"
+    run python -m fairseq_hrt.cli.benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
+        --references "$REFERENCES" "${VALID_TRANSLATIONS[@]}" --detokenize "moses:$TGT" \
+        "${SYSTEMS[@]}" \
+        --ratio-to "AT greedy (fairseq)" --ratio-to "AT greedy" --threads "$THREADS" \
+        --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" --examples 5 --out "$OUT"
+}
+
+if [ -n "${DATA:-}" ]; then
+    RAW=$DATA
+else
+    RAW=$OUT/corpus
+    stage corpus "$RAW" "$TRAIN $VALID $TEST modes $MODES seed $SEED" make_corpus
+fi
+VALID_TRANSLATIONS=()
+if [ -z "${DATA:-}" ] || [ -f "$RAW/test.valid.jsonl" ]; then
+    VALID_TRANSLATIONS=(--valid-translations "$RAW/test.valid.jsonl")
+fi
+REFERENCES=$RAW/test.$TGT
+if [ -f "$REFERENCES.gz" ]; then REFERENCES=$REFERENCES.gz; fi
+
+bash "$COMMON/prepare_text.sh" "$RAW"
+STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES"$'\n'
+stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED" train_at
+bash "$COMMON/distill.sh" "$OUT/at/checkpoint_best.pt"
+stage hrt "$OUT/hrt" "$HRT_UPDATES updates, seed $SEED" train_hrt
+stage compare "$OUT/comparison" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads" compare
+say "results: $OUT/table.md, $OUT/results.json, $OUT/quality_speed.png"

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Make or complete the environment .venv at the root of the repository:
+#
+#   bash examples/setup_env.sh
+#
+# It needs Python >= 3.10 with venv and a C compiler (fairseq has parts in C++). It can be
+# interrupted and run again, and is done at once when nothing has changed. Other choices:
+#
+#   PYTHON=python3.12 bash examples/setup_env.sh        another interpreter for a new .venv
+#   TORCH_SPEC=torch==2.8.0 bash examples/setup_env.sh  another PyTorch (any that pip understands)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+TORCH_SPEC=${TORCH_SPEC:-torch==2.13.0}
+STAMP=.venv/setup.stamp
+LOG=.venv/setup.log
+
+fail() {
+    echo "setup_env.sh: $*" >&2
+    exit 1
+}
+
+# Run a step quietly; show the end of its output if it fails.
+step() {
+    local what=$1
+    shift
+    echo "setup_env.sh: $what"
+    "$@" >>"$LOG" 2>&1 || {
+        tail -n 20 "$LOG" >&2
+        fail "failed: $what (everything it said is in $LOG)"
+    }
+}
+
+key=$({ echo "$TORCH_SPEC"; cat setup.py pyproject.toml examples/setup_env.sh fairseq_hrt/compat/startup.py; } | cksum)
+if [[ -f $STAMP && $(<"$STAMP") == "$key" && -x .venv/bin/python ]]; then
+    exit 0
+fi
+
+python=${PYTHON:-python3}
+command -v "$python" >/dev/null || fail "no $python here; install Python 3.10 or newer, or set PYTHON"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+    fail "$("$python" --version) is too old; set PYTHON to a Python 3.10 or newer"
+compiler=${CC:-cc}
+command -v "${compiler%% *}" >/dev/null || command -v gcc >/dev/null ||
+    fail "no C compiler here, which building fairseq needs; on Debian and Ubuntu: apt install build-essential"
+
+if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    echo "setup_env.sh: making .venv with $("$python" --version)"
+    "$python" -m venv --clear .venv ||
+        fail "$python has no venv; on Debian and Ubuntu: apt install python3-venv"
+fi
+pip=(.venv/bin/python -m pip --disable-pip-version-check)
+: >"$LOG"
+step "installing $TORCH_SPEC" "${pip[@]}" install --upgrade "setuptools>=70.1" "$TORCH_SPEC"
+step "installing fairseq_hrt and what it needs" "${pip[@]}" install -e '.[examples,test]'
+# Without its dependencies: pip rejects the releases of omegaconf and hydra that fairseq pins.
+# In an isolated build: with torch in sight fairseq also builds a file that its release lacks.
+step "building fairseq 0.12.2" "${pip[@]}" install --no-deps fairseq==0.12.2
+step "looking it over" .venv/bin/python -c "import fairseq"
+echo "$key" >"$STAMP"
+echo "setup_env.sh: .venv is ready"

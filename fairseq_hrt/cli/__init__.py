@@ -1,0 +1,1 @@
+"""Thin command-line verbs, run as ``python -m fairseq_hrt.cli.VERB``; the work is done elsewhere in the package."""

@@ -1,0 +1,193 @@
+"""Compares translation systems on one machine in one run: quality, speed, decoder calls.
+
+Example:
+
+    python -m fairseq_hrt.cli.benchmark data-bin --gen-subset test --references test.de --detokenize moses:de \\
+        --system 'name=fairseq greedy,path=at/checkpoint_best.pt,task=translation,beam=1' \\
+        --system 'name=AT greedy,path=at/checkpoint_best.pt,task=translation_autoregressive,beam=1' \\
+        --system 'name=HRT k=2 (1,1),path=hrt/checkpoint_best.pt,beam=1,hrt_decode_chunk=2,hrt_nat_beam=1' \\
+        --ratio-to 'fairseq greedy' --ratio-to 'AT greedy' --examples 5 --out results
+
+A system is a name, a checkpoint (path) and options of fairseq-generate (without dashes; =true for a switch). Without
+task= it is decoded by the task it was trained with. The table goes to the standard output and, with everything that
+was measured, into --out: table.md, results.json, quality_speed.png and .svg, examples.txt and a file of translations
+for each system.
+"""
+
+import argparse
+import json
+import logging
+import re
+import sys
+from pathlib import Path
+from typing import List, Optional, Sequence
+
+import torch
+
+from ..evaluation import quality, trace
+from ..evaluation.comparison import Comparison, Settings, compare, to_json
+from ..evaluation.report import markdown
+from ..evaluation.systems import System, parse_system, read_systems
+
+logger = logging.getLogger(__name__)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fairseq_hrt.cli.benchmark",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    data = parser.add_argument_group("what is translated")
+    data.add_argument("data", help="folder written by fairseq-preprocess")
+    data.add_argument("--gen-subset", default="test", help="its part (default: %(default)s)")
+    data.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
+    data.add_argument("-t", "--target-lang", help="target language")
+    data.add_argument(
+        "--references",
+        type=Path,
+        metavar="FILE",
+        help="reference translations, one a line, plain or gzip (default: the targets in the data folder, detokenised; "
+        "an unknown word in them is never matched)",
+    )
+    data.add_argument(
+        "--valid-translations",
+        type=Path,
+        metavar="FILE",
+        help='all valid translations, one JSON object {"source": ..., "translations": [...]} a line; adds the share of '
+        "exactly valid translations",
+    )
+    data.add_argument("--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)")
+    systems = parser.add_argument_group("systems")
+    systems.add_argument(
+        "--system", action="append", default=[], metavar="name=...,path=...,OPTION=...", help="repeat for each system"
+    )
+    systems.add_argument("--systems", type=Path, metavar="FILE", help="the same as a JSON list of objects")
+    systems.add_argument(
+        "--ratio-to", action="append", default=[], metavar="NAME", help="a system whose speed counts as 1; repeatable"
+    )
+    protocol = parser.add_argument_group("protocol")
+    for name, default, explanation in (
+        ("--repeats", 5, "repeats of the speed test"),
+        ("--speed-sentences", 100, "sentences of the speed test, drawn at random"),
+        ("--quality-batch", 64, "batch size for translating the whole test set"),
+        ("--threads", 1, "threads of PyTorch"),
+        ("--seed", 1, "draws the sentences"),
+    ):
+        protocol.add_argument(name, type=int, default=default, metavar="N", help=f"{explanation} (default: {default})")
+    protocol.add_argument("--batch-sizes", default="1,32", help="batch sizes of the speed test (default: 1,32)")
+    output = parser.add_argument_group("output")
+    output.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, figures and translations")
+    output.add_argument(
+        "--examples",
+        type=int,
+        default=0,
+        metavar="N",
+        help="also show N translations with the decoding step of each token; in colour on a terminal or with "
+        "FORCE_COLOR set, never with NO_COLOR",
+    )
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    # fairseq reports every dictionary and data file of every system.
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    try:
+        run(options)
+    except (ValueError, OSError) as error:
+        parser.exit(2, f"error: {error}\n")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Loads the systems, compares them and writes the results.
+
+    Raises:
+        ValueError: systems, options and files that do not fit each other.
+    """
+    specs = [parse_system(text) for text in options.system]
+    if options.systems:
+        specs += read_systems(options.systems)
+    if not specs:
+        raise ValueError("no system given; name one by --system name=...,path=...")
+    settings = Settings(
+        batch_sizes=_batch_sizes(options.batch_sizes),
+        repeats=options.repeats,
+        speed_sentences=options.speed_sentences,
+        quality_batch=options.quality_batch,
+        seed=options.seed,
+        threads=options.threads,
+    )
+    torch.set_num_threads(options.threads)
+    systems = []
+    for spec in specs:
+        logger.info("loading %s", spec.name)
+        systems.append(System(spec, _data_arguments(options)))
+    comparison = compare(
+        systems,
+        references=options.ratio_to,
+        reference_texts=quality.read_lines(options.references) if options.references else None,
+        valid=quality.read_valid_translations(options.valid_translations) if options.valid_translations else None,
+        detokenize=quality.build_detokenizer(options.detokenize),
+        settings=settings,
+    )
+    table = markdown(comparison)
+    sys.stdout.write(table)
+    if options.examples:
+        text = trace.examples(comparison, systems, options.examples, colour=trace.use_colour(sys.stdout))
+        sys.stdout.write("\n" + text + "\n")
+    if options.out:
+        write(options.out, comparison, table)
+        if options.examples:
+            plain = trace.examples(comparison, systems, options.examples, colour=False)
+            (options.out / "examples.txt").write_text(plain + "\n", encoding="utf-8")
+        logger.info("written to %s", options.out)
+
+
+def write(folder: Path, comparison: Comparison, table: str) -> None:
+    """Writes table, raw figures, pictures and translations into ``folder``.
+
+    Raises:
+        ValueError: matplotlib is not installed (after everything else was written).
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "table.md").write_text(table, encoding="utf-8")
+    raw = json.dumps(to_json(comparison), indent=1, ensure_ascii=False)
+    (folder / "results.json").write_text(raw + "\n", encoding="utf-8")
+    for number, result in enumerate(comparison.results, start=1):
+        name = re.sub(r"[^A-Za-z0-9]+", "_", result.name).strip("_")
+        text = "".join(line + "\n" for line in result.hypotheses)
+        (folder / f"translations_{number}_{name}.txt").write_text(text, encoding="utf-8")
+    try:
+        from ..evaluation.picture import draw
+    except ImportError as error:
+        raise ValueError(f"no picture without matplotlib ({error}): pip install matplotlib") from error
+    size = comparison.settings.batch_sizes[0]
+    draw(comparison, size, [folder / f"quality_speed.{kind}" for kind in ("png", "svg")])
+
+
+def _batch_sizes(text: str) -> List[int]:
+    try:
+        sizes = [int(size) for size in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--batch-sizes {text!r}: give numbers separated by commas, e.g. 1,32") from None
+    if any(size < 1 for size in sizes):
+        raise ValueError(f"--batch-sizes {text!r}: each must be at least 1")
+    return sizes
+
+
+def _data_arguments(options: argparse.Namespace) -> List[str]:
+    arguments = [options.data, "--gen-subset", options.gen_subset]
+    if options.source_lang:
+        arguments += ["--source-lang", options.source_lang]
+    if options.target_lang:
+        arguments += ["--target-lang", options.target_lang]
+    return arguments
+
+
+if __name__ == "__main__":
+    main()

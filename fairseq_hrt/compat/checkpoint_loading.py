@@ -1,0 +1,206 @@
+"""Checkpoints under PyTorch's safe loading.
+
+Since PyTorch 2.6 `torch.load` builds tensors and plain containers only (``weights_only=True``).
+Checkpoints of fairseq 0.12.2 hold an `argparse.Namespace` (the model's configuration, in every
+translation model) and NumPy values (BLEU counts in the meters), older ones `omegaconf` nodes;
+`load_checkpoint_to_cpu` (checkpoint_utils.py:315) and `load_ema_from_checkpoint` (:878) stop
+with a WeightsUnpickler error. So does resuming on two devices, where the optimizer's state
+travels through `torch.load` (distributed/utils.py:770).
+
+Loading stays safe. The types that fairseq itself puts into checkpoints are allowed, by name and
+for fairseq's own loads only; none of them runs code when it is built. Anything else is refused
+with an error that names the type. A file from a source that you trust is loaded in full, with a
+warning, when its path or its SHA-256 stands in ``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS``
+(several are joined by `os.pathsep`)::
+
+    FAIRSEQ_HRT_TRUSTED_CHECKPOINTS=/models/old.pt fairseq-generate --path /models/old.pt ...
+
+A file that is cut short or is no checkpoint is refused by name as well.
+"""
+
+import argparse
+import collections
+import hashlib
+import logging
+import os
+import pickle
+import re
+import struct
+import types
+import typing
+import zipfile
+from typing import IO, List, Optional, Tuple, Union
+
+from .importing import ModuleView, Repair
+
+logger = logging.getLogger(__name__)
+
+TRUST_VARIABLE = "FAIRSEQ_HRT_TRUSTED_CHECKPOINTS"
+
+Allowed = Union[type, Tuple[object, str]]
+
+
+class UnsafeCheckpointError(pickle.UnpicklingError):
+    """The checkpoint holds a type that is not on the allow-list."""
+
+
+class CorruptCheckpointError(RuntimeError):
+    """The file is cut short, damaged, or no checkpoint at all."""
+
+
+def allowed_types() -> List[Allowed]:
+    """What fairseq puts into checkpoints besides tensors and plain containers.
+
+    Returns:
+        classes, and (object, pickled name) pairs for what was pickled under another name
+    """
+    return [
+        argparse.Namespace,
+        collections.defaultdict,
+        *_numpy_types(),
+        *_omegaconf_types(),
+        *_fairseq_types(),
+    ]
+
+
+def _numpy_types() -> List[Allowed]:
+    import numpy
+
+    core = getattr(numpy, "_core", None) or numpy.core
+    found: List[Allowed] = [numpy.ndarray, numpy.dtype]
+    # the package was renamed in NumPy 2; a file may come from either side
+    for package in ("numpy.core", "numpy._core"):
+        for name in ("scalar", "_reconstruct"):
+            found.append((getattr(core.multiarray, name), f"{package}.multiarray.{name}"))
+    for code in "?bhilqBHILQefdU":
+        found.append(type(numpy.dtype(code)))
+    return found
+
+
+def _omegaconf_types() -> List[Allowed]:
+    from omegaconf import DictConfig, ListConfig, base, nodes
+
+    found: List[Allowed] = [DictConfig, ListConfig, base.ContainerMetadata, base.Metadata]
+    found.extend(
+        value
+        for value in vars(nodes).values()
+        if isinstance(value, type) and issubclass(value, base.Node)
+    )
+    # an untyped node names Any and the built-in type of its value
+    return [*found, (typing.Any, "typing.Any"), dict, list, tuple, str, int, float, bool]
+
+
+def _fairseq_types() -> List[Allowed]:
+    from fairseq.distributed import utils
+    from fairseq.logging import meters
+
+    found: List[Allowed] = []
+    # until 0.9 the meters stood in fairseq/meters.py and were pickled whole
+    for value in vars(meters).values():
+        if isinstance(value, type) and value.__module__ == meters.__name__:
+            found.append(value)
+            found.append((value, f"fairseq.meters.{value.__name__}"))
+    # stands for a tensor in what one worker sends to the others when training is resumed
+    found.append(utils._TensorPlaceholder)
+    return found
+
+
+def is_trusted(path: str) -> bool:
+    """Whether the user has named this file, or its SHA-256, in the environment."""
+    trusted = [entry for entry in os.environ.get(TRUST_VARIABLE, "").split(os.pathsep) if entry]
+    if not trusted or not os.path.isfile(path):
+        return False
+    digests = {entry.lower() for entry in trusted if re.fullmatch("[0-9a-fA-F]{64}", entry)}
+    if any(os.path.realpath(entry) == os.path.realpath(path) for entry in trusted):
+        return True
+    return bool(digests) and _sha256(path) in digests
+
+
+def _sha256(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: object) -> object:
+    """`torch.load` with fairseq's types allowed, explicit trust, and errors that name the file.
+
+    Raises:
+        UnsafeCheckpointError: the file holds a type that is not on the allow-list
+        CorruptCheckpointError: the file is damaged or no checkpoint
+    """
+    import torch
+
+    path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else getattr(file, "name", "")
+    path = path if isinstance(path, str) else ""
+    shown = path or "the object received from another worker"
+    if path and is_trusted(path):
+        logger.warning("%s is loaded in full: %s names it", path, TRUST_VARIABLE)
+        kwargs["weights_only"] = False
+    else:
+        kwargs["weights_only"] = True
+    try:
+        with torch.serialization.safe_globals(allowed_types()):
+            return torch.load(file, **kwargs)
+    except _DAMAGED as error:
+        # torch's own text advises weights_only=False, which the user cannot and should not give
+        raise _explained(error, shown) from None
+
+
+# what `torch.load` raises for files that are cut short, altered, or of another kind
+_DAMAGED = (
+    AssertionError,
+    AttributeError,
+    EOFError,
+    IndexError,
+    KeyError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    pickle.UnpicklingError,
+    struct.error,
+    zipfile.BadZipFile,
+)
+
+_REFUSED = re.compile(
+    r"GLOBAL ([\w.]+) (?:was not|whose module)|unrecognized function (.+)|but got (<class .+>)"
+)
+
+
+def _explained(error: Exception, shown: str) -> Exception:
+    """The error that tells the user what is wrong with the file and what to do."""
+    message = str(error).strip() or type(error).__name__
+    refused = _REFUSED.search(message) if isinstance(error, pickle.UnpicklingError) else None
+    if refused is not None:
+        kind = next(group for group in refused.groups() if group)
+        return UnsafeCheckpointError(
+            f"{shown} holds {kind}, which fairseq does not put into checkpoints; building it may "
+            "run code that came with the file. If you trust the source of the file, name its "
+            f"path or its SHA-256: {TRUST_VARIABLE}={shown}"
+        )
+    return CorruptCheckpointError(
+        f"{shown} is cut short, damaged, or no checkpoint ({_first_sentence(message)}); "
+        "copy it again, or take an earlier checkpoint"
+    )
+
+
+def _first_sentence(message: str) -> str:
+    return message.splitlines()[0].split(". ")[0]
+
+
+def _reason() -> Optional[str]:
+    return "torch.load refuses the configuration types that fairseq's checkpoints hold"
+
+
+def _load_safely(module: types.ModuleType) -> None:
+    module.torch = ModuleView(module.torch, load=load)
+
+
+REPAIR = Repair(
+    name="checkpoint-loading",
+    modules=("fairseq.checkpoint_utils", "fairseq.distributed.utils"),
+    reason=_reason,
+    apply=_load_safely,
+)

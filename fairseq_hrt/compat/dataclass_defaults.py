@@ -1,0 +1,63 @@
+"""Dataclass defaults that Python >= 3.11 refuses.
+
+fairseq 0.12.2 gives instances of dataclasses as defaults of other dataclasses
+(dataclass/configs.py:1105 ``common: CommonConfig = CommonConfig()``; the same in
+models/transformer/transformer_config.py). Since Python 3.11 `dataclasses` refuses every
+default whose class has ``__hash__ = None``, which is what ``@dataclass`` gives to a class
+with ``__eq__``; ``import fairseq`` ends with "mutable default ... is not allowed".
+
+The check looks at the class only, so every subclass of `FairseqDataclass`, in fairseq and in
+plugins, is given a ``__hash__`` that exists and raises the usual TypeError: the instances stay
+as unhashable as they are on Python 3.10. `FairseqDataclass` must have this before the next
+statement of its own module runs, therefore the class statement itself is watched, through
+the builtins of that one module.
+"""
+
+import builtins
+import sys
+import types
+from typing import Optional
+
+from .importing import Repair
+
+
+def _unhashable(self: object) -> int:
+    raise TypeError(f"unhashable type: '{type(self).__name__}'")
+
+
+def _reason() -> Optional[str]:
+    if sys.version_info < (3, 11):
+        return None
+    version = ".".join(map(str, sys.version_info[:2]))
+    return f"Python {version} refuses dataclass instances as defaults"
+
+
+def _watch_class_statements(module: types.ModuleType) -> None:
+    def build_class(body, name, *bases, **kwargs):
+        cls = builtins.__build_class__(body, name, *bases, **kwargs)
+        if name == "FairseqDataclass":
+            allow_as_default(cls)
+        return cls
+
+    module.__dict__["__builtins__"] = {**vars(builtins), "__build_class__": build_class}
+
+
+def allow_as_default(base: type) -> None:
+    """Let instances of `base` and of all its future subclasses be defaults of a dataclass."""
+
+    def init_subclass(cls: type, **kwargs: object) -> None:
+        super(base, cls).__init_subclass__(**kwargs)
+        if "__hash__" not in vars(cls):
+            cls.__hash__ = _unhashable
+
+    base.__init_subclass__ = classmethod(init_subclass)
+    base.__hash__ = _unhashable
+
+
+REPAIR = Repair(
+    name="dataclass-defaults",
+    modules=("fairseq.dataclass.configs",),
+    reason=_reason,
+    apply=_watch_class_statements,
+    before_execution=True,
+)

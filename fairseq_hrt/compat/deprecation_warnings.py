@@ -1,0 +1,51 @@
+"""Warnings that the user of fairseq can do nothing about.
+
+fairseq 0.12.2 calls Hydra, PyTorch and NumPy as they were in 2022 (options.py:14 and
+dataclass/utils.py:410 ``hydra.experimental``, optim/fp16_optimizer.py ``torch.cuda.amp``): each
+start of a command prints some twenty lines. Those that Python attributes to a module of fairseq
+are silenced if they speak of deprecation, those that it attributes to the library one by one.
+The filters go to the end of the list, so that ``python -W error`` and pytest's settings prevail.
+"""
+
+import types
+import warnings
+from typing import Optional
+
+from .importing import Repair
+
+_MESSAGES = (
+    # hydra_init and compose, dataclass/initialize.py and dataclass/utils.py:410
+    (r"hydra\.experimental\.\w+\(\) is no longer experimental", UserWarning),
+    (r"\s*The version_base parameter is not specified", UserWarning),
+    (r"In '[^']*': Usage of deprecated keyword in package header", UserWarning),
+    (r"\s*'[^']*' is validated against ConfigStore schema", UserWarning),
+    (r"\s*The strict flag in the compose API is deprecated", UserWarning),
+    # models/model_utils.py:12, while it is imported
+    (r"`torch\.jit\.script` is dep", FutureWarning),
+    # the boolean padding mask beside the decoder's float mask, modules/multihead_attention.py:537
+    (r"Support for mismatched key_padding_mask and attn_mask is dep", UserWarning),
+    # data/iterators.py pins memory on a CPU too
+    (r"'pin_memory' argument is set as true but no accelerator", UserWarning),
+)
+_FAIRSEQ = r"fairseq(_cli)?(\.|$)"
+
+
+def _reason() -> Optional[str]:
+    return "Hydra 1.3 and PyTorch 2 deprecate what fairseq calls"
+
+
+def _silence(module: types.ModuleType) -> None:
+    for message, category in _MESSAGES:
+        warnings.filterwarnings("ignore", message, category, append=True)
+    for category in (DeprecationWarning, FutureWarning):
+        warnings.filterwarnings("ignore", "", category, _FAIRSEQ, append=True)
+    warnings.filterwarnings("ignore", r"(?s).*deprecated", UserWarning, _FAIRSEQ, append=True)
+
+
+REPAIR = Repair(
+    name="deprecation-warnings",
+    # the first module that fairseq/__init__.py imports: what follows is covered
+    modules=("fairseq.version",),
+    reason=_reason,
+    apply=_silence,
+)

@@ -1,0 +1,158 @@
+"""Repairs applied while fairseq is imported.
+
+A meta-path finder answers for the few modules of fairseq that need a repair, lets the
+ordinary finders find them, and runs the repair just before or just after the module's code.
+Nothing is written to disk, nothing but fairseq is touched, and a process that never imports
+fairseq never comes here.
+"""
+
+import importlib.abc
+import logging
+import os
+import sys
+import types
+from dataclasses import dataclass, field
+from typing import Callable, Dict, List, Optional, Tuple
+
+logger = logging.getLogger(__name__)
+
+DISABLE_VARIABLE = "FAIRSEQ_HRT_DISABLE_REPAIRS"
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One breakage of fairseq and its mend.
+
+    Args:
+        name: name in reports and in ``FAIRSEQ_HRT_DISABLE_REPAIRS``
+        modules: modules of fairseq that are repaired
+        reason: why the repair is needed in this process, or None where it is not needed
+        apply: the mend; called once for each module
+        before_execution: call `apply` on the empty module, before its code runs
+    """
+
+    name: str
+    modules: Tuple[str, ...]
+    reason: Callable[[], Optional[str]]
+    apply: Callable[[types.ModuleType], None]
+    before_execution: bool = False
+
+
+@dataclass
+class RepairStatus:
+    """What became of one repair in this process."""
+
+    repair: Repair
+    reason: Optional[str] = None
+    applied: List[str] = field(default_factory=list)
+    failed: Dict[str, str] = field(default_factory=dict)
+    disabled: bool = False
+
+    def __str__(self) -> str:
+        name = self.repair.name
+        if self.failed:
+            causes = "; ".join(f"{module}: {cause}" for module, cause in self.failed.items())
+            return f"{name}: FAILED ({causes})"
+        if self.disabled:
+            return f"{name}: switched off by {DISABLE_VARIABLE}"
+        if self.applied:
+            return f"{name}: active ({self.reason})"
+        if any(module in sys.modules for module in self.repair.modules):
+            return f"{name}: not needed here"
+        return f"{name}: waiting for the import of {', '.join(self.repair.modules)}"
+
+
+def disabled_repairs() -> List[str]:
+    """Names of the repairs that the user has switched off, for finding faults."""
+    return [name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()]
+
+
+class RepairingLoader(importlib.abc.Loader):
+    """Runs the repairs of one module around its ordinary loader, then steps aside."""
+
+    def __init__(self, loader: importlib.abc.Loader, finder: "RepairingFinder") -> None:
+        self.loader = loader
+        self.finder = finder
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        # inspect, pkgutil and importlib.resources ask the module for its loader
+        module.__spec__.loader = module.__loader__ = self.loader
+        self.finder.repair(module, before_execution=True)
+        self.loader.exec_module(module)
+        self.finder.repair(module, before_execution=False)
+
+
+class RepairingFinder(importlib.abc.MetaPathFinder):
+    """Finds the modules that need a repair through the other finders and wraps their loaders."""
+
+    def __init__(self, repairs: Tuple[Repair, ...]) -> None:
+        disabled = disabled_repairs()
+        unknown = set(disabled) - {repair.name for repair in repairs} - {"all"}
+        if unknown:
+            logger.warning(
+                "%s names no repair %s; there are: %s",
+                DISABLE_VARIABLE,
+                ", ".join(sorted(unknown)),
+                ", ".join(repair.name for repair in repairs),
+            )
+        self.statuses = [
+            RepairStatus(repair, disabled=bool({repair.name, "all"} & set(disabled)))
+            for repair in repairs
+        ]
+        self.modules = {module for repair in repairs for module in repair.modules}
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname not in self.modules:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = RepairingLoader(spec.loader, self)
+                return spec
+        return None
+
+    def repair(self, module: types.ModuleType, *, before_execution: bool) -> None:
+        """Apply to `module` the repairs that belong before or after its execution."""
+        for status in self.statuses:
+            repair = status.repair
+            if (
+                status.disabled
+                or repair.before_execution != before_execution
+                or module.__name__ not in repair.modules
+                or module.__name__ in status.applied
+            ):
+                continue
+            try:
+                status.reason = repair.reason()
+                if status.reason is not None:
+                    repair.apply(module)
+                    status.applied.append(module.__name__)
+            except Exception as error:
+                # an unforeseen version must not make fairseq harder to import than it was
+                status.failed[module.__name__] = f"{type(error).__name__}: {error}"
+                logger.warning("the repair %s of %s failed: %s", repair.name, module.__name__, error)
+
+
+class ModuleView(types.ModuleType):
+    """A module seen with some names replaced, for the eyes of one other module.
+
+    ``checkpoint_utils.torch = ModuleView(torch, load=...)`` changes what `checkpoint_utils`
+    calls and leaves `torch` as it is for everybody else.
+    """
+
+    def __init__(self, module: types.ModuleType, **replaced: object) -> None:
+        super().__init__(module.__name__, module.__doc__)
+        self.__dict__.update(replaced)
+        self.__dict__["_viewed"] = module
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.__dict__["_viewed"], name)
+
+    def __dir__(self) -> List[str]:
+        return sorted({*dir(self.__dict__["_viewed"]), *self.__dict__})

@@ -1,0 +1,50 @@
+"""NumPy names that are gone.
+
+``np.int`` and ``np.float`` were removed in NumPy 1.24, ``np.compat`` in 2.0. fairseq 0.12.2
+uses them in data/data_utils.py:488 (block-wise masks), data/token_block_dataset.py:125,
+data/language_pair_dataset.py:292 (batch shapes that are filtered by size) and
+modules/dynamic_crf_layer.py:108. The names come back for these modules only; `numpy` itself
+stays as it is, since other packages find out its version by asking for them.
+"""
+
+import types
+import warnings
+from typing import Dict, Optional
+
+from .importing import ModuleView, Repair
+
+_MODULES = (
+    "fairseq.data.data_utils",
+    "fairseq.data.language_pair_dataset",
+    "fairseq.data.token_block_dataset",
+    "fairseq.modules.dynamic_crf_layer",
+)
+
+
+def _aliases() -> Dict[str, object]:
+    """The aliases this NumPy lacks, with what they stood for."""
+    import numpy
+
+    aliases = {"int": int, "float": float, "compat": types.SimpleNamespace(long=int)}
+    with warnings.catch_warnings():
+        # NumPy 1.20 to 1.23 has them still and warns when asked
+        warnings.simplefilter("ignore")
+        return {name: value for name, value in aliases.items() if not hasattr(numpy, name)}
+
+
+def _reason() -> Optional[str]:
+    import numpy
+
+    missing = _aliases()
+    if not missing:
+        return None
+    return f"NumPy {numpy.__version__} has no " + ", ".join(f"np.{name}" for name in missing)
+
+
+def _restore_aliases(module: types.ModuleType) -> None:
+    module.np = ModuleView(module.np, **_aliases())
+
+
+REPAIR = Repair(
+    name="numpy-aliases", modules=_MODULES, reason=_reason, apply=_restore_aliases
+)

@@ -1,0 +1,238 @@
+"""One comparison: quality on the whole test set, speed on a sample of it, the same sentences for every system."""
+
+import logging
+import os
+import platform
+import random
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
+
+import fairseq
+import numpy as np
+import sacrebleu
+import torch
+
+from .quality import Detokenizer, Quality, evaluate
+from .speed import Timing, make_batches, measure
+from .systems import System
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Settings:
+    """How systems are compared.
+
+    Attributes:
+        batch_sizes: each is measured; 1 gives latency.
+        repeats: measured repeats of each.
+        speed_sentences: size of the sample for speed.
+        quality_batch: batch size for decoding the whole test set.
+        seed: chooses the sample.
+        threads: of PyTorch, as set by the caller.
+    """
+
+    batch_sizes: List[int] = field(default_factory=lambda: [1, 32])
+    repeats: int = 5
+    speed_sentences: int = 100
+    quality_batch: int = 64
+    seed: int = 1
+    threads: int = 1
+
+
+@dataclass
+class Result:
+    """What was found for one system.
+
+    Attributes:
+        name: of the system.
+        signature: how it decodes.
+        hypotheses: detokenised, in the order of the test set.
+        best: fairseq's best hypothesis of each sentence.
+        quality: scores.
+        timings: by batch size.
+    """
+
+    name: str
+    signature: Dict[str, str]
+    hypotheses: List[str]
+    best: List[Mapping[str, Any]]
+    quality: Quality
+    timings: Dict[int, Timing] = field(default_factory=dict)
+
+
+@dataclass
+class Comparison:
+    """All results of one run.
+
+    Attributes:
+        results: in the order in which the systems were given.
+        references: names of the systems that speed ratios refer to.
+        source_words: number of words in the sample for speed (space-separated, subwords joined).
+        settings: how it was measured.
+        environment: machine and versions.
+    """
+
+    results: List[Result]
+    references: List[str]
+    source_words: int
+    settings: Settings
+    environment: Dict[str, str]
+
+    def timing(self, name: str, batch_size: int) -> Timing:
+        """Timing of the system ``name``."""
+        return next(result for result in self.results if result.name == name).timings[batch_size]
+
+
+def compare(
+    systems: Sequence[System],
+    *,
+    references: Sequence[str],
+    reference_texts: Optional[Sequence[str]],
+    valid: Optional[Sequence[Set[str]]],
+    detokenize: Detokenizer,
+    settings: Settings,
+) -> Comparison:
+    """Decodes with every system and measures.
+
+    Args:
+        systems: loaded, over the same sentences.
+        references: names of the systems that speed ratios refer to.
+        reference_texts: detokenised reference translations; None: those of the binarised data, detokenised.
+        valid: all valid translations of each sentence, if they are known.
+        detokenize: turns tokenised words into text.
+        settings: how.
+
+    Raises:
+        ValueError: an unknown reference system; texts that do not fit the test set.
+    """
+    names = [system.name for system in systems]
+    for name in references:
+        if name not in names:
+            raise ValueError(f"reference {name!r} is none of the systems {names}")
+    if reference_texts is None:
+        reference_texts = [detokenize(text) for text in target_texts(systems[0])]
+    results = []
+    for system in systems:
+        logger.info("decoding the test set: %s", system.name)
+        best = decode_all(system, settings.quality_batch)
+        hypotheses = [detokenize(system.text(hypothesis["tokens"])) for hypothesis in best]
+        quality = evaluate(hypotheses, reference_texts, valid)
+        results.append(Result(system.name, system.signature(), hypotheses, best, quality))
+    sample = speed_sample(len(systems[0].dataset), settings.speed_sentences, settings.seed)
+    lengths = [systems[0].dataset.num_tokens(i) for i in sample]
+    for batch_size in settings.batch_sizes:
+        timings = measure(
+            systems,
+            make_batches(sample, lengths, batch_size),
+            repeats=settings.repeats,
+            progress=lambda text, size=batch_size: logger.info("speed at batch size %d: %s", size, text),
+        )
+        for result in results:
+            result.timings[batch_size] = timings[result.name]
+    words = sum(len(source_text(systems[0], i).split()) for i in sample)
+    return Comparison(results, list(references), words, settings, environment(settings.threads))
+
+
+def decode_all(system: System, batch_size: int) -> List[Mapping[str, Any]]:
+    """The best hypothesis of each sentence of the system's data, in their order."""
+    ids = list(range(len(system.dataset)))
+    best: Dict[int, Mapping[str, Any]] = {}
+    for batch in make_batches(ids, [system.dataset.num_tokens(i) for i in ids], batch_size):
+        sample = system.collate(batch)
+        for sentence, hypotheses in zip(sample["id"].tolist(), system.decode(sample)):
+            best[sentence] = hypotheses[0]
+    return [best[i] for i in ids]
+
+
+def speed_sample(size: int, wanted: int, seed: int) -> List[int]:
+    """``wanted`` of the sentences 0 .. ``size`` - 1, drawn at random without replacement; all if there are fewer."""
+    return sorted(random.Random(seed).sample(range(size), min(size, wanted)))
+
+
+def target_texts(system: System) -> List[str]:
+    """Words of the binarised targets."""
+    return [system.text(system.dataset[i]["target"]) for i in range(len(system.dataset))]
+
+
+def source_text(system: System, sentence: int) -> str:
+    """Words of one binarised source sentence."""
+    return system.task.source_dictionary.string(system.dataset[sentence]["source"], "@@ ")
+
+
+def environment(threads: int) -> Dict[str, str]:
+    """Machine, threads and versions, for the signature beside each figure."""
+    from .. import __version__
+
+    entries = {
+        "cpu": processor(),
+        "threads": str(threads),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "fairseq": fairseq.__version__,
+        "fairseq_hrt": __version__,
+        "commit": commit(),
+        "sacrebleu": sacrebleu.__version__,
+    }
+    if torch.cuda.is_available():
+        entries["gpu"] = torch.cuda.get_device_name()
+    return entries
+
+
+def processor() -> str:
+    """Model of the processor and the number of its cores."""
+    name = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    return f"{name} ({os.cpu_count()} cores)"
+
+
+def commit() -> str:
+    """The commit of this package's source, ``+`` appended if it was changed since; ``-`` outside a repository."""
+    folder = Path(__file__).resolve().parent
+    try:
+        head = ["git", "-C", str(folder), "describe", "--always", "--dirty=+", "--exclude=*", "--abbrev=10"]
+        return subprocess.run(head, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "-"
+
+
+def to_json(comparison: Comparison) -> Dict[str, Any]:
+    """Everything that was measured, every repeat of every batch included; hypotheses are written apart."""
+    systems = []
+    for result in comparison.results:
+        timings = {
+            str(size): {**asdict(timing), "sentences_per_second": asdict(timing.sentences_per_second())}
+            for size, timing in result.timings.items()
+        }
+        systems.append(
+            {
+                "name": result.name,
+                "signature": result.signature,
+                "quality": asdict(result.quality),
+                "timings": timings,
+                "ratios": {
+                    reference: {
+                        str(size): asdict(timing.ratio_to(comparison.timing(reference, size)))
+                        for size, timing in result.timings.items()
+                    }
+                    for reference in comparison.references
+                },
+            }
+        )
+    return {
+        "command": sys.argv,
+        "environment": comparison.environment,
+        "settings": asdict(comparison.settings),
+        "source_words": comparison.source_words,
+        "references": comparison.references,
+        "systems": systems,
+    }

@@ -1,0 +1,115 @@
+"""Quality against speed as a picture."""
+
+from itertools import product
+from pathlib import Path
+from typing import List, Sequence, Tuple
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Annotation, Text
+
+from .comparison import Comparison
+from .speed import Spread
+
+# Left, bottom, right, top in pixels.
+Box = Tuple[float, float, float, float]
+
+# Where a label may stand, in points from its mark: close before far, beside before above.
+_OFFSETS = sorted(
+    ((x, y) for x, y in product((-150, -80, -40, 8, 40), range(-72, 73, 9)) if (x, y) != (0, 0)),
+    key=lambda offset: (abs(offset[1]) + 0.3 * abs(offset[0] - 8)),
+)
+# Okabe and Ito's colours, told apart by colour-blind readers too.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None:
+    """Draws BLEU against speed at ``batch_size`` into ``paths`` (the suffix names the format, e.g. .png and .svg).
+
+    The horizontal axis is the speed relative to the first reference system, or sentences a second without one. Systems
+    of one task share a colour.
+    """
+    spreads = []
+    for result in comparison.results:
+        timing = result.timings[batch_size]
+        if comparison.references:
+            spreads.append(timing.ratio_to(comparison.timing(comparison.references[0], batch_size)))
+        else:
+            spreads.append(timing.sentences_per_second())
+    figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    tasks = list(dict.fromkeys(result.signature["task"] for result in comparison.results))
+    scores = [result.quality.bleu for result in comparison.results]
+    for result, spread in zip(comparison.results, spreads):
+        colour = _COLOURS[tasks.index(result.signature["task"]) % len(_COLOURS)]
+        error = [[spread.median - spread.low], [spread.high - spread.median]]
+        axes.errorbar(spread.median, result.quality.bleu, xerr=error, fmt="o", color=colour, capsize=2, linewidth=1)
+    if comparison.references:
+        axes.set_xlabel(f"speed relative to {comparison.references[0]} (batch size {batch_size})")
+    else:
+        axes.set_xlabel(f"sentences per second (batch size {batch_size})")
+    axes.set_ylabel("sacreBLEU")
+    axes.margins(0.15, 0.15)
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    figure.suptitle("quality against speed; bars: minimum and maximum of the repeats", fontsize=9, color="0.3")
+    _label(axes, canvas, spreads, scores, [result.name for result in comparison.results])
+    for path in paths:
+        figure.savefig(path)
+
+
+def _label(
+    axes: Axes, canvas: FigureCanvasAgg, spreads: Sequence[Spread], scores: Sequence[float], names: Sequence[str]
+) -> None:
+    """Puts each name at the nearest free place beside its point, with a thin line to it."""
+    # The layout is computed when the figure is drawn; before that no position on it is known.
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    half = 5 * renderer.points_to_pixels(1)
+    taken: List[Box] = []
+    for spread, score in zip(spreads, scores):
+        (left, y), (x, _), (right, _) = axes.transData.transform(
+            [(spread.low, score), (spread.median, score), (spread.high, score)]
+        )
+        taken += [(x - half, y - half, x + half, y + half), (left, y - 2, right, y + 2)]
+    frame = axes.get_window_extent(renderer)
+    for spread, score, name in zip(spreads, scores, names):
+        best = None
+        for offset in _OFFSETS:
+            label = _annotate(axes, name, (spread.median, score), offset)
+            label.update_positions(renderer)
+            # The text's own box: the annotation's extent would include the line to the point.
+            box = Text.get_window_extent(label, renderer)
+            corners = (box.x0 - 2, box.y0 - 2, box.x1 + 2, box.y1 + 2)
+            cost = sum(overlap(corners, other) for other in taken) + 100 * _outside(corners, frame.extents)
+            label.remove()
+            if best is None or cost < best[0]:
+                best = (cost, offset, corners)
+            if cost == 0:
+                break
+        _annotate(axes, name, (spread.median, score), best[1])
+        taken.append(best[2])
+
+
+def _annotate(axes: Axes, name: str, point: Tuple[float, float], offset: Tuple[int, int]) -> Annotation:
+    line = {"arrowstyle": "-", "color": "0.7", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 4}
+    return axes.annotate(
+        name, point, xytext=offset, textcoords="offset points", fontsize=8, verticalalignment="center", arrowprops=line
+    )
+
+
+def _outside(box: Box, frame: Sequence[float]) -> float:
+    """How far ``box`` sticks out of ``frame``, summed over the four sides."""
+    beyond = (frame[0] - box[0], frame[1] - box[1], box[2] - frame[2], box[3] - frame[3])
+    return sum(max(0.0, length) for length in beyond)
+
+
+def overlap(first: Box, second: Box) -> float:
+    """Area that two boxes have in common."""
+    width = min(first[2], second[2]) - max(first[0], second[0])
+    height = min(first[3], second[3]) - max(first[1], second[1])
+    return max(0.0, width) * max(0.0, height)

@@ -1,0 +1,101 @@
+"""Quality of translations: sacreBLEU and chrF on detokenised text, and the share of exactly valid translations."""
+
+import gzip
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set
+
+import sacrebleu
+
+Detokenizer = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Scores of one system on one test set.
+
+    Attributes:
+        bleu: sacreBLEU, 0 to 100.
+        bleu_signature: how it was computed, as sacreBLEU states it.
+        chrf: chrF2, 0 to 100.
+        chrf_signature: likewise.
+        valid_share: share of hypotheses that are one of the valid translations, 0 to 1; None without these.
+    """
+
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+    valid_share: Optional[float]
+
+
+def evaluate(
+    hypotheses: Sequence[str], references: Sequence[str], valid: Optional[Sequence[Set[str]]] = None
+) -> Quality:
+    """Scores detokenised ``hypotheses`` against one reference each, and against sets of ``valid`` translations.
+
+    Raises:
+        ValueError: the numbers of sentences differ.
+    """
+    for name, others in (("references", references), ("sets of valid translations", valid)):
+        if others is not None and len(others) != len(hypotheses):
+            raise ValueError(f"{len(hypotheses)} hypotheses but {len(others)} {name}: they must belong to one test set")
+    bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
+    return Quality(
+        bleu=bleu.corpus_score(hypotheses, [references]).score,
+        bleu_signature=str(bleu.get_signature()),
+        chrf=chrf.corpus_score(hypotheses, [references]).score,
+        chrf_signature=str(chrf.get_signature()),
+        valid_share=None if valid is None else valid_share(hypotheses, valid),
+    )
+
+
+def valid_share(hypotheses: Sequence[str], valid: Sequence[Set[str]]) -> float:
+    """Share of ``hypotheses`` that are literally one of their ``valid`` translations, surrounding space apart."""
+    hits = sum(hypothesis.strip() in translations for hypothesis, translations in zip(hypotheses, valid))
+    return hits / len(hypotheses)
+
+
+def read_lines(path: Path) -> List[str]:
+    """Lines of a text file, plain or gzip. Only a line feed ends a line, as for the tools that made the data."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
+        return [line.rstrip("\r\n") for line in lines]
+
+
+def read_valid_translations(path: Path) -> List[Set[str]]:
+    """Reads one JSON object ``{"source": ..., "translations": [...]}`` a line.
+
+    Raises:
+        ValueError: a line is not such an object (with its number).
+    """
+    result = []
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            row: Dict[str, Any] = json.loads(line)
+            result.append({translation.strip() for translation in row["translations"]})
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            message = f'{path}, line {number}: expected {{"source": ..., "translations": [...]}}'
+            raise ValueError(message) from error
+    return result
+
+
+def build_detokenizer(name: str) -> Detokenizer:
+    """``moses:de`` (Moses' rules for a language, by sacremoses) or ``none``.
+
+    Raises:
+        ValueError: any other name, or sacremoses is not installed.
+    """
+    if name == "none":
+        return lambda text: text
+    match = re.fullmatch(r"moses:([a-z]{2,3})", name)
+    if not match:
+        raise ValueError(f"detokeniser {name!r}: use moses:LANGUAGE, e.g. moses:de, or none")
+    try:
+        from sacremoses import MosesDetokenizer
+    except ImportError as error:
+        raise ValueError(f"detokeniser {name!r} needs sacremoses: pip install sacremoses") from error
+    moses = MosesDetokenizer(lang=match[1])
+    return lambda text: moses.detokenize(text.split())

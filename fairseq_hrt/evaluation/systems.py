@@ -1,0 +1,220 @@
+"""A system: a checkpoint and the way it is decoded, described by the options of ``fairseq-generate``.
+
+Every system goes through the door that ``fairseq-generate`` uses (``setup_task``, ``load_model_ensemble``,
+``build_generator``, ``inference_step``), so that one decoder is never measured by kinder rules than another.
+"""
+
+import ast
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+import torch
+from fairseq import checkpoint_utils, options, tasks, utils
+from fairseq.data import FairseqDataset
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from torch import nn
+
+from ..common.trace import GenerationCounters
+
+_NAMED_IN_SYSTEM = ("name", "path", "task")
+_NAMED_IN_DATA = ("gen_subset", "source_lang", "target_lang", "data")
+
+
+@dataclass(frozen=True)
+class SystemSpec:
+    """What is compared.
+
+    Attributes:
+        name: shown in the table.
+        path: checkpoint file; several joined by ``:`` are an ensemble.
+        task: a registered task; None: the task that the checkpoint was trained with.
+        options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The value ``"true"``
+            stands for a switch without a value, ``"false"`` leaves it away.
+    """
+
+    name: str
+    path: str
+    task: Optional[str]
+    options: Mapping[str, str]
+
+
+def parse_system(text: str) -> SystemSpec:
+    """Reads ``name=HRT k=2 (1,1),path=checkpoint_best.pt,task=translation_hrt,beam=1``.
+
+    A comma separates two entries only where ``option=`` follows it, so values may hold commas themselves.
+
+    Raises:
+        ValueError: an entry without ``=``, or neither name nor path.
+    """
+    entries: Dict[str, str] = {}
+    for entry in re.split(r",(?=[A-Za-z][A-Za-z0-9_-]*=)", text):
+        key, equals, value = entry.partition("=")
+        if not equals:
+            raise ValueError(f"system {text!r}: {entry!r} is not of the form option=value")
+        entries[key.strip()] = value.strip()
+    return system_from_mapping(entries)
+
+
+def read_systems(path: Path) -> List[SystemSpec]:
+    """Reads a JSON file: a list of objects like ``{"name": "AT", "path": "checkpoint_best.pt", "beam": 5}``.
+
+    Raises:
+        ValueError: the file is not such a list.
+    """
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"{path} must hold a JSON list of objects, one for each system")
+    return [system_from_mapping(row) for row in rows]
+
+
+def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
+    """A :class:`SystemSpec` from its entries by name; see there.
+
+    Raises:
+        ValueError: name or path is missing, or an option is one that holds for all systems.
+    """
+    values = {key.lstrip("-").replace("-", "_"): _option_text(value) for key, value in entries.items()}
+    for key in ("name", "path"):
+        if not values.get(key):
+            raise ValueError(f"system {dict(entries)!r} needs {key}=...")
+    for key in _NAMED_IN_DATA:
+        if key in values:
+            raise ValueError(f"system {values['name']!r}: {key} is the same for all systems, give it once outside")
+    rest = {key: value for key, value in values.items() if key not in _NAMED_IN_SYSTEM}
+    return SystemSpec(name=values["name"], path=values["path"], task=values.get("task"), options=rest)
+
+
+def _option_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def generate_arguments(spec: SystemSpec, data: Sequence[str], task: str) -> List[str]:
+    """The arguments with which ``fairseq-generate`` decodes like ``spec``.
+
+    Args:
+        spec: the system.
+        data: the data folder and what selects the sentences in it (``--gen-subset``, ``--source-lang``, …).
+        task: name of the task.
+    """
+    arguments = [*data, "--path", spec.path, "--task", task]
+    for key, value in spec.options.items():
+        if value == "false":
+            continue
+        arguments.append("--" + key.replace("_", "-"))
+        if value != "true":
+            arguments.append(value)
+    return arguments
+
+
+class System:
+    """A loaded system.
+
+    Args:
+        spec: what to load.
+        data: see :func:`generate_arguments`.
+
+    Raises:
+        ValueError: ``fairseq-generate`` would not accept an option (named in the message).
+        OSError: a checkpoint is missing or unreadable.
+
+    Attributes:
+        counters: encoder and decoder calls since the last reset, the generator's own if it counts.
+    """
+
+    def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
+        self.spec = spec
+        self.name = spec.name
+        paths = utils.split_paths(spec.path)
+        self.task_name = spec.task or _task_of_checkpoint(paths[0])
+        config = self._parse(generate_arguments(spec, data, self.task_name))
+        self.task = tasks.setup_task(config.task)
+        self.models, saved = checkpoint_utils.load_model_ensemble(
+            paths, arg_overrides=ast.literal_eval(config.common_eval.model_overrides), task=self.task
+        )
+        self.subset = config.dataset.gen_subset
+        self.task.load_dataset(self.subset, task_cfg=saved.task)
+        self.device = torch.device("cuda" if torch.cuda.is_available() and not config.common.cpu else "cpu")
+        for model in self.models:
+            if config.common.fp16:
+                model.half()
+            model.to(self.device).eval()
+            model.prepare_for_inference_(config)
+        self.dtype = str(next(self.models[0].parameters()).dtype).replace("torch.", "")
+        self.generator = self.task.build_generator(
+            self.models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0}
+        )
+        self.post_process = config.common_eval.post_process
+        counters = getattr(self.generator, "counters", None)
+        self.counters: GenerationCounters = counters if counters is not None else count_calls(self.models)
+
+    def _parse(self, arguments: List[str]) -> Any:
+        parser = options.get_generation_parser()
+
+        def refuse(message: str) -> None:
+            raise ValueError(f"system {self.name!r}: {message}")
+
+        # argparse would end the process before the system's name is known to the user.
+        parser.error = refuse  # type: ignore[method-assign, assignment]
+        return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
+
+    @property
+    def dataset(self) -> FairseqDataset:
+        """The sentences, as the task loaded them."""
+        return self.task.dataset(self.subset)
+
+    def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
+        """The batch of the sentences ``ids``, on the system's device."""
+        sample = self.dataset.collater([self.dataset[i] for i in ids])
+        return utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
+
+    def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
+        """Hypotheses of each sentence in ``sample``, best first."""
+        hypotheses = self.task.inference_step(self.generator, self.models, sample)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return hypotheses
+
+    def text(self, tokens: torch.Tensor) -> str:
+        """The words of target ``tokens`` ``[T]``, subwords joined, special symbols left out."""
+        dictionary = self.task.target_dictionary
+        ignored = getattr(self.generator, "symbols_to_strip_from_output", {dictionary.eos()})
+        return dictionary.string(tokens.int().cpu(), self.post_process or "@@ ", extra_symbols_to_ignore=ignored)
+
+    def signature(self) -> Dict[str, str]:
+        """How the system decodes: task, checkpoint, every given option, number type, device."""
+        names = "+".join(Path(path).name for path in utils.split_paths(self.spec.path))
+        entries = {"task": self.task_name, "checkpoint": names, **self.spec.options}
+        entries.setdefault("beam", "5")
+        return {**entries, "dtype": self.dtype, "device": self.device.type}
+
+
+def _task_of_checkpoint(path: str) -> str:
+    state = checkpoint_utils.load_checkpoint_to_cpu(path)
+    return state["cfg"]["task"]._name
+
+
+def count_calls(models: Sequence[nn.Module]) -> GenerationCounters:
+    """Counts the calls of the encoders and decoders of stock fairseq ``models``.
+
+    fairseq's ``EnsembleModel`` calls ``decoder.forward`` directly, which forward hooks do not see; therefore the
+    method of each instance is wrapped. ``sentences`` stays 0: a decoder does not know how many it serves.
+    """
+    counters = GenerationCounters()
+
+    def counted(forward: Callable[..., Any], field: str) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            setattr(counters, field, getattr(counters, field) + 1)
+            return forward(*args, **kwargs)
+
+        return wrapper
+
+    for model in models:
+        model.encoder.forward = counted(model.encoder.forward, "encoder_calls")
+        model.decoder.forward = counted(model.decoder.forward, "decoder_calls")
+    return counters

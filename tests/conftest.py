@@ -1,0 +1,71 @@
+"""Fixtures for all tests: fixed seeds, the stock commands, and a small translation task."""
+
+import os
+import random
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+import fairseq_hrt  # noqa: F401  (repairs fairseq, registers what the tests use)
+
+SCRIPTS = Path(sysconfig.get_path("scripts"))
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    import torch
+
+    random.seed(1)
+    torch.manual_seed(1)
+
+
+@pytest.fixture(scope="session")
+def command() -> Callable[..., subprocess.CompletedProcess]:
+    """Run a command of this environment: ``command("fairseq-train", data, "--cpu")``.
+
+    A failure raises AssertionError with the end of the output, unless ``check=False``.
+    Keyword arguments: `check`, `cwd`, `stdin` (text), `environment` (added variables).
+    """
+
+    def run(name, *arguments, check=True, cwd=None, stdin=None, environment=None):
+        program = [sys.executable] if name == "python" else [str(SCRIPTS / name)]
+        finished = subprocess.run(
+            [*program, *map(str, arguments)],
+            cwd=cwd,
+            input=stdin,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
+            capture_output=True,
+            text=True,
+        )
+        if check and finished.returncode:
+            raise AssertionError(f"{name} failed:\n{(finished.stdout + finished.stderr)[-3000:]}")
+        return finished
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def toy_corpus(tmp_path_factory) -> Path:
+    """A folder with ``{train,valid,test}.{de,en}``: letters into capital letters, in order."""
+    folder = tmp_path_factory.mktemp("corpus")
+    generator = random.Random(7)
+    for split, size in (("train", 200), ("valid", 20), ("test", 20)):
+        sources = [
+            generator.choices("abcdefghij", k=generator.randint(2, 9)) for _ in range(size)
+        ]
+        (folder / f"{split}.de").write_text("".join(" ".join(s) + "\n" for s in sources))
+        (folder / f"{split}.en").write_text("".join(" ".join(s).upper() + "\n" for s in sources))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toy_data(toy_corpus, command) -> Path:
+    """`toy_corpus` binarized by the stock ``fairseq-preprocess``."""
+    data = toy_corpus / "bin"
+    splits = [f"--{split}pref={toy_corpus / split}" for split in ("train", "valid", "test")]
+    command("fairseq-preprocess", "-s", "de", "-t", "en", *splits, "--destdir", data)
+    return data

@@ -1,0 +1,121 @@
+"""The package in an environment of its own: normal and editable, and gone after uninstalling."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+STARTUP = "fairseq_hrt_startup.pth"
+
+pytestmark = pytest.mark.slow
+
+
+def pip(*arguments) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> Path:
+    """A copy of what is built: building leaves files behind."""
+    import shutil
+
+    folder = tmp_path_factory.mktemp("sources")
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "fairseq_hrt", folder / "fairseq_hrt", ignore=ignore)
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path) -> Path:
+    """An interpreter that sees fairseq and torch, but no startup line of this environment."""
+    folder = tmp_path / "environment"
+    venv.create(folder, with_pip=False, symlinks=os.name != "nt")
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    # a path line adds the directory without running the .pth files in it
+    (site_packages(python) / "requirements.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def site_packages(python: Path) -> Path:
+    output = subprocess.check_output(
+        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
+    )
+    return Path(output.strip())
+
+
+def imports(python: Path, cwd: Path) -> str:
+    """'' if `import fairseq` works in this interpreter, its last line of complaint if not."""
+    finished = subprocess.run(
+        [python, "-c", "import fairseq"], cwd=cwd, capture_output=True, text=True
+    )
+    return "" if finished.returncode == 0 else finished.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("editable", [False, True], ids=["normal", "editable"])
+def test_install_and_uninstall(sources, environment, tmp_path, editable):
+    install = ["--python", environment, "install", "--no-deps", "--no-build-isolation"]
+    before = imports(environment, tmp_path)
+    if sys.version_info >= (3, 11):
+        assert "mutable default" in before
+
+    pip(*install, *(["--editable"] if editable else []), sources)
+    assert (site_packages(environment) / STARTUP).is_file()
+    assert imports(environment, tmp_path) == ""
+    doctor = subprocess.run(
+        [environment, "-m", "fairseq_hrt"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert doctor.returncode == 0, doctor.stdout + doctor.stderr
+    where = sources if editable else site_packages(environment)
+    assert str(where / "fairseq_hrt") in doctor.stdout
+
+    pip("--python", environment, "uninstall", "--yes", "fairseq_hrt")
+    assert not (site_packages(environment) / STARTUP).exists()
+    assert imports(environment, tmp_path) == before
+    silent = subprocess.run([environment, "-c", "pass"], capture_output=True, text=True)
+    assert silent.stdout + silent.stderr == ""
+
+
+def test_startup_line_that_was_left_behind_is_silent(sources, environment, tmp_path):
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extract(STARTUP, site_packages(environment))
+        record = archive.read(
+            next(name for name in archive.namelist() if name.endswith("/RECORD"))
+        ).decode()
+    assert f"\n{STARTUP},sha256=" in "\n" + record
+    finished = subprocess.run(
+        [environment, "-c", "import this_is_missing"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "No module named 'this_is_missing'" in finished.stderr
+    assert "fairseq" not in finished.stderr
+    (tmp_path / "fairseq.py").write_text("stock = True")
+    finished = subprocess.run(
+        [environment, "-c", "import fairseq; print(fairseq.stock)"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (finished.stdout.strip(), finished.stderr) == ("True", "")
+
+
+def test_startup_line_is_one_line(sources, tmp_path):
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(STARTUP).decode()
+    assert text.startswith("import ") and text.count("\n") == 1

@@ -1,0 +1,209 @@
+"""The recipes of ``examples/``: their commands are what the real parsers accept, their stages resume, they run."""
+
+import importlib.util
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from fairseq import options
+from fairseq_hrt.cli import benchmark
+from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+RECIPES = sorted(
+    str(path.relative_to(EXAMPLES))
+    for path in EXAMPLES.rglob("*.sh")
+    if path.name not in ("recipe.sh", "hrt_systems.sh", "setup_env.sh")
+)
+DIMENSIONS = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
+ARGUMENTS = {"common/prepare_text.sh": ["raw"], "common/distill.sh": ["at/checkpoint_best.pt"]}
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(Path(path).stem, EXAMPLES / path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def bash(script, *arguments, cwd=ROOT, check=True, **environment):
+    # The caller's own settings must not change what a recipe does.
+    names = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
+    inherited = {name: os.environ[name] for name in names if name in os.environ}
+    environment = {**inherited, "OMP_NUM_THREADS": "1", **environment}
+    result = subprocess.run(
+        ["bash", str(script), *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    if check and result.returncode:
+        raise AssertionError(f"{script} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
+    return result
+
+
+def commands(recipe, **environment):
+    shown = bash(EXAMPLES / recipe, *ARGUMENTS.get(recipe, []), DRY_RUN="1", OUT="runs/dry", **environment).stdout
+    return [shlex.split(line[2:]) for line in shown.splitlines() if line.startswith("+ ")]
+
+
+def parse(command):
+    """Parses ``command`` as the program would; an unknown option raises SystemExit."""
+    program, *arguments = command
+    if program == "python" and arguments[0].endswith("train_bf16.py"):
+        program, arguments = "fairseq-train", arguments[1:]
+    if program == "fairseq-preprocess":
+        options.get_preprocessing_parser().parse_args(arguments)
+    elif program == "fairseq-train":
+        options.parse_args_and_arch(options.get_training_parser(), arguments)
+    elif program == "fairseq-generate":
+        options.parse_args_and_arch(options.get_generation_parser(), arguments)
+    elif program == "python" and arguments[:2] == ["-m", "fairseq_hrt.cli.benchmark"]:
+        parsed = benchmark.build_parser().parse_args(arguments[2:])
+        for spec in map(parse_system, parsed.system):
+            parse(["fairseq-generate", *generate_arguments(spec, ["data-bin"], spec.task or "translation")])
+    elif program == "python":
+        assert (ROOT / arguments[0]).is_file(), command
+    else:
+        assert program in ("cp", "mv", "curl", "subword-nmt"), command
+    return program
+
+
+def test_recipes_are_found():
+    assert {"quickstart.sh", "multi30k/prepare.sh", "multi30k/hrt/train_hrt.sh"} <= set(RECIPES)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_command_of_a_recipe_is_accepted(recipe, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    shown = commands(recipe)
+    assert shown, f"{recipe} shows no command"
+    for command in shown:
+        try:
+            parse(command)
+        except SystemExit:
+            pytest.fail(f"not accepted: {shlex.join(command)}")
+
+
+@pytest.mark.parametrize(
+    "command", ["fairseq-train data --arch transformer --no-such 1", "fairseq-generate data --path a --bem 5"]
+)
+def test_a_wrong_option_is_found(command):
+    with pytest.raises(SystemExit):
+        parse(shlex.split(command))
+
+
+def test_teacher_and_student_have_the_same_shapes(monkeypatch):
+    """Fine-tuning needs every tensor of the teacher; a changed dimension in one recipe would only show after hours."""
+    monkeypatch.chdir(ROOT)
+    for recipes in (["quickstart.sh"], ["multi30k/hrt/train_at.sh", "multi30k/hrt/train_hrt.sh"]):
+        shapes = []
+        for command in (command for recipe in recipes for command in commands(recipe)):
+            arguments = command[2:] if command[0] == "python" else command[1:]
+            if "--arch" not in arguments:
+                continue
+            parsed = options.parse_args_and_arch(options.get_training_parser(), arguments)
+            names = [f"{side}_{name}" for side in ("encoder", "decoder") for name in DIMENSIONS]
+            shapes.append([getattr(parsed, name) for name in [*names, "share_all_embeddings"]])
+        assert len(shapes) == 2 and shapes[0] == shapes[1]
+
+
+def test_own_data_are_used(tmp_path):
+    for name in ("train.fr.gz", "test.fr.gz"):
+        (tmp_path / name).touch()
+    shown = commands("quickstart.sh", DATA=str(tmp_path), SRC="en", TGT="fr")
+    flat = [word for command in shown for word in command]
+    assert str(tmp_path / "train.fr.gz") in flat
+    assert "examples/corpus/generate.py" not in flat
+    assert "--valid-translations" not in flat
+    assert flat[flat.index("--references") + 1] == str(tmp_path / "test.fr.gz")
+
+
+def test_missing_data_are_named(tmp_path):
+    result = bash(EXAMPLES / "multi30k/prepare.sh", DATA=str(tmp_path), OUT=str(tmp_path / "out"), check=False)
+    assert result.returncode == 1
+    assert "has no train.en.gz" in result.stderr
+
+
+STAGES = """
+set -euo pipefail
+OUT=$1
+source {recipe}
+first() {{ echo first >>"$OUT/log"; touch "$OUT/a/result"; if [ -n "${{CRASH:-}}" ]; then exit 3; fi; }}
+second() {{ echo second >>"$OUT/log"; ls "$OUT/b" >>"$OUT/log"; touch "$OUT/b/result"; }}
+stage first "$OUT/a" "${{SETTING:-1}}" first
+stage second "$OUT/b" "${{OTHER:-1}}" second
+"""
+
+
+@pytest.fixture
+def stages(tmp_path):
+    script = tmp_path / "recipe_under_test.sh"
+    script.write_text(STAGES.format(recipe=EXAMPLES / "common/recipe.sh"))
+    out = tmp_path / "out"
+    out.mkdir()
+
+    def run(**environment):
+        (out / "log").write_text("")
+        status = bash(script, str(out), check=False, **environment).returncode
+        return status, (out / "log").read_text().split()
+
+    return run
+
+
+def test_stages_run_once(stages):
+    assert stages() == (0, ["first", "second"])
+    assert stages() == (0, [])
+
+
+def test_an_interrupted_stage_goes_on(stages):
+    assert stages(CRASH="1") == (3, ["first"])
+    assert stages() == (0, ["first", "second"])
+    assert stages() == (0, [])
+
+
+def test_a_changed_setting_starts_again_with_an_empty_folder(stages):
+    stages()
+    # The second stage would list a result left over from before.
+    assert stages(OTHER="2") == (0, ["second"])
+    assert stages(OTHER="2", SETTING="2") == (0, ["first", "second"])
+
+
+def test_hypotheses_are_put_in_order():
+    extract = load("common/extract_hypotheses.py").extract
+    lines = ["S-1\ts\n", "H-1\t-0.5\tb@@ c\n", "D-1\t-0.5\tbc\n", "P-1\t-0.1\n", "H-0\t-0.25\t\n"]
+    assert extract(lines, 2) == ["", "b@@ c"]
+    with pytest.raises(ValueError, match="2 hypotheses for 3 sentences"):
+        extract(lines, 3)
+    with pytest.raises(ValueError, match="two hypotheses H-1"):
+        extract([*lines, lines[1]], 2)
+
+
+def test_tokenisation_keeps_lines_and_can_be_undone(tmp_path, capsys):
+    from sacremoses import MosesDetokenizer
+
+    text = "Der Hund, der bellt & läuft, ist „groß“.\nA\u2028B\n"
+    (tmp_path / "text.de").write_text(text, encoding="utf-8")
+    load("common/tokenize_text.py").main([str(tmp_path / "text.de"), "--language", "de"])
+    first, second = capsys.readouterr().out.rstrip("\n").split("\n")
+    assert first == 'Der Hund , der bellt & läuft , ist " groß " .'
+    assert MosesDetokenizer(lang="de").detokenize(first.split()) == 'Der Hund, der bellt & läuft, ist "groß".'
+
+
+@pytest.mark.slow
+def test_quickstart_from_end_to_end(tmp_path):
+    settings = {
+        "OUT": str(tmp_path / "out"), "TRAIN": "300", "VALID": "20", "TEST": "20", "MERGES": "200",
+        "AT_UPDATES": "6", "HRT_UPDATES": "6", "SPEED_SENTENCES": "3", "REPEATS": "1",
+    }  # fmt: skip
+    bash(EXAMPLES / "quickstart.sh", **settings)
+    document = json.loads((tmp_path / "out/results.json").read_text())
+    assert [system["name"] for system in document["systems"]][-2:] == ["HRT k=2 (1,1)", "HRT k=3 (1,1)"]
+    for system in document["systems"]:
+        assert 0 <= system["quality"]["valid_share"] <= 1
+        assert system["timings"]["1"]["decoder_calls"] > 0
+    assert (tmp_path / "out/quality_speed.png").stat().st_size > 0
+    assert "× AT greedy" in (tmp_path / "out/table.md").read_text()
+    again = bash(EXAMPLES / "quickstart.sh", **settings).stdout
+    assert again.count("finished before") == 8 and "\n+ " not in again

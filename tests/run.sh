@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Run the tests; makes .venv on first use.
+#
+#   bash tests/run.sh               all of them
+#   bash tests/run.sh quick         those that take a moment
+#   bash tests/run.sh tests/unit -k mask    what follows goes to pytest
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+bash examples/setup_env.sh
+selection=()
+if [[ ${1:-} == quick ]]; then
+    shift
+    selection=(-m "not slow")
+fi
+# the models are tiny: more threads than this only wait for each other
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+exec .venv/bin/python -m pytest "${selection[@]}" "$@"

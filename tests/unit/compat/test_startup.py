@@ -1,0 +1,75 @@
+"""The line that Python runs at start, in fresh interpreters."""
+
+import json
+
+import pytest
+
+LOADED = (
+    "import sys, json; {statement}; "
+    "print(json.dumps([name for name in ('fairseq', 'fairseq_hrt', 'fairseq_hrt.compat', 'torch', "
+    "'numpy') if name in sys.modules]))"
+)
+
+
+@pytest.fixture
+def loaded(command, tmp_path):
+    """Names that are imported after a statement in a fresh interpreter."""
+
+    def run(statement):
+        output = command("python", "-c", LOADED.format(statement=statement), cwd=tmp_path).stdout
+        return json.loads(output.splitlines()[-1])
+
+    return run
+
+
+def test_costs_no_import(loaded):
+    assert loaded("pass") == []
+
+
+def test_other_imports_do_not_wake_it(loaded):
+    assert loaded("import json, numpy") == ["numpy"]
+
+
+def test_fairseq_is_repaired_without_the_plugin(loaded):
+    """The rooms need a fairseq that works, so the repairs are loaded without them."""
+    assert loaded("import fairseq") == ["fairseq", "fairseq_hrt.compat", "torch", "numpy"]
+
+
+def test_plugin_imported_after_fairseq_shares_the_repairs(command, tmp_path):
+    script = (
+        "import sys, fairseq; before = sys.modules['fairseq_hrt.compat']; import fairseq_hrt; "
+        "print(fairseq_hrt.compat is before, all(s.applied for s in before.statuses() if s.reason))"
+    )
+    assert command("python", "-c", script, cwd=tmp_path).stdout.split()[-2:] == ["True", "True"]
+
+
+def test_plugin_imported_first(command, tmp_path):
+    script = "import fairseq_hrt, fairseq; print([str(s) for s in fairseq_hrt.compat.statuses()])"
+    assert "FAILED" not in command("python", "-c", script, cwd=tmp_path).stdout
+
+
+def test_broken_plugin_leaves_fairseq_as_it_is(command, tmp_path):
+    package = tmp_path / "fairseq_hrt" / "compat"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").write_text("raise RuntimeError('half an installation')")
+    (tmp_path / "fairseq").mkdir()
+    (tmp_path / "fairseq" / "__init__.py").write_text("stock = True")
+    script = "import fairseq; print(fairseq.stock)"
+    finished = command("python", "-c", script, cwd=tmp_path)
+    assert finished.stdout.strip() == "True"
+    assert "half an installation" in finished.stderr
+
+
+def test_spawned_workers_are_repaired(command, tmp_path):
+    script = tmp_path / "spawn.py"
+    script.write_text(
+        "import torch.multiprocessing\n"
+        "def work(rank):\n"
+        "    import fairseq, sys\n"
+        "    assert 'fairseq_hrt.compat' in sys.modules\n"
+        "if __name__ == '__main__':\n"
+        "    torch.multiprocessing.spawn(work, nprocs=2)\n"
+        "    print('done')\n"
+    )
+    assert command("python", script, cwd=tmp_path).stdout.strip() == "done"

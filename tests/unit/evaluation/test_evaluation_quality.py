@@ -1,0 +1,64 @@
+"""Scores, valid translations, detokenisation."""
+
+import gzip
+
+import pytest
+from fairseq_hrt.evaluation.quality import (
+    build_detokenizer,
+    evaluate,
+    read_lines,
+    read_valid_translations,
+    valid_share,
+)
+
+TEXT = ["Der Hund läuft heute durch den Park.", "Eine Frau liest am Abend ein Buch."]
+
+
+def test_perfect_translations_score_100():
+    quality = evaluate(TEXT, TEXT, [{text} for text in TEXT])
+    assert quality.bleu == pytest.approx(100)
+    assert quality.chrf == pytest.approx(100)
+    assert quality.valid_share == 1
+    assert "tok:13a" in quality.bleu_signature and "version:" in quality.bleu_signature
+
+
+def test_share_of_valid_translations_counts_any_valid_one():
+    assert valid_share(["a b", "c ", "d"], [{"x", "a b"}, {"c"}, {"e"}]) == pytest.approx(2 / 3)
+
+
+def test_without_valid_translations_there_is_no_share():
+    assert evaluate(TEXT, TEXT).valid_share is None
+
+
+def test_different_numbers_of_sentences_are_refused():
+    with pytest.raises(ValueError, match="2 hypotheses but 1 references"):
+        evaluate(TEXT, TEXT[:1])
+    with pytest.raises(ValueError, match="sets of valid translations"):
+        evaluate(TEXT, TEXT, [set()])
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path):
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress("one\u2028still one\r\ntwo\n".encode()))
+    assert read_lines(path) == ["one\u2028still one", "two"]
+
+
+def test_valid_translations_are_read(tmp_path):
+    path = tmp_path / "valid.jsonl"
+    path.write_text('{"source": "s", "translations": ["a", "b "]}\n{"source": "t", "translations": []}\n')
+    assert read_valid_translations(path) == [{"a", "b"}, set()]
+
+
+@pytest.mark.parametrize("line", ["not json", '{"source": "s"}', "[]"])
+def test_a_bad_line_is_named(tmp_path, line):
+    path = tmp_path / "valid.jsonl"
+    path.write_text('{"translations": []}\n' + line + "\n")
+    with pytest.raises(ValueError, match="line 2"):
+        read_valid_translations(path)
+
+
+def test_detokenizers():
+    assert build_detokenizer("none")("a , b") == "a , b"
+    assert build_detokenizer("moses:de")("Ja , der Hund , der bellt .") == "Ja, der Hund, der bellt."
+    with pytest.raises(ValueError, match="moses:LANGUAGE"):
+        build_detokenizer("sentencepiece")

@@ -1,0 +1,135 @@
+"""Table, JSON, pictures and the view of decoding steps, from invented results."""
+
+import io
+import json
+
+import pytest
+from fairseq_hrt.evaluation.comparison import Comparison, Result, Settings, speed_sample, to_json
+from fairseq_hrt.evaluation.picture import draw, overlap
+from fairseq_hrt.evaluation.quality import Quality
+from fairseq_hrt.evaluation.report import decode_signature, markdown
+from fairseq_hrt.evaluation.speed import Timing
+from fairseq_hrt.evaluation.trace import legend, show_steps, use_colour
+
+
+def make_result(name, task, bleu, seconds, valid_share=None):
+    signature = {"task": task, "checkpoint": "best.pt", "beam": "1"}
+    quality = Quality(bleu, "nrefs:1|tok:13a", 60.0, "nrefs:1|nc:6", valid_share)
+    timings = {
+        1: Timing([[0], [1]], [[seconds, seconds]] * 3, decoder_calls=20),
+        32: Timing([[0, 1]], [[seconds]] * 3, decoder_calls=12),
+    }
+    return Result(name, signature, ["Ja.", "Nein."], [{}, {}], quality, timings)
+
+
+@pytest.fixture
+def comparison():
+    results = [
+        make_result("AT greedy", "translation", 38.25, 0.4, 0.5),
+        make_result("HRT k=2 (1,1)", "translation_hrt", 37.75, 0.2, 0.25),
+    ]
+    return Comparison(results, ["AT greedy"], 24, Settings(repeats=3), {"cpu": "some processor", "threads": "1"})
+
+
+def table_cells(text):
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_table_holds_the_figures(comparison):
+    header, rule, at, hrt = table_cells(markdown(comparison))[:4]
+    row = dict(zip(header, hrt))
+    assert row["System"] == "HRT k=2 (1,1)"
+    assert (row["BLEU"], row["chrF"], row["valid %"]) == ("37.75", "60.00", "25.0")
+    assert row["decoder calls / sentence"] == "10.0"
+    assert row["ms / sentence p50"] == "200.0"
+    assert row["sentences/s"] == "5.0 (5.0–5.0)"
+    assert row["words/s"] == "60"
+    assert row["× AT greedy"] == "2.00 (2.00–2.00)"
+    assert dict(zip(header, at))["× AT greedy"] == "1.00 (1.00–1.00)"
+    assert len({len(cells) for cells in (header, rule, at, hrt)}) == 1
+
+
+def test_further_batch_sizes_have_their_own_table(comparison):
+    header, _, _, hrt = table_cells(markdown(comparison))[4:]
+    row = dict(zip(header, hrt))
+    assert row["decoder calls / batch"] == "12.0"
+    assert row["sentences/s"] == "10.0 (10.0–10.0)"
+
+
+def test_signatures_and_machine_stand_below_the_table(comparison):
+    text = markdown(comparison)
+    assert "task:translation_hrt|checkpoint:best.pt|beam:1" in text
+    assert "nrefs:1|tok:13a" in text
+    assert "some processor" in text
+    assert decode_signature({"a": "1", "b": "2"}) == "a:1|b:2"
+
+
+def test_without_valid_translations_there_is_no_column(comparison):
+    results = [make_result("AT greedy", "translation", 38.0, 0.4)]
+    text = markdown(Comparison(results, [], 24, comparison.settings, {}))
+    assert "valid %" not in text and "×" not in text
+
+
+def test_json_holds_every_measurement(comparison):
+    document = json.loads(json.dumps(to_json(comparison)))
+    hrt = document["systems"][1]
+    assert hrt["timings"]["1"]["seconds"] == [[0.2, 0.2]] * 3
+    assert hrt["ratios"]["AT greedy"]["1"] == {"median": 2.0, "low": 2.0, "high": 2.0}
+    assert hrt["quality"]["bleu"] == 37.75
+    assert document["environment"]["cpu"] == "some processor"
+
+
+def test_pictures_are_drawn(comparison, tmp_path):
+    paths = [tmp_path / "figure.png", tmp_path / "figure.svg"]
+    draw(comparison, 1, paths)
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in paths[1].read_text()
+
+
+def test_overlap_is_the_common_area():
+    assert overlap((0, 0, 4, 4), (2, 3, 9, 9)) == 2
+    assert overlap((0, 0, 4, 4), (4, 0, 5, 5)) == 0
+
+
+def test_sample_is_fixed_by_the_seed():
+    assert speed_sample(100, 10, 3) == speed_sample(100, 10, 3) != speed_sample(100, 10, 4)
+    assert speed_sample(5, 10, 3) == [0, 1, 2, 3, 4]
+    assert len(set(speed_sample(100, 10, 3))) == 10
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    "stream, environment, expected",
+    [
+        (io.StringIO(), {}, False),
+        (Terminal(), {}, True),
+        (io.StringIO(), {"FORCE_COLOR": "1"}, True),
+        (Terminal(), {"NO_COLOR": "1"}, False),
+        (Terminal(), {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        (Terminal(), {"NO_COLOR": ""}, True),
+    ],
+)
+def test_colours_are_used_as_asked(stream, environment, expected):
+    assert use_colour(stream, environment) is expected
+
+
+def test_steps_are_shown():
+    assert show_steps(["Ja", "."], [2, 1], colour=False) == "Ja/2 ./1"
+    assert show_steps(["Ja", "."], None, colour=False) == "Ja ."
+    coloured = show_steps(["Ja", ".", "!"], [2, 1, 2], colour=True)
+    first, second, third = coloured.split(" ")
+    assert "Ja" in first and first.startswith("\x1b[") and first.endswith("\x1b[0m")
+    colour = first.split("Ja")[0]
+    assert third.startswith(colour) and not second.startswith(colour)
+    assert legend(2, colour=False) == ""
+    assert "1" in legend(2, colour=True)
+
+
+def test_a_step_for_each_token():
+    with pytest.raises(ValueError, match="2 tokens but 1 steps"):
+        show_steps(["a", "b"], [1], colour=False)
