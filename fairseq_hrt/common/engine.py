@@ -21,7 +21,7 @@ from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbe
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch import Tensor
 
-from .fused import addresses, fuse_rows
+from .fused import fuse_rows
 from .packed import PackedLayer, PackedNorm, UnsupportedModelError
 from .relative_positions import relative_index
 from .state import DecoderState, Memory
@@ -47,7 +47,7 @@ class TransformerEngine:
 
     def refresh(self) -> None:
         """Packs the weights again if the model was moved or cast since; in-place updates need no refresh."""
-        if self._addresses != addresses(self.model):
+        if any(parameter.data_ptr() != address for parameter, address in self._addresses):
             self._pack()
 
     @torch.inference_mode(False)
@@ -103,7 +103,7 @@ class TransformerEngine:
         if bias is not None:
             x = x * (~padding).unsqueeze(-1).to(x)
         for layer in self.encoder_layers:
-            x = layer.block(x, layer.attention_norm, lambda y: layer.attention.combine(y, *layer.attention.project(y), bias))
+            x = layer.block(x, layer.attention_norm, lambda y: layer.attention(y, bias))
             x = layer.block(x, layer.final_norm, layer.feed_forward)
         return x if self.encoder_norm is None else self.encoder_norm(x)
 
@@ -137,6 +137,7 @@ class TransformerEngine:
         visible: Optional[Tensor] = None,
         causal: bool = True,
         remember: bool = True,
+        only: Optional[Tensor] = None,
     ) -> Tensor:
         """Decodes q new tokens of every row.
 
@@ -147,9 +148,11 @@ class TransformerEngine:
             visible: BoolTensor broadcastable to ``[R, q, T + q]``, False hides a key; on top of ``causal``.
             causal: new tokens do not see later new tokens.
             remember: keep the keys and values. False saves the copy for a step that is the only one (then T = 0).
+            only: LongTensor ``[q']``, the new tokens whose features are wanted. The last layer computes no others,
+                which halves the cost of a parallel pass through a one-layer decoder that fills every other position.
 
         Returns:
-            Features ``[R, q, D]`` for :meth:`logits`.
+            Features ``[R, q, D]``, or ``[R, q', D]``, for :meth:`logits`.
         """
         count = tokens.size(1)
         x = self._embed(tokens, positions)
@@ -159,7 +162,10 @@ class TransformerEngine:
         memory = state.memory
         for number, layer in enumerate(self.layers):
             cache = state if remember else None
-            x = layer.block(x, layer.attention_norm, lambda y: self._self_attention(y, number, cache, bias, index))
+            chosen = only if number + 1 == len(self.layers) else None
+            x = layer.block(
+                x, layer.attention_norm, lambda y: self._self_attention(y, number, cache, bias, index, chosen), chosen
+            )
             keys, values = memory.keys[number], memory.values[number]
             x = layer.block(x, layer.cross_norm, lambda y: layer.cross(y, keys, values, memory.bias))
             x = layer.block(x, layer.final_norm, layer.feed_forward)
@@ -194,18 +200,35 @@ class TransformerEngine:
         return F.embedding(positions + (self.pad + 1), self.position_table)
 
     def _self_attention(
-        self, x: Tensor, number: int, state: Optional[DecoderState], bias: Optional[Tensor], index: Optional[Tensor]
+        self,
+        x: Tensor,
+        number: int,
+        state: Optional[DecoderState],
+        bias: Optional[Tensor],
+        index: Optional[Tensor],
+        chosen: Optional[Tensor],
     ) -> Tensor:
-        """Self-attention of layer ``number`` over what ``state`` holds (None: nothing is cached) and the new tokens."""
+        """Self-attention of layer ``number``.
+
+        Args:
+            x: ``[R, q, D]``, the new tokens.
+            state: what they see besides themselves; None: nothing, and nothing is kept.
+            bias, index: ``[1 or R, 1, q, T + q]`` and ``[1 or R, q, T + q]`` or None.
+            chosen: LongTensor ``[q']``, the new tokens that ask; None: all.
+
+        Returns:
+            ``[R, q', D]``.
+        """
         attention = self.layers[number].attention
-        projected = attention.project(x)
-        queries, keys, values = projected
-        if state is not None:
-            keys, values = _append(state, number, projected[1:])
+        queries, memorable = attention.project(x, chosen)
+        keys, values = memorable if state is None else _append(state, number, memorable)
+        if chosen is not None:
+            bias = bias if bias is None or bias.size(2) == 1 else bias[:, :, chosen]
+            index = None if index is None else index[:, chosen]
         if index is not None:
             relative = attention.relative_bias(queries, index)
             bias = relative if bias is None else relative.add_(bias)
-        return attention.combine(x, queries, keys, values, bias)
+        return attention.combine(queries, keys, values, bias)
 
     def _visibility_bias(
         self, state: DecoderState, count: int, visible: Optional[Tensor], causal: bool, device: torch.device
@@ -268,7 +291,8 @@ class TransformerEngine:
             self.encoder_norm = None if encoder.layer_norm is None else PackedNorm(encoder.layer_norm)
         self.position_table = torch.empty(0)
         self.reserve_positions(decoder.max_target_positions + 1)
-        self._addresses = addresses(self.model)
+        # They change with half(), cuda() and the like, not with training.
+        self._addresses = [(parameter, parameter.data_ptr()) for parameter in self.model.parameters()]
 
     @staticmethod
     def _check_decoder(decoder: TransformerDecoderBase) -> None:

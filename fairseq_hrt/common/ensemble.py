@@ -49,7 +49,7 @@ class EngineEnsemble:
         tokens: Tensor,
         positions: Tensor,
         *,
-        at: Optional[Tensor] = None,
+        only: Optional[Tensor] = None,
         visible: Optional[Tensor] = None,
         causal: bool = True,
         remember: bool = True,
@@ -58,18 +58,20 @@ class EngineEnsemble:
         """One decoder step; see :meth:`TransformerEngine.step`.
 
         Args:
-            at: BoolTensor ``[R, q]``, the new tokens whose predictions are wanted; only they reach the output
-                projection. None: the last one of each row.
+            only: LongTensor ``[q']``, the new tokens whose predictions are wanted; only they reach the last layer's
+                queries and the output projection. None: the last one of each row.
 
         Returns:
-            float32 or float64 log-probabilities ``[R, V]``, or ``[at.sum(), V]`` in row-major order.
+            float32 or float64 log-probabilities ``[R, V]``, or ``[R, q', V]``.
         """
         self.counters.decoder_calls += len(self.engines)
         self.counters.decoder_tokens += len(self.engines) * tokens.numel()
         averaged: Optional[Tensor] = None
         for engine, state in zip(self.engines, states):
-            features = engine.step(state, tokens, positions, visible=visible, causal=causal, remember=remember)
-            logits = engine.logits(features[:, -1] if at is None else features[at])
+            features = engine.step(
+                state, tokens, positions, visible=visible, causal=causal, remember=remember, only=only
+            )
+            logits = engine.logits(features[:, -1] if only is None else features)
             if temperature != 1.0:
                 logits = logits / temperature
             # Half precision cannot tell the tail of a softmax over a large vocabulary apart.

@@ -6,7 +6,7 @@ counter sees. So the parameters themselves are moved next to each other, once, a
 an optimizer step, ``load_state_dict`` or a broadcast then changes both.
 """
 
-from typing import List, Sequence
+from typing import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -46,11 +46,6 @@ def fuse_rows(parameters: Sequence[nn.Parameter]) -> Tensor:
 def describe(tensor: Tensor) -> str:
     """Shape, dtype and device of a tensor, for error messages."""
     return f"{list(tensor.shape)} {tensor.dtype} on {tensor.device}"
-
-
-def addresses(module: nn.Module) -> List[int]:
-    """Where the parameters of a module lie; it changes with ``half()``, ``cuda()`` and the like, not with training."""
-    return [parameter.data_ptr() for parameter in module.parameters()]
 
 
 def _adjacent(parameters: Sequence[nn.Parameter]) -> bool:

@@ -78,11 +78,28 @@ class PackedSelfAttention:
         table = getattr(attention, "relative_keys", None)
         self.relative_keys: Optional[Tensor] = None if table is None else table.detach()
 
-    def project(self, x: Tensor) -> Tensor:
-        """``[R, q, D]`` → ``[3, R, H, q, d]``: queries, keys, values."""
-        rows, count, width = x.shape
-        fused = F.linear(x, self.weight, self.bias)
-        return fused.view(rows, count, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+    def project(self, x: Tensor, chosen: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+        """Queries ``[R, H, q', d]`` of the chosen tokens, keys and values ``[2, R, H, q, d]`` of all, for ``[R, q, D]``.
+
+        Args:
+            chosen: LongTensor ``[q']``; None: every token asks, and one product computes all three.
+        """
+        if chosen is None:
+            fused = self._heads(F.linear(x, self.weight, self.bias), 3)
+            return fused[0], fused[1:]
+        width = x.size(2)
+        bias = (None, None) if self.bias is None else (self.bias[:width], self.bias[width:])
+        asking = F.linear(x[:, chosen], self.weight[:width], bias[0])
+        return self._heads(asking, 1)[0], self._heads(F.linear(x, self.weight[width:], bias[1]), 2)
+
+    def _heads(self, fused: Tensor, parts: int) -> Tensor:
+        """``[R, q, parts * D]`` → ``[parts, R, H, q, d]``."""
+        return fused.view(*fused.shape[:2], parts, self.heads, -1).permute(2, 0, 3, 1, 4)
+
+    def __call__(self, x: Tensor, bias: Optional[Tensor]) -> Tensor:
+        """``[R, q, D]`` attends itself; ``bias`` broadcasts to ``[R, H, q, q]``."""
+        queries, (keys, values) = self.project(x)
+        return self.combine(queries, keys, values, bias)
 
     def relative_bias(self, queries: Tensor, index: Tensor) -> Tensor:
         """q R^T of each query for each key.
@@ -99,7 +116,7 @@ class PackedSelfAttention:
             return by_distance.index_select(3, index[0, 0])
         return by_distance.gather(3, index.unsqueeze(1).expand(*by_distance.shape[:3], index.size(2)))
 
-    def combine(self, x: Tensor, queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
+    def combine(self, queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
         """Attention of ``[R, H, q, d]`` queries over ``[R, H, T, d]`` keys and the output projection: ``[R, q, D]``."""
         rows, heads, count, width = queries.shape
         if bias is not None and bias.dim() == 4:
@@ -111,7 +128,7 @@ class PackedSelfAttention:
             scale=self.scale,
             bias=bias,
         )
-        mixed = mixed.view(rows, heads, count, width).transpose(1, 2).reshape(x.shape)
+        mixed = mixed.view(rows, heads, count, width).transpose(1, 2).reshape(rows, count, heads * width)
         return F.linear(mixed, self.output, self.output_bias)
 
 
@@ -172,11 +189,18 @@ class PackedLayer:
         self.feed_forward = PackedFeedForward(layer)
         self.final_norm = PackedNorm(layer.final_layer_norm)
 
-    def block(self, x: Tensor, norm: PackedNorm, inner: Callable[[Tensor], Tensor]) -> Tensor:
-        """The residual connection around ``inner`` with its normalisation before or after."""
+    def block(
+        self, x: Tensor, norm: PackedNorm, inner: Callable[[Tensor], Tensor], chosen: Optional[Tensor] = None
+    ) -> Tensor:
+        """The residual connection around ``inner`` with its normalisation before or after.
+
+        Args:
+            chosen: LongTensor ``[q']``, the tokens that ``inner`` returns; None: all.
+        """
+        kept = x if chosen is None else x[:, chosen]
         if self.before:
-            return x + inner(norm(x))
-        return norm(x + inner(x))
+            return kept + inner(norm(x))
+        return norm(kept + inner(x))
 
 
 def check_attention(attention: nn.Module) -> None:

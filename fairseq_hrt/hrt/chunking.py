@@ -33,7 +33,7 @@ class ChunkChooser:
             return cls([(math.inf, min(trained))])
         if choice == "auto":
             return cls(_parse_table(table))
-        if not choice.isdigit() or int(choice) < 1:
+        if not choice.isdecimal() or int(choice) < 1:
             raise ValueError(f"--hrt-decode-chunk {choice!r} is neither a chunk size (1, 2, …) nor auto")
         return cls([(math.inf, int(choice))])
 

@@ -134,22 +134,23 @@ class HRTGenerator(AutoregressiveGenerator):
         beams = max(len(hypotheses) for hypotheses in kept)
         # Where a sentence has fewer hypotheses its first one fills the row up; the copies are dropped below.
         rows = [hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)]
-        tokens, masked, visible = self._masked_input(rows, chunk_size, memories[0].lengths.device)
+        tokens, visible = self._masked_input(rows, chunk_size, memories[0].lengths.device)
         positions = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
+        masked = (positions % chunk_size).nonzero().squeeze(1)
         log_probs = self.ensemble.log_probabilities(
             self.ensemble.start(memories, beams=beams),
             tokens,
             positions,
-            at=masked,
+            only=masked,
             visible=visible,
             causal=False,
             remember=False,
             temperature=self.options.temperature,
         )
-        self._restrict(log_probs, masked, rows, chunk_size)
+        self._restrict(log_probs, positions[masked], rows, chunk_size)
         best, choice = log_probs.max(-1)
-        scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device).masked_scatter_(masked, best)
-        tokens = tokens.masked_scatter(masked, choice)
+        scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device)
+        scores[:, masked], tokens[:, masked] = best, choice
         for hook in self.step_hooks:
             number = max(row.steps for row in rows) + 1
             hook(DecodingStep("skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores))
@@ -165,33 +166,29 @@ class HRTGenerator(AutoregressiveGenerator):
 
     def _masked_input(
         self, rows: List[Hypothesis], chunk_size: int, device: torch.device
-    ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
-        """Padded stage-II inputs ``[R, L]``, where they are masked, and which keys may be seen ``[R, 1, L]``."""
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """Stage-II inputs ``[R, L]``, padded, and which keys may be seen ``[R, 1, L]`` (None: all)."""
         pad, mask = self.dictionary.pad(), self.models[0].decoder.mask
         steps = max(row.steps for row in rows)
         lines = torch.tensor([row.tokens + [pad] * (steps - row.steps) for row in rows], device=device)
         tokens = skip_cmlm_input(lines, chunk_size, mask=mask)
         if all(row.steps == steps for row in rows):
-            return tokens, tokens.eq(mask), None
+            return tokens, None
         lengths = torch.tensor([chunk_size * row.steps for row in rows], device=device).unsqueeze(1)
         inside = torch.arange(tokens.size(1), device=device) < lengths
-        tokens = tokens.masked_fill(~inside, pad)
-        return tokens, tokens.eq(mask), inside.unsqueeze(1)
+        return tokens, inside.unsqueeze(1)
 
-    def _restrict(self, log_probs: Tensor, masked: Tensor, rows: List[Hypothesis], chunk_size: int) -> None:
-        """Applies the rules of the first stage to the masked positions ``[masked.sum(), V]``, in place."""
-        log_probs[:, self.dictionary.pad()] = float("-inf")
+    def _restrict(self, log_probs: Tensor, positions: Tensor, rows: List[Hypothesis], chunk_size: int) -> None:
+        """Applies the rules of the first stage to masked ``positions`` ``[q']``; ``log_probs`` ``[R, q', V]``, in place."""
+        log_probs[..., self.dictionary.pad()] = float("-inf")
         if self.options.unkpen:
-            log_probs[:, self.dictionary.unk()] -= self.options.unkpen
-        earliest = torch.full((len(rows), 1), self.options.min_len, device=masked.device)
+            log_probs[..., self.dictionary.unk()] -= self.options.unkpen
+        earliest = [self.options.min_len] * len(rows)
         if self.eos_last_chunk:
-            ends = [chunk_size * (row.steps - 1) for row in rows]
-            earliest = torch.maximum(earliest, torch.tensor(ends, device=masked.device).unsqueeze(1))
-        if int(earliest.max()) > 0:
-            positions = torch.arange(1, masked.size(1) + 1, device=masked.device)
-            # A translation of min_len words needs K - 1 free positions at least; one chunk cannot hold more.
-            early = (positions <= earliest)[masked]
-            log_probs[:, self.eos] = log_probs[:, self.eos].masked_fill(early, float("-inf"))
+            earliest = [max(self.options.min_len, chunk_size * (row.steps - 1)) for row in rows]
+        if max(earliest) > 0:
+            early = positions <= torch.tensor(earliest, device=positions.device).unsqueeze(1)
+            log_probs[..., self.eos] = log_probs[..., self.eos].masked_fill(early, float("-inf"))
 
     def _complete(self, row: Hypothesis, tokens: List[int], scores: List[float], chunk_size: int) -> Hypothesis:
         """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty."""
