@@ -1,8 +1,9 @@
-"""The recipes of ``examples/``: their commands are what the real parsers accept, their stages resume, they run."""
+"""README and recipes: their commands are what the real parsers accept, their stages resume, they run."""
 
 import importlib.util
 import json
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -84,6 +85,39 @@ def test_every_command_of_a_recipe_is_accepted(recipe, monkeypatch):
             parse(command)
         except SystemExit:
             pytest.fail(f"not accepted: {shlex.join(command)}")
+
+
+def readme_blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+
+
+def readme_commands():
+    lines = "".join(readme_blocks("bash")).replace("\\\n", " ").splitlines()
+    return [shlex.split(line, comments=True) for line in lines if line.strip()]
+
+
+def test_every_command_of_the_readme_is_accepted(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    programs = set()
+    for command in readme_commands():
+        programs.add(command[0])
+        if command[0] == "bash":
+            assert (ROOT / command[1]).is_file(), command
+        elif command[0] != "pip" and command != ["python", "-m", "fairseq_hrt"]:
+            parse(command)
+    assert {"bash", "pip", "python", "fairseq-train", "fairseq-generate"} <= programs
+
+
+def test_the_install_block_of_the_readme_is_what_setup_env_does():
+    setup = (EXAMPLES / "setup_env.sh").read_text()
+    for command in readme_commands():
+        if command[0] == "pip" and "torch" not in command[-1]:
+            assert " ".join(command[1:]).replace(".[examples,test]", "'.[examples,test]'") in setup
+
+
+def test_files_that_the_readme_links_to_exist():
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / "README.md").read_text()):
+        assert (ROOT / target).exists(), target
 
 
 @pytest.mark.parametrize(
