@@ -63,7 +63,7 @@ class HRTTransformerModel(TransformerModelBase):
         return self.decoder.output_layer(torch.cat(features))
 
 
-_DEEP: Dict[str, Any] = dict(embed=512, ffn=2048, heads=8, pre_norm=True, share_all_embeddings=True)
+_DEEP: Dict[str, Any] = dict(embed=512, ffn=2048, heads=8, pre_norm=True)
 
 register_presets(
     "hrt_transformer",
