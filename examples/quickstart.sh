@@ -9,7 +9,7 @@
 # table.md, results.json, quality_speed.png. Interrupted and started again, it goes on where it stopped.
 #
 # TRAIN, VALID, TEST: sentences of the built-in corpus; MODES: its valid translations a sentence in training; MERGES:
-# subword merges; AT_UPDATES, HRT_UPDATES; SPEED_SENTENCES, REPEATS: of the comparison; THREADS; SEED; DRY_RUN=1 only
+# subword merges; AT_UPDATES, HRT_UPDATES; BEAM: of the distillation; SPEED_SENTENCES, REPEATS: of the comparison; THREADS; SEED; DRY_RUN=1 only
 # shows the commands.
 set -euo pipefail
 if [ -z "${DRY_RUN:-}" ]; then bash "$(dirname "$0")/setup_env.sh"; fi
@@ -19,8 +19,8 @@ source "$COMMON/hrt_systems.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1}
 TRAIN=${TRAIN:-20000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
 AT_UPDATES=${AT_UPDATES:-1200} HRT_UPDATES=${HRT_UPDATES:-700}
-SPEED_SENTENCES=${SPEED_SENTENCES:-50} REPEATS=${REPEATS:-5} THREADS=${THREADS:-1}
-export OUT SRC TGT MERGES DRY_RUN STAGE_CHAIN
+BEAM=${BEAM:-1} SPEED_SENTENCES=${SPEED_SENTENCES:-50} REPEATS=${REPEATS:-5} THREADS=${THREADS:-1}
+export OUT SRC TGT MERGES BEAM DRY_RUN STAGE_CHAIN
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 
 # What teacher and student share; the dimensions are those of the preset hrt_transformer_tiny.

@@ -4,10 +4,11 @@
 
     fairseq-train data --user-dir "$(python -m fairseq_hrt --user-dir)" --task translation_hrt ...
 
-The exit status is 1 if something is wrong.
+``python -m fairseq_hrt --options`` explains every option that the package adds to fairseq's commands. The exit status is 1 if something is wrong.
 """
 
 import argparse
+import os
 import sys
 
 from .compat import doctor
@@ -20,11 +21,24 @@ def main() -> int:
     parser.add_argument(
         "--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop"
     )
-    if parser.parse_args().user_dir:
+    parser.add_argument(
+        "--options", action="store_true", help="explain the options added to fairseq's commands and stop"
+    )
+    arguments = parser.parse_args()
+    if arguments.user_dir:
         print(doctor.user_dir())
         return 0
+    if arguments.options:
+        from .common.option_help import option_help
+
+        print(option_help())
+        return 0
     report = doctor.examine()
-    print(report)
+    try:
+        print(report, flush=True)
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1 if report.problems else 0
 
 

@@ -16,7 +16,8 @@ class Constraints:
         min_length: ``</s>`` is forbidden before this many tokens.
         max_lengths: LongTensor ``[B]``; after this many tokens only ``</s>`` is allowed.
         unkpen: subtracted from the log-probability of ``<unk>``.
-        no_repeat_ngram_size: n-grams of this size may occur once; 0 = any number of times.
+        no_repeat_ngram_size: n-grams of this size may occur once; 0 = any number of times. The rule is fairseq's, but
+            its ``SequenceGenerator`` 0.12.2 hands it the padded buffer, in which no n-gram is ever found on a CPU.
         prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, pad where it is free again.
     """
 

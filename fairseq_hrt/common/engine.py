@@ -123,7 +123,7 @@ class TransformerEngine:
         return DecoderState(
             memory=memory,
             beams=beams,
-            cache=torch.empty(shape, dtype=self.dtype, device=device),
+            cache=torch.zeros(shape, dtype=self.dtype, device=device),
             positions=torch.zeros(1, capacity, dtype=torch.long, device=device),
             sentences=torch.arange(batch, device=device),
         )
@@ -290,7 +290,7 @@ class TransformerEngine:
             self.encoder_layers = [PackedLayer(layer) for layer in encoder.layers]
             self.encoder_norm = None if encoder.layer_norm is None else PackedNorm(encoder.layer_norm)
         self.position_table = torch.empty(0)
-        self.reserve_positions(decoder.max_target_positions + 1)
+        self.reserve_positions(decoder.max_target_positions)
         # They change with half(), cuda() and the like, not with training.
         self._addresses = [(parameter, parameter.data_ptr()) for parameter in self.model.parameters()]
 

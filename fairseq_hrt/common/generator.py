@@ -120,7 +120,7 @@ class AutoregressiveGenerator(EngineGenerator):
             max_len_b=options.max_len_b,
             capacity=min(model.max_decoder_positions() for model in self.models),
         )
-        self.ensemble.reserve_positions(int(limits.max()) + 2)
+        self.ensemble.reserve_positions(int(limits.max()) + 1)
         plan = SearchPlan(
             start=self.eos if start is None else start,
             constraints=Constraints(

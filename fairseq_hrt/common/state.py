@@ -72,7 +72,8 @@ class DecoderState:
         if length <= self.capacity:
             return
         capacity = max(length, 2 * self.capacity)
-        cache = self.cache.new_empty(*self.cache.shape[:4], capacity, self.cache.size(5))
+        # Zeros: rows of different lengths meet unwritten slots, hidden but multiplied, and 0 * NaN is NaN.
+        cache = self.cache.new_zeros(*self.cache.shape[:4], capacity, self.cache.size(5))
         cache[..., : self.length, :] = self.cache[..., : self.length, :]
         positions = self.positions.new_zeros(self.positions.size(0), capacity)
         positions[:, : self.length] = self.positions[:, : self.length]
@@ -111,7 +112,7 @@ class DecoderState:
         if rows.numel() == self.rows:
             self.cache[..., : self.length, :] = kept
         else:
-            self.cache = self.cache.new_empty(*self.cache.shape[:2], rows.numel(), *self.cache.shape[3:])
+            self.cache = self.cache.new_zeros(*self.cache.shape[:2], rows.numel(), *self.cache.shape[3:])
             self.cache[..., : self.length, :] = kept
         if self.positions.size(0) > 1:
             self.positions = self.positions[rows]

@@ -51,7 +51,9 @@ def _parse_table(text: str) -> List[Tuple[float, int]]:
     except ValueError:
         table = []
     limits = [limit for limit, _ in table]
-    if not table or limits != sorted(set(limits)) or limits[-1] != math.inf or any(size < 1 for _, size in table):
+    # Compared pair by pair, for no order of a list with nan in it means anything.
+    ascending = all(lower < upper for lower, upper in zip(limits, limits[1:]))
+    if not table or not ascending or limits[-1] != math.inf or any(size < 1 for _, size in table):
         raise ValueError(
             f"--hrt-chunk-table {text!r}: expected ascending source lengths with their chunk sizes, "
             "the last one inf, such as 10:1,30:2,inf:1"

@@ -108,7 +108,7 @@ class HRTGenerator(AutoregressiveGenerator):
         )
         # A translation of at most `limits` words and </s> fill this many chunks; the last token is </s>.
         limits = torch.div(limits + 1, chunk_size, rounding_mode="floor").clamp(min=1) - 1
-        self.ensemble.reserve_positions(chunk_size * (int(limits.max()) + 2))
+        self.ensemble.reserve_positions(chunk_size * (int(limits.max()) + 1) + 1)
         plan = SearchPlan(
             start=self.models[0].decoder.start_symbol(chunk_size),
             stride=chunk_size,

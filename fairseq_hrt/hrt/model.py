@@ -22,6 +22,8 @@ from .sample import TrainingViews
 class HRTTransformerModel(TransformerModelBase):
     """A Transformer whose one decoder is trained for both stages of hybrid-regressive translation."""
 
+    config = HRTModelConfig
+
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
         gen_parser_from_dataclass(parser, HRTModelConfig(), delete_default=True, with_prefix="")

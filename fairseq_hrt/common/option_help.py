@@ -1,0 +1,60 @@
+"""The help that fairseq's commands cannot give: they stop at ``--help`` before they read a task's or a model's options."""
+
+import argparse
+from dataclasses import fields, is_dataclass
+from typing import Any, Dict, List, Tuple
+
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import MODEL_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+PACKAGE = __name__.split(".")[0]
+
+
+def option_help() -> str:
+    """Every option that this package adds to fairseq's commands, by task, model and criterion."""
+    parser = argparse.ArgumentParser(
+        prog="fairseq-train | fairseq-generate | …",
+        usage="%(prog)s DATA --user-dir fairseq_hrt --task TASK …",
+        description="Options that fairseq_hrt adds; those of fairseq itself: fairseq-train --help and the like.",
+        add_help=False,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    for title, config in _configs():
+        own = _own_fields(config)
+        everything = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
+        gen_parser_from_dataclass(everything, config())
+        group = parser.add_argument_group(title)
+        for action in everything._actions:
+            if action.dest in own:
+                group._add_action(action)
+    return parser.format_help()
+
+
+def _configs() -> List[Tuple[str, type]]:
+    """(heading, dataclass) of whatever this package has registered."""
+    registered: List[Tuple[str, Any]] = [
+        *((f"--task {name}", config) for name, config in TASK_DATACLASS_REGISTRY.items()),
+        *((f"--arch {name}…", getattr(model, "config", None)) for name, model in MODEL_REGISTRY.items()),
+        *((f"--criterion {name}", config) for name, config in CRITERION_DATACLASS_REGISTRY.items()),
+    ]
+    return [
+        (title, config) for title, config in registered if is_dataclass(config) and config.__module__.startswith(PACKAGE)
+    ]
+
+
+def _own_fields(config: type) -> Dict[str, Any]:
+    """The fields that fairseq's own dataclasses do not have already."""
+    foreign = {
+        field.name
+        for base in config.__mro__
+        if is_dataclass(base) and issubclass(base, FairseqDataclass) and not base.__module__.startswith(PACKAGE)
+        for field in fields(base)
+    }
+    return {
+        field.name: field
+        for field in fields(config)
+        if field.name not in foreign and not str(field.default).startswith("${")
+    }

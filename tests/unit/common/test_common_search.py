@@ -1,0 +1,187 @@
+"""Greedy and beam search equal fairseq's SequenceGenerator, and exhaustive search where that is possible."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_hrt.common.generator import AutoregressiveGenerator
+from fairseq_hrt.common.options import DecodingOptions
+from fairseq_hrt.common.search import NumericalError
+
+
+def assert_equal(found, expected):
+    assert len(found) == len(expected)
+    for mine, theirs in zip(found, expected):
+        assert [h["tokens"].tolist() for h in mine] == [h["tokens"].tolist() for h in theirs]
+        for own, other in zip(mine, theirs):
+            torch.testing.assert_close(float(own["score"]), float(other["score"]), rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(own["positional_scores"], other["positional_scores"], rtol=1e-3, atol=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    beam=st.sampled_from([1, 2, 5]),
+    lenpen=st.sampled_from([0.0, 0.6, 1.0, 1.4]),
+    unkpen=st.sampled_from([0.0, 2.0, -1.0]),
+    min_len=st.sampled_from([0, 1, 4]),
+    limit=st.sampled_from([(0, 9), (1.5, 2), (0, 200)]),
+    temperature=st.sampled_from([1.0, 0.5]),
+    normalize=st.booleans(),
+    models=st.integers(1, 2),
+    lengths=st.lists(st.integers(1, 7), min_size=1, max_size=4),
+)
+def test_equal_to_sequence_generator(
+    tiny, seed, beam, lenpen, unkpen, min_len, limit, temperature, normalize, models, lengths
+):
+    members = [tiny.model(seed=seed + number, max_target_positions=16) for number in range(models)]
+    sample, dictionary = tiny.sample(lengths, seed=seed), tiny.dictionary()
+    min_len = min(min_len, int(limit[0] * max(lengths) + limit[1]))
+    theirs = SequenceGenerator(
+        members, dictionary, beam_size=beam, len_penalty=lenpen, unk_penalty=unkpen, min_len=min_len,
+        max_len_a=limit[0], max_len_b=limit[1], temperature=temperature, normalize_scores=normalize,
+    )  # fmt: skip
+    options = DecodingOptions(
+        beam=beam, lenpen=lenpen, unkpen=unkpen, min_len=min_len, max_len_a=limit[0], max_len_b=limit[1],
+        temperature=temperature, normalize=normalize,
+    )  # fmt: skip
+    mine = AutoregressiveGenerator(members, dictionary, options)
+    assert_equal(mine.generate(members, sample), theirs.generate(members, sample))
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_prefixes_are_forced(tiny, beam):
+    model, sample, dictionary = tiny.model(), tiny.sample([4, 6, 2]), tiny.dictionary()
+    prefix = torch.tensor([[5, 6], [7, tiny.PAD], [9, 9]])
+    theirs = SequenceGenerator([model], dictionary, beam_size=beam, max_len_b=8)
+    mine = AutoregressiveGenerator([model], dictionary, DecodingOptions(beam=beam, max_len_b=8))
+    assert_equal(
+        mine.generate([model], sample, prefix_tokens=prefix), theirs.generate([model], sample, prefix_tokens=prefix)
+    )
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_no_bigram_occurs_twice(tiny, beam):
+    """Without fairseq as an oracle: its generator hands the rule a padded buffer, in which it finds nothing."""
+    repeated = 0
+    for seed in range(6):
+        model, sample = tiny.model(seed=seed), tiny.sample([4, 6], seed=seed)
+        for size in (0, 2):
+            options = DecodingOptions(beam=beam, max_len_b=14, no_repeat_ngram_size=size)
+            generator = AutoregressiveGenerator([model], tiny.dictionary(), options)
+            for hypothesis in itertools.chain(*generator.generate([model], sample)):
+                tokens = hypothesis["tokens"].tolist()
+                bigrams = list(zip(tokens, tokens[1:]))
+                if size:
+                    assert len(bigrams) == len(set(bigrams))
+                else:
+                    repeated += len(bigrams) > len(set(bigrams))
+    assert repeated
+
+
+def test_a_beam_that_holds_everything_is_exhaustive(tiny):
+    """All token sequences of at most three words over a tiny vocabulary, scored by the module's full pass."""
+    dictionary = tiny.dictionary(3)
+    words = [token for token in range(len(dictionary)) if token not in (tiny.PAD, tiny.EOS)]
+    for seed in range(3):
+        model = tiny.model(symbols=3, seed=seed)
+        sample = tiny.sample([4], symbols=3, seed=seed)
+        best = (-math.inf, [])
+        encoder_out = model.encoder(**sample["net_input"])
+        for length in range(1, 4):
+            lines = torch.tensor([[*line, tiny.EOS] for line in itertools.product(words, repeat=length)])
+            inputs = lines.roll(1, 1)
+            copies = model.encoder.reorder_encoder_out(encoder_out, torch.zeros(len(lines), dtype=torch.long))
+            logits = model.decoder(inputs, encoder_out=copies)[0].log_softmax(-1)
+            # The last token is forced where the sentence is as long as it may be, but it keeps its probability.
+            scores = logits.detach().gather(2, lines.unsqueeze(2)).sum((1, 2)) / (length + 1)
+            place = int(scores.argmax())
+            best = max(best, (float(scores[place]), lines[place].tolist()))
+        options = DecodingOptions(beam=len(dictionary) ** 3, max_len_b=3)
+        generator = AutoregressiveGenerator([model], dictionary, options)
+        # The beam is capped at the vocabulary size as in fairseq; lift that to make the search exhaustive.
+        generator.dictionary = _Wide(dictionary)
+        found = generator.decode(sample["net_input"], prefix=None, start=None)[0][0]
+        assert found.tokens == best[1]
+        assert found.score == pytest.approx(best[0], abs=1e-6)
+
+
+class _Wide:
+    """A dictionary that claims to be large enough for any beam."""
+
+    def __init__(self, dictionary):
+        self.dictionary = dictionary
+
+    def __len__(self):
+        return 10**6
+
+    def __getattr__(self, name):
+        return getattr(self.dictionary, name)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 1000), beam=st.sampled_from([1, 4]), order=st.permutations(range(5)))
+def test_hypotheses_do_not_depend_on_their_batch(tiny, seed, beam, order):
+    model, sample = tiny.model(seed=seed), tiny.sample([1, 7, 3, 5, 2], seed=seed)
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=12))
+    together = generator.generate([model], sample)
+    for number in order[:2]:
+        length = int(sample["net_input"]["src_lengths"][number])
+        alone = {
+            "src_tokens": sample["net_input"]["src_tokens"][number : number + 1, -length:],
+            "src_lengths": torch.tensor([length]),
+        }
+        assert_equal(generator.generate([model], {"net_input": alone}), [together[number]])
+
+
+def test_counters_hooks_and_steps(tiny):
+    model = tiny.model()
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=9))
+    seen = []
+    generator.step_hooks.append(seen.append)
+    ((best,),) = generator.generate([model], tiny.sample([4]))
+    assert best["steps"] == len(best["tokens"]) == generator.counters.decoder_calls == len(seen)
+    assert generator.counters.encoder_calls == generator.counters.sentences == 1
+    assert [int(step.tokens) for step in seen] == best["tokens"].tolist()
+    assert [step.positions.tolist() for step in seen] == [[n] for n in range(1, len(seen) + 1)]
+    generator.counters.reset()
+    assert generator.counters.decoder_calls == 0
+
+
+def test_the_result_is_what_fairseq_generate_needs(tiny):
+    model = tiny.model()
+    options = DecodingOptions(beam=3, max_len_b=6, retain_history=True)
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), options)
+    for best in generator.generate([model], tiny.sample([4, 2])):
+        for hypothesis in best:
+            hypothesis["positional_scores"].div_(2)  # in place, as fairseq-generate does
+            assert hypothesis["token_steps"].tolist() == list(range(1, len(hypothesis["tokens"]) + 1))
+            assert hypothesis["history"][-1]["tokens"].equal(hypothesis["tokens"])
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_nan_is_named(tiny, beam):
+    model = tiny.model()
+    with torch.no_grad():
+        model.decoder.layers[0].fc1.weight.fill_(float("nan"))
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=beam))
+    with pytest.raises(NumericalError, match="NaN"):
+        generator.generate([model], tiny.sample([4]))
+
+
+def test_a_minimum_above_the_maximum_is_named(tiny):
+    model = tiny.model()
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(min_len=5, max_len_b=3))
+    with pytest.raises(ValueError, match="--min-len 5.*3"):
+        generator.generate([model], tiny.sample([4]))
+
+
+def test_training_mode_is_restored(tiny):
+    model = tiny.model().train()
+    AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=3)).generate([model], tiny.sample([4]))
+    assert model.training and model.decoder.layers[0].training
