@@ -144,6 +144,11 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: object) -> object:
     try:
         with torch.serialization.safe_globals(allowed_types()):
             return torch.load(file, **kwargs)
+    except OSError as error:
+        # A missing or unreadable file has a name; PyTorch's reader of archives, given half of one, knows none.
+        if error.filename is not None:
+            raise
+        raise _explained(error, shown) from None
     except _DAMAGED as error:
         # torch's own text advises weights_only=False, which the user cannot and should not give
         raise _explained(error, shown) from None

@@ -32,10 +32,10 @@ class HRTTranslationTask(EngineTranslationTask):
         return criterion
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> HRTTransformerModel:
-        # Validation BLEU builds its generator inside super().build_model: the check has to come first.
         if self.cfg.left_pad_target:
             raise ValueError("--left-pad-target: hrt_transformer needs targets padded on the right")
         model = super().build_model(cfg, from_checkpoint)
+        require_hrt(model)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             options = self.sequence_generator.options
             self.autoregressive_generator = self._generator([model], options, choice="1")
@@ -47,12 +47,7 @@ class HRTTranslationTask(EngineTranslationTask):
 
     def _generator(self, models: Sequence[Any], options: DecodingOptions, choice: Any) -> HRTGenerator:
         for model in models:
-            if not isinstance(model, HRTTransformerModel):
-                raise ValueError(
-                    f"the checkpoint holds a {type(model).__name__}, no hrt_transformer: decode it with "
-                    "--task translation_autoregressive, or fine-tune it with --arch hrt_transformer "
-                    "--finetune-from-model"
-                )
+            require_hrt(model)
         chooser = ChunkChooser.parse(choice, self.cfg.hrt_chunk_table, models[0].decoder.chunk_sizes)
         return HRTGenerator(
             models,
@@ -132,3 +127,12 @@ class HRTTranslationTask(EngineTranslationTask):
         super().reduce_metrics(logging_outputs, criterion)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             log_bleu(logging_outputs, "_bleu_autoregressive", "bleu_autoregressive")
+
+
+def require_hrt(model: Any) -> None:
+    """Raises ValueError for models of other families."""
+    if not isinstance(model, HRTTransformerModel):
+        raise ValueError(
+            f"the model is a {type(model).__name__}, no hrt_transformer: train with --arch hrt_transformer (fine-tuning "
+            "with --finetune-from-model), or decode this one with --task translation_autoregressive"
+        )

@@ -1,0 +1,272 @@
+"""The hybrid-regressive room through the real command line: train, resume, decode, validate, and everything refused."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_hrt.compat.checkpoint_loading import allowed_types
+
+pytestmark = pytest.mark.slow
+
+SIZES = [
+    f"--{side}-{name}"
+    for side in ("encoder", "decoder")
+    for name in ("layers=1", "embed-dim=16", "ffn-embed-dim=32", "attention-heads=2")
+]
+OPTIMIZER = (
+    "--optimizer adam --lr 0.003 --max-tokens 300 --seed 3 --cpu --log-format simple --log-interval 1 --dropout 0.1 "
+    "--disable-validation --no-save-optimizer-state --num-workers 0"
+).split()
+HRT = "--user-dir fairseq_hrt --task translation_hrt --arch hrt_transformer --criterion hrt_loss --hrt-chunk-sizes 2,3".split()
+DECODE = "--user-dir fairseq_hrt --task translation_hrt --cpu --batch-size 7 --max-len-b 20".split()
+
+
+@pytest.fixture(scope="module")
+def teacher(command, toy_data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("teacher")
+    command(
+        "fairseq-train", toy_data, "--task", "translation", "--arch", "transformer", *SIZES, *OPTIMIZER,
+        "--criterion", "label_smoothed_cross_entropy", "--max-update", "8", "--save-dir", folder,
+    )  # fmt: skip
+    return folder / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def student(command, toy_data, teacher, tmp_path_factory):
+    """Fine-tuned from the teacher on mixed targets, validated with bare --eval-bleu; (folder, output of the training)."""
+    folder = tmp_path_factory.mktemp("student")
+    options = [option for option in OPTIMIZER if option != "--disable-validation"]
+    output = command(
+        "fairseq-train", toy_data, *HRT, *SIZES, *options, "--max-update", "8", "--save-dir", folder,
+        "--finetune-from-model", teacher, "--distilled-data", toy_data, "--raw-probability", "0.5",
+        "--eval-bleu", "--hrt-eval-autoregressive",
+    )  # fmt: skip
+    return folder, output.stdout + output.stderr
+
+
+def lines(output, kind):
+    """``{sentence: [text after the tab, …]}`` of the lines ``H-0\\t…`` and the like."""
+    found = {}
+    for number, text in re.findall(rf"^{kind}-(\d+)(?:_\d+)?\t(.*)$", output, re.M):
+        found.setdefault(int(number), []).append(text)
+    return found
+
+
+def test_training_and_validation_report_all_tasks(student):
+    _, log = student
+    valid = next(line for line in log.splitlines() if "valid on 'valid' subset" in line)
+    for name in ("loss", "at_loss", "cmlm_loss", "skip_at_loss", "skip_cmlm_loss", "chunked 1", "bleu", "bleu_autoregressive"):
+        assert f"| {name}" in valid
+    shares = [float(share) for share in re.findall(r"train_inner.*?chunked=([\d.]+)", log)]
+    assert len(shares) == 8 and shares[0] == 0 and shares[-1] > 0.7, "update 0 without chunks, then ever more"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--hrt-decode-chunk 1 --beam 1",
+        "--hrt-decode-chunk 2 --beam 4 --hrt-nat-beam 2 --nbest 2",
+        "--hrt-decode-chunk 3 --beam 1 --lenpen 0.6",
+        "--hrt-decode-chunk auto --hrt-chunk-table 4:1,6:2,inf:3 --beam 2 --fp16",
+        "--beam 2 --hrt-eos-last-chunk --print-step --retain-iter-history",
+    ],
+)
+def test_generate(command, toy_data, student, options):
+    output = command("fairseq-generate", toy_data, *DECODE, "--path", student[0] / "checkpoint_last.pt", *options.split()).stdout
+    hypotheses, scores = lines(output, "H"), lines(output, "P")
+    assert sorted(hypotheses) == list(range(20))
+    assert all(len(found) == (2 if "--nbest" in options else 1) for found in hypotheses.values())
+    for number, found in hypotheses.items():
+        for text, positions in zip(found, scores[number]):
+            assert len(text.split("\t")[1].split()) + 1 == len(positions.split())
+    assert "BLEU4 = " in output
+    if "--print-step" in options:
+        steps, history = lines(output, "I"), lines(output, "E")
+        assert all(len(history[number]) == int(found[0]) for number, found in steps.items())
+
+
+def test_interactive_keeps_every_line(command, toy_data, student):
+    text = "a b c\n\n" + "d " * 500 + "\nä ö 你好 \u200b x\na\n"
+    output = command(
+        "fairseq-interactive", toy_data, *DECODE[:-4], "--path", student[0] / "checkpoint_last.pt", "--max-len-b", "20",
+        "--buffer-size", "3", "--batch-size", "2", "--beam", "2", "--hrt-decode-chunk", "2", stdin=text,
+    )  # fmt: skip
+    assert sorted(lines(output.stdout, "H")) == list(range(5))
+    assert "Traceback" not in output.stderr
+
+
+def test_validate(command, toy_data, student):
+    output = command(
+        "fairseq-validate", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_hrt", "--cpu", "--max-tokens", "300",
+        "--path", student[0] / "checkpoint_last.pt", "--valid-subset", "valid", "--log-format", "simple",
+    )  # fmt: skip
+    assert "skip_cmlm_loss" in output.stdout + output.stderr
+
+
+def test_autoregressive_engine_equals_fairseq(command, toy_data, teacher):
+    for beam in ("1", "5"):
+        both = [
+            command(
+                "fairseq-generate", toy_data, "--user-dir", "fairseq_hrt", "--task", task, "--path", teacher, "--cpu",
+                "--beam", beam, "--nbest", beam, "--max-len-b", "12",
+            ).stdout
+            for task in ("translation", "translation_autoregressive")
+        ]  # fmt: skip
+        texts = [{n: [h.split("\t")[1] for h in found] for n, found in lines(out, "H").items()} for out in both]
+        assert len(texts[0]) == 20 and texts[0] == texts[1]
+
+
+# ---------------------------------------------------------------------- training is reproducible
+
+
+def parameters(folder):
+    with torch.serialization.safe_globals(allowed_types()):
+        state = torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"]
+    # A buffer that fairseq never initialises; only its device is used.
+    return {name: value for name, value in state.items() if not name.endswith("_float_tensor")}
+
+
+def assert_same(first, second, **tolerance):
+    assert first.keys() == second.keys()
+    for name in first:
+        if tolerance:
+            torch.testing.assert_close(first[name], second[name], **tolerance, msg=name)
+        else:
+            assert torch.equal(first[name], second[name]), name
+
+
+RESUMABLE = [option for option in OPTIMIZER if option != "--no-save-optimizer-state"]
+TRAINING = [*HRT, *SIZES, *RESUMABLE, "--max-update", "30", "--save-interval-updates", "5", "--keep-interval-updates", "1"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(command, toy_data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    command("fairseq-train", toy_data, *TRAINING, "--distilled-data", toy_data, "--raw-probability", "0.5", "--save-dir", folder)
+    return folder
+
+
+def test_killed_and_resumed_training_is_bit_equal(command, toy_data, undisturbed, tmp_path):
+    arguments = [*TRAINING, "--distilled-data", toy_data, "--raw-probability", "0.5", "--save-dir", tmp_path]
+    program = [str(Path(sys.executable).with_name("fairseq-train")), *map(str, [toy_data, *arguments])]
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    ) as process:
+        for line in process.stdout:
+            if "Saved checkpoint" in line:
+                time.sleep(0.05)
+                process.send_signal(signal.SIGKILL)
+                break
+    assert process.returncode == -signal.SIGKILL
+    command("fairseq-train", toy_data, *arguments)
+    assert_same(parameters(undisturbed), parameters(tmp_path))
+
+
+def test_workers_change_nothing(command, toy_data, undisturbed, tmp_path):
+    command(
+        "fairseq-train", toy_data, *TRAINING, "--distilled-data", toy_data, "--raw-probability", "0.5",
+        "--save-dir", tmp_path, "--num-workers", "2",
+    )  # fmt: skip
+    assert_same(parameters(undisturbed), parameters(tmp_path))
+
+
+def test_two_processes_learn_what_one_learns(toy_data, command, tmp_path):
+    """Without dropout, two processes of one batch each are one process of two batches an update."""
+    shared = [*HRT, *SIZES, *RESUMABLE, "--max-update", "6", "--dropout", "0", "--batch-size", "8"]
+    command("fairseq-train", toy_data, *shared, "--update-freq", "2", "--save-dir", tmp_path / "one")
+    program = Path(sys.executable).with_name("fairseq-train")
+    # The address of a rendezvous by file needs no free port.
+    workers = [
+        subprocess.Popen(
+            [
+                str(program), str(toy_data), *shared, "--save-dir", str(tmp_path / "two"), "--distributed-world-size", "2",
+                "--distributed-rank", str(rank), "--distributed-init-method", f"file://{tmp_path}/rendezvous",
+                "--distributed-backend", "gloo", "--distributed-no-spawn", "--ddp-backend", "legacy_ddp",
+            ],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    outputs = [worker.communicate(timeout=240)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], outputs[0][-3000:]
+    assert_same(parameters(tmp_path / "one"), parameters(tmp_path / "two"), rtol=1e-4, atol=1e-5)
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+def refused(command, *arguments):
+    """The end of the output of a command that must fail."""
+    result = command(*arguments, check=False)
+    assert result.returncode
+    return " ".join((result.stdout + result.stderr).splitlines()[-3:])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ("--beam 1 --hrt-nat-beam 5", "--hrt-nat-beam 5 with --beam 1"),
+        ("--hrt-decode-chunk 4", "chunk size 4 was not trained: this model knows 1 (autoregressive) and 2, 3"),
+        ("--hrt-decode-chunk two", "--hrt-decode-chunk 'two' is neither"),
+        ("--hrt-decode-chunk auto --hrt-chunk-table 9:2", "--hrt-chunk-table '9:2'"),
+        ("--match-source-len", "--match-source-len: not supported"),
+        ("--prefix-size 1", "use --hrt-decode-chunk 1"),
+    ],
+)
+def test_impossible_decoding(command, toy_data, student, options, message):
+    path = student[0] / "checkpoint_last.pt"
+    assert message in refused(command, "fairseq-generate", toy_data, *DECODE, "--path", path, *options.split())
+
+
+def test_a_foreign_checkpoint(command, toy_data, teacher):
+    message = refused(command, "fairseq-generate", toy_data, *DECODE, "--path", teacher)
+    assert "TransformerModel, no hrt_transformer" in message and "translation_autoregressive" in message
+
+
+def test_a_truncated_checkpoint(command, toy_data, student, tmp_path):
+    broken = tmp_path / "broken.pt"
+    content = (student[0] / "checkpoint_last.pt").read_bytes()
+    broken.write_bytes(content[: len(content) // 2])
+    assert "broken.pt" in refused(command, "fairseq-generate", toy_data, *DECODE, "--path", broken)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (["--max-update", "0", "--max-epoch", "1"], "give --max-update, or --hrt-curriculum-steps"),
+        (["--hrt-chunk-sizes", "1"], "--hrt-chunk-sizes [1]"),
+        (["--hrt-chunk-sizes", "2,2"], "each once"),
+        (["--decoder-learned-pos"], "needs sinusoidal positions"),
+        (["--distilled-data", "nowhere"], "nowhere"),
+        (["--criterion", "cross_entropy"], "--criterion hrt_loss, not cross_entropy"),
+        (["--arch", "transformer"], "no hrt_transformer"),
+    ],
+)
+def test_impossible_training(command, toy_data, tmp_path, change, message):
+    arguments = [*HRT, *SIZES, *OPTIMIZER, "--max-update", "2", "--save-dir", tmp_path, *change]
+    if change[0] == "--arch":
+        place = arguments.index("--hrt-chunk-sizes")
+        del arguments[place : place + 2]
+    assert message in refused(command, "fairseq-train", toy_data, *arguments)
+
+
+def test_misaligned_distilled_data(command, toy_corpus, toy_data, tmp_path):
+    for language in ("de", "en"):
+        text = (toy_corpus / f"train.{language}").read_text().splitlines(keepends=True)
+        (tmp_path / f"train.{language}").write_text("".join(text[1:] + text[:1]))
+    command(
+        "fairseq-preprocess", "-s", "de", "-t", "en", "--trainpref", tmp_path / "train", "--destdir", tmp_path / "bin",
+        "--srcdict", toy_data / "dict.de.txt", "--tgtdict", toy_data / "dict.en.txt",
+    )  # fmt: skip
+    message = refused(
+        command, "fairseq-train", toy_data, *HRT, *SIZES, *OPTIMIZER, "--max-update", "2", "--save-dir", tmp_path / "model",
+        "--distilled-data", tmp_path / "bin",
+    )  # fmt: skip
+    assert "the source of sentence 0 differs" in message
