@@ -87,9 +87,10 @@ REQUIREMENTS = [
 ]
 
 EXTRAS = {
-    # the recipes: segmentation, tokenization, and plots
-    "examples": ["subword-nmt", "sacremoses", "matplotlib"],
-    "test": ["pytest", "hypothesis"],
+    # the recipes: segmentation, tokenization, and plots. The first two shape the data that models
+    # are trained on, so their releases are fixed
+    "examples": ["subword-nmt==0.3.8", "sacremoses>=0.1.1,<0.3", "matplotlib>=3.7"],
+    "test": ["pytest>=8", "hypothesis>=6.90"],
 }
 
 setup(

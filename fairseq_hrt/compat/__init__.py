@@ -16,6 +16,7 @@ from typing import Iterator, List, Optional
 # not happen when the startup line loads this one alone.
 from .checkpoint_loading import REPAIR as CHECKPOINT_LOADING
 from .checkpoint_loading import CorruptCheckpointError, UnsafeCheckpointError
+from .cpu_distributed import REPAIR as CPU_DISTRIBUTED
 from .dataclass_defaults import REPAIR as DATACLASS_DEFAULTS
 from .deprecation_warnings import REPAIR as DEPRECATION_WARNINGS
 from .encoder_layer import REPAIR as ENCODER_LAYER
@@ -39,6 +40,7 @@ REPAIRS = (
     NUMPY_ALIASES,
     CHECKPOINT_LOADING,
     ENCODER_LAYER,
+    CPU_DISTRIBUTED,
     DEPRECATION_WARNINGS,
 )
 

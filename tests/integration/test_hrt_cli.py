@@ -188,7 +188,7 @@ def test_two_processes_learn_what_one_learns(toy_data, command, tmp_path):
             [
                 str(program), str(toy_data), *shared, "--save-dir", str(tmp_path / "two"), "--distributed-world-size", "2",
                 "--distributed-rank", str(rank), "--distributed-init-method", f"file://{tmp_path}/rendezvous",
-                "--distributed-backend", "gloo", "--distributed-no-spawn", "--ddp-backend", "legacy_ddp",
+                "--distributed-backend", "gloo", "--distributed-no-spawn",
             ],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
