@@ -115,6 +115,33 @@ def test_the_install_block_of_the_readme_is_what_setup_env_does():
             assert " ".join(command[1:]).replace(".[examples,test]", "'.[examples,test]'") in setup
 
 
+def test_the_python_of_the_readme_runs():
+    from argparse import Namespace
+
+    import torch
+    from fairseq.data import Dictionary
+    from fairseq.models import ARCH_CONFIG_REGISTRY
+    from fairseq.models.transformer import TransformerModel
+    from fairseq_hrt.common.options import DecodingOptions
+
+    names = {}
+    for block in readme_blocks("python"):
+        exec(block, names)
+    dictionary = Dictionary()
+    for letter in "abcdef":
+        dictionary.add_symbol(letter)
+    args = Namespace(encoder_embed_dim=8, decoder_embed_dim=8, encoder_layers=1, decoder_layers=1)
+    ARCH_CONFIG_REGISTRY["transformer"](args)
+    model = TransformerModel.build_model(args, Namespace(source_dictionary=dictionary, target_dictionary=dictionary))
+    generator = names["FirstWordsGenerator"]([model], dictionary, DecodingOptions(beam=2, min_len=5, max_len_b=8))
+    seen = []
+    generator.step_hooks.append(seen.append)
+    source = {"src_tokens": torch.tensor([[4, 5, 2]]), "src_lengths": torch.tensor([3])}
+    for hypothesis in generator.generate([model], {"net_input": source})[0]:
+        assert len(hypothesis["tokens"]) == len(hypothesis["positional_scores"]) == 3
+    assert len(seen) == generator.counters.decoder_calls > 5
+
+
 def test_files_that_the_readme_links_to_exist():
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / "README.md").read_text()):
         assert (ROOT / target).exists(), target
