@@ -19,7 +19,8 @@ source "$COMMON/hrt_systems.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1}
 TRAIN=${TRAIN:-20000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
 AT_UPDATES=${AT_UPDATES:-1100} HRT_UPDATES=${HRT_UPDATES:-1200}
-BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5} SPEED_SENTENCES=${SPEED_SENTENCES:-50} REPEATS=${REPEATS:-5} THREADS=${THREADS:-1}
+BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5}
+SPEED_SENTENCES=${SPEED_SENTENCES:-50} REPEATS=${REPEATS:-5} THREADS=${THREADS:-1}
 export OUT SRC TGT MERGES BEAM DRY_RUN STAGE_CHAIN
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 
@@ -46,11 +47,13 @@ train_at() {
 }
 
 # The curriculum ends half of the way: what follows is trained as it will be decoded. Half of the targets are raw: the
-# built-in corpus has one translation for each sentence, which the teacher, trained for two minutes, does not always find.
+# built-in corpus has one translation for each sentence, which a teacher of two minutes does not always find.
 train_hrt() {
     run fairseq-train "$OUT/data-bin" --user-dir fairseq_hrt --task translation_hrt --arch hrt_transformer_tiny \
-        "${TRAINING[@]}" --criterion hrt_loss --hrt-chunk-sizes 2,3 --hrt-curriculum-steps "$((HRT_UPDATES / 2))" \
-        --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW_PROBABILITY" --finetune-from-model "$OUT/at/checkpoint_best.pt" \
+        "${TRAINING[@]}" --criterion hrt_loss --hrt-chunk-sizes 2,3 \
+        --hrt-curriculum-steps "$((HRT_UPDATES / 2))" \
+        --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW_PROBABILITY" \
+        --finetune-from-model "$OUT/at/checkpoint_best.pt" \
         --lr 0.003 --warmup-updates "$((HRT_UPDATES / 10))" \
         --total-num-update "$HRT_UPDATES" --max-update "$HRT_UPDATES" --save-dir "$OUT/hrt"
 }

@@ -4,7 +4,8 @@
 
     fairseq-train data --user-dir "$(python -m fairseq_hrt --user-dir)" --task translation_hrt ...
 
-``python -m fairseq_hrt --options`` explains every option that the package adds to fairseq's commands. The exit status is 1 if something is wrong.
+``python -m fairseq_hrt --options`` explains every option that the package adds to fairseq's
+commands. The exit status is 1 if something is wrong.
 """
 
 import argparse

@@ -278,7 +278,7 @@ class TransformerEngine:
         self.norm = None if decoder.layer_norm is None else PackedNorm(decoder.layer_norm)
         self.layers = [PackedLayer(layer) for layer in decoder.layers]
         if any(layer.cross is None for layer in self.layers):
-            raise UnsupportedModelError("the decoder has layers without encoder attention; this is no translation model")
+            raise UnsupportedModelError("the decoder has layers without encoder attention: no translation model")
         tables_of_distances = [layer.attention.relative_keys for layer in self.layers]
         first = tables_of_distances[0]
         self.relative_window: int = 0 if first is None else first.size(0) // 2
@@ -307,7 +307,7 @@ class TransformerEngine:
         elif decoder.quant_noise is not None:
             reason = "it was trained with quantisation noise on its embeddings"
         if reason is not None:
-            raise UnsupportedModelError(f"the decoder engine cannot decode this model: {reason}; use --task translation")
+            raise UnsupportedModelError(f"the engine cannot decode this model: {reason}; use --task translation")
 
 
 def _is_plain(encoder) -> bool:

@@ -1,4 +1,4 @@
-"""The help that fairseq's commands cannot give: they stop at ``--help`` before they read a task's or a model's options."""
+"""The help that fairseq's commands cannot give: they stop at ``--help`` before they know a task's options."""
 
 import argparse
 from dataclasses import fields, is_dataclass
@@ -40,9 +40,8 @@ def _configs() -> List[Tuple[str, type]]:
         *((f"--arch {name}…", getattr(model, "config", None)) for name, model in MODEL_REGISTRY.items()),
         *((f"--criterion {name}", config) for name, config in CRITERION_DATACLASS_REGISTRY.items()),
     ]
-    return [
-        (title, config) for title, config in registered if is_dataclass(config) and config.__module__.startswith(PACKAGE)
-    ]
+    ours = [entry for entry in registered if is_dataclass(entry[1])]
+    return [(title, config) for title, config in ours if config.__module__.startswith(PACKAGE)]
 
 
 def _own_fields(config: type) -> Dict[str, Any]:

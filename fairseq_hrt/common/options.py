@@ -38,7 +38,7 @@ class DecodingOptions:
 
     def __post_init__(self) -> None:
         if self.beam < 1:
-            raise ValueError(f"--beam {self.beam}: at least one hypothesis has to be kept; use --beam 1 for greedy search")
+            raise ValueError(f"--beam {self.beam}: at least one hypothesis has to be kept; --beam 1 is greedy search")
         if not 1 <= self.nbest <= self.beam:
             raise ValueError(f"--nbest {self.nbest} with --beam {self.beam}: --nbest must lie between 1 and --beam")
         if self.temperature <= 0:
@@ -55,7 +55,7 @@ class DecodingOptions:
         Raises:
             ValueError: naming each flag that asks for something unsupported.
         """
-        given = vars(args) if isinstance(args, Namespace) else dict(args) if isinstance(args, DictConfig) else vars(args)
+        given = dict(args) if isinstance(args, DictConfig) else vars(args)
         refused: List[str] = [
             flag for name, neutral, flag in REFUSED if given.get(name, neutral) not in (neutral, None)
         ]

@@ -79,7 +79,7 @@ class PackedSelfAttention:
         self.relative_keys: Optional[Tensor] = None if table is None else table.detach()
 
     def project(self, x: Tensor, chosen: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
-        """Queries ``[R, H, q', d]`` of the chosen tokens, keys and values ``[2, R, H, q, d]`` of all, for ``[R, q, D]``.
+        """Queries ``[R, H, q', d]`` of the chosen tokens, keys and values ``[2, R, H, q, d]`` of all ``[R, q, D]``.
 
         Args:
             chosen: LongTensor ``[q']``; None: every token asks, and one product computes all three.
@@ -133,7 +133,7 @@ class PackedSelfAttention:
 
 
 class PackedCrossAttention:
-    """Attention over the encoded source. Beams of a sentence are further queries of it, so the source is never copied."""
+    """Attention over the encoded source. Beams of a sentence are further queries of it: the source is never copied."""
 
     def __init__(self, attention: nn.Module) -> None:
         check_attention(attention)

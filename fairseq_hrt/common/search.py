@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import List, Sequence
 
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor
 
 from .constraints import Constraints
@@ -103,8 +102,9 @@ def _greedy(
             place = positions[step : step + 1]
             hook(DecodingStep(plan.stage, step, states[0].sentences, place, current, best[:, 0]))
         if open_rows and 4 * len(open_rows) <= 3 * len(rows):
-            kept = torch.tensor([r for r, sentence in enumerate(rows) if sentence in open_rows], device=sentences.device)
-            rows = [rows[r] for r in kept.tolist()]
+            unfinished = [row for row, sentence in enumerate(rows) if sentence in open_rows]
+            rows = [rows[row] for row in unfinished]
+            kept = torch.tensor(unfinished, device=sentences.device)
             reorder(states, kept, sentences=kept)
             current = current[kept]
     return [[_hypothesis(plan, *pair)] for pair in zip(tokens, log_probs)]

@@ -45,7 +45,7 @@ class DecodingStep:
         sentences: LongTensor ``[B]``, indices into the batch of the sentences still decoded.
         positions: LongTensor ``[q]`` or ``[R, q]``, where in the sentence the chosen tokens stand (1 = first word).
         tokens: LongTensor ``[R, q]``, the chosen tokens of each row; pad where a row chose nothing.
-        scores: ``[R]`` or ``[R, q]``, their log-probabilities, cumulated for a search and per token for a parallel pass.
+        scores: ``[R]`` or ``[R, q]``, their log-probabilities, cumulated in a search, per token in a parallel pass.
     """
 
     stage: str

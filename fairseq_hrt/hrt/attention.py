@@ -26,7 +26,9 @@ class AttentionPattern(NamedTuple):
     index: Optional[Tensor]
 
 
-def attention_pattern(positions: Tensor, padding: Tensor, *, causal: bool, window: int, like: Tensor) -> AttentionPattern:
+def attention_pattern(
+    positions: Tensor, padding: Tensor, *, causal: bool, window: int, like: Tensor
+) -> AttentionPattern:
     """The pattern of a batch whose tokens are all known.
 
     Args:

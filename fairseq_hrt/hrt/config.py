@@ -73,7 +73,9 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
     )
     hrt_eos_last_chunk: bool = field(
         default=False,
-        metadata={"help": "forbid </s> in the second stage before the last chunk, where it contradicts the first stage"},
+        metadata={
+            "help": "forbid </s> in the second stage before the last chunk, where it contradicts the first stage"
+        },
     )
     hrt_eval_autoregressive: bool = field(
         default=False,

@@ -50,7 +50,7 @@ def draw_chunk_sizes(seed: int, update: int, ids: Tensor, share: float, chunk_si
 
 
 def draw_masks(seed: int, update: int, ids: Tensor, lengths: Tensor, width: int) -> Tensor:
-    """Positions that CMLM masks: their number uniform in 1 … length - 1 (Ghazvininejad et al., 2019), ``</s>`` among them.
+    """Positions that CMLM masks, ``</s>`` among them: uniformly many of 1 … length - 1 (Ghazvininejad et al., 2019).
 
     A sentence of one token (``</s>`` alone) masks that one.
 

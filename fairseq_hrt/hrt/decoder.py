@@ -163,9 +163,8 @@ class HRTDecoder(TransformerDecoderBase):
         """
         super().upgrade_state_dict_named(state_dict, name)
         special = f"{name}.embed_special.weight"
-        tables = {
-            f"{name}.{key}": value for key, value in self.state_dict().items() if key.endswith("self_attn.relative_keys")
-        }
+        own = self.state_dict().items()
+        tables = {f"{name}.{key}": value for key, value in own if key.endswith("self_attn.relative_keys")}
         known = state_dict.get(special)
         if known is not None and known.size(0) != self.embed_special.num_embeddings:
             raise ValueError(

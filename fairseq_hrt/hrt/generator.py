@@ -179,7 +179,7 @@ class HRTGenerator(AutoregressiveGenerator):
         return tokens, inside.unsqueeze(1)
 
     def _restrict(self, log_probs: Tensor, positions: Tensor, rows: List[Hypothesis], chunk_size: int) -> None:
-        """Applies the rules of the first stage to masked ``positions`` ``[q']``; ``log_probs`` ``[R, q', V]``, in place."""
+        """Applies the rules of the first stage in place: ``log_probs`` ``[R, q', V]`` of the ``positions`` ``[q']``."""
         log_probs[..., self.dictionary.pad()] = float("-inf")
         if self.options.unkpen:
             log_probs[..., self.dictionary.unk()] -= self.options.unkpen

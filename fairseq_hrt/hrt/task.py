@@ -133,6 +133,6 @@ def require_hrt(model: Any) -> None:
     """Raises ValueError for models of other families."""
     if not isinstance(model, HRTTransformerModel):
         raise ValueError(
-            f"the model is a {type(model).__name__}, no hrt_transformer: train with --arch hrt_transformer (fine-tuning "
+            f"the model is a {type(model).__name__}, no hrt_transformer: train with --arch hrt_transformer (fine-tune "
             "with --finetune-from-model), or decode this one with --task translation_autoregressive"
         )
