@@ -44,11 +44,9 @@ class EngineGenerator:
 
     @property
     def ensemble(self) -> EngineEnsemble:
-        """The engines, built at first use and kept in step with the models."""
+        """The engines, built at first use."""
         if self._ensemble is None:
             self._ensemble = EngineEnsemble(self.models, self.counters)
-        else:
-            self._ensemble.refresh()
         return self._ensemble
 
     @torch.no_grad()
@@ -74,14 +72,13 @@ class EngineGenerator:
         """
         if constraints is not None:
             raise ValueError("--constraints: not supported by this decoder; use --task translation for it")
-        training = [model for model in self.models if model.training]
-        for model in training:
-            model.eval()
-        try:
-            hypotheses = self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
-        finally:
-            for model in training:
-                model.train()
+        for model in self.models:
+            # As fairseq's generator does; a training step switches the model back itself.
+            if model.training:
+                model.eval()
+        # Once a batch: casting and moving a model replaces its weights.
+        self.ensemble.refresh()
+        hypotheses = self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
         self.counters.sentences += len(hypotheses)
         return [[self._finish(hypothesis) for hypothesis in best[: self.options.beam]] for best in hypotheses]
 

@@ -39,8 +39,9 @@ def attend(
     else:
         scores = torch.baddbmm(bias, queries, keys.transpose(1, 2), beta=scale, alpha=scale)
     # Half precision sums of exponentials lose too much: fairseq, too, takes the softmax in float32.
-    weights = torch.softmax(scores, -1, dtype=torch.float32 if scores.dtype.itemsize < 4 else None)
-    return torch.bmm(weights.to(values.dtype), values)
+    if scores.dtype.itemsize < 4:
+        return torch.bmm(torch.softmax(scores, -1, dtype=torch.float32).to(values.dtype), values)
+    return torch.bmm(torch.softmax(scores, -1), values)
 
 
 class PackedNorm:
@@ -77,6 +78,7 @@ class PackedSelfAttention:
         self.output, self.output_bias = attention.out_proj.weight, attention.out_proj.bias
         table = getattr(attention, "relative_keys", None)
         self.relative_keys: Optional[Tensor] = None if table is None else table.detach()
+        self.relative_keys_transposed = None if table is None else self.relative_keys.t()
 
     def project(self, x: Tensor, chosen: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
         """Queries ``[R, H, q', d]`` of the chosen tokens, keys and values ``[2, R, H, q, d]`` of all ``[R, q, D]``.
@@ -111,7 +113,10 @@ class PackedSelfAttention:
         Returns:
             ``[R, H, q, T]``.
         """
-        by_distance = torch.matmul(queries, self.relative_keys.t())
+        rows, heads, count, width = queries.shape
+        # One flat product: matmul would spend more time on finding that out than on the product.
+        by_distance = torch.mm(queries.reshape(-1, width), self.relative_keys_transposed)
+        by_distance = by_distance.view(rows, heads, count, -1)
         if index.size(0) == 1 and index.size(1) == 1:
             return by_distance.index_select(3, index[0, 0])
         return by_distance.gather(3, index.unsqueeze(1).expand(*by_distance.shape[:3], index.size(2)))
