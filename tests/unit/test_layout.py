@@ -122,7 +122,7 @@ def test_every_option_of_ours_is_explained():
         for field in fields(config):
             if field.name.startswith("hrt_") or field.name in ("label_smoothing", "distilled_data", "raw_probability"):
                 assert f"--{field.name.replace('_', '-')}" in text
-    assert "--encoder-layers" not in text and "--max-update " not in text
+    assert "--encoder-layers" not in text and "--max-update MAX" not in text
     assert "--task translation_hrt" in text and "--arch hrt_transformer" in text and "--criterion hrt_loss" in text
 
 

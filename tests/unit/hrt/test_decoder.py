@@ -243,7 +243,7 @@ def test_both_views_with_one_encoder_pass_and_few_rows_in_the_projection(hrt, ti
         (dict(hrt_chunk_sizes=[]), r"--hrt-chunk-sizes \[\].*at least one"),
         (dict(hrt_chunk_sizes=[1, 2]), r"--hrt-chunk-sizes \[1, 2\].*2 or more"),
         (dict(hrt_chunk_sizes=[2, 2]), r"--hrt-chunk-sizes \[2, 2\].*once"),
-        (dict(hrt_chunk_sizes=[0]), "0 is not a positive"),
+        (dict(hrt_chunk_sizes=[0]), "0 is no positive"),
         (dict(hrt_relative_window=-1), "--hrt-relative-window -1"),
         (dict(decoder_learned_pos=True), "--decoder-learned-pos"),
         (dict(no_token_positional_embeddings=True), "--no-token-positional-embeddings"),
