@@ -267,4 +267,4 @@ def test_quickstart_from_end_to_end(tmp_path):
     assert (tmp_path / "out/quality_speed.png").stat().st_size > 0
     assert "× AT greedy" in (tmp_path / "out/table.md").read_text()
     again = bash(EXAMPLES / "quickstart.sh", **settings).stdout
-    assert again.count("finished before") == 8 and "\n+ " not in again
+    assert again.count("finished before") == 9 and "\n+ " not in again
