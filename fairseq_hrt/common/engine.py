@@ -17,11 +17,13 @@ import torch
 import torch.nn.functional as F
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
-from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding, TransformerEncoderLayer
+from fairseq.modules import TransformerEncoderLayer
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch import Tensor
 
+from .embedding import PackedEmbedding
 from .fused import fuse_rows
+from .linear import PackedLinear
 from .packed import PackedLayer, PackedNorm, UnsupportedModelError
 from .relative_positions import relative_index
 from .state import DecoderState, Memory
@@ -35,13 +37,15 @@ class TransformerEngine:
 
     Args:
         model: a model whose decoder is a :class:`TransformerDecoderBase` (all of fairseq's ``transformer`` family).
+        static_weights: the weights never change while this engine lives, so that copies of them may be kept where they
+            are quicker (see :class:`PackedLinear`). False: the engine follows every update of its model.
 
     Raises:
         UnsupportedModelError: the decoder has a part that the engine does not know.
     """
 
-    def __init__(self, model: FairseqEncoderDecoderModel) -> None:
-        self.model = model
+    def __init__(self, model: FairseqEncoderDecoderModel, *, static_weights: bool = False) -> None:
+        self.model, self.static_weights = model, static_weights
         self._check_decoder(model.decoder)
         self._pack()
 
@@ -49,28 +53,12 @@ class TransformerEngine:
         """Packs the weights again if the model was moved or cast since; in-place updates need no refresh."""
         if any(parameter.data_ptr() != address for parameter, address in self._addresses):
             self._pack()
+        elif not self.static_weights:
+            self.embed.refresh()
 
-    @torch.inference_mode(False)
     def reserve_positions(self, count: int) -> None:
-        """Makes sure that positions 0..count-1 have vectors.
-
-        Raises:
-            ValueError: the positions are learned and there are fewer of them.
-        """
-        module = self.model.decoder.embed_positions
-        size = self.pad + 1 + count
-        if module is None or self.position_table.size(0) >= size:
-            return
-        if isinstance(module, LearnedPositionalEmbedding):
-            self.position_table = module.weight
-            if module.weight.size(0) < size:
-                raise ValueError(
-                    f"position {count - 1} is needed but the model has learned {module.weight.size(0) - self.pad - 1}; "
-                    "lower --max-len-b or train with a larger --max-target-positions"
-                )
-            return
-        table = SinusoidalPositionalEmbedding.get_embedding(size, module.embedding_dim, module.padding_idx)
-        self.position_table = table.to(device=self.output.device, dtype=self.dtype)
+        """See :meth:`PackedEmbedding.reserve`."""
+        self.embed.reserve(count)
 
     # ------------------------------------------------------------------ the source
 
@@ -99,8 +87,11 @@ class TransformerEngine:
 
     def _encode_packed(self, tokens: Tensor, padding: Tensor, bias: Optional[Tensor]) -> Tensor:
         """``[B, S]`` → ``[B, S, D]`` as the encoder module computes it."""
-        x, _ = self.model.encoder.forward_embedding(tokens)
-        if bias is not None:
+        if bias is None:
+            self.embed_source.reserve(tokens.size(1))
+            x = self.embed_source(tokens, None)
+        else:
+            x, _ = self.model.encoder.forward_embedding(tokens)
             x = x * (~padding).unsqueeze(-1).to(x)
         for layer in self.encoder_layers:
             x = layer.block(x, layer.attention_norm, lambda y: layer.attention(y, bias))
@@ -115,16 +106,32 @@ class TransformerEngine:
 
     # ------------------------------------------------------------------ the target
 
-    def start(self, memory: Memory, *, beams: int = 1, capacity: int = INITIAL_CAPACITY) -> DecoderState:
-        """An empty decoder state of B * ``beams`` rows."""
+    def start(
+        self,
+        memory: Memory,
+        *,
+        beams: int = 1,
+        capacity: int = INITIAL_CAPACITY,
+        positions: Optional[Tensor] = None,
+    ) -> DecoderState:
+        """An empty decoder state of B * ``beams`` rows.
+
+        Args:
+            positions: LongTensor ``[n]``, the positions of the first n tokens of every row where they are known already:
+                all distances are then computed once instead of at each step.
+        """
         batch, heads, _, width = memory.keys[0].shape
         device = memory.keys[0].device
         shape = (len(self.layers), 2, batch * beams, heads, capacity, width)
+        distances = None
+        if self.relative_window and positions is not None:
+            distances = relative_index(positions, positions, self.relative_window)
         return DecoderState(
             memory=memory,
             beams=beams,
             cache=torch.zeros(shape, dtype=self.dtype, device=device),
             positions=torch.zeros(1, capacity, dtype=torch.long, device=device),
+            distances=distances,
             sentences=torch.arange(batch, device=device),
         )
 
@@ -155,7 +162,7 @@ class TransformerEngine:
             Features ``[R, q, D]``, or ``[R, q', D]``, for :meth:`logits`.
         """
         count = tokens.size(1)
-        x = self._embed(tokens, positions)
+        x = self.embed(tokens, positions)
         state.reserve(state.length + count)
         bias = self._visibility_bias(state, count, visible, causal, tokens.device)
         index = self._distances(state, positions) if self.relative_window else None
@@ -179,25 +186,7 @@ class TransformerEngine:
 
     def logits(self, features: Tensor) -> Tensor:
         """Unnormalised scores of the V dictionary entries: ``[..., D]`` → ``[..., V]``."""
-        return F.linear(features, self.output, self.output_bias)
-
-    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """Token and position embeddings: ``[R, q, D]``."""
-        x = F.embedding(tokens, self.embeddings)
-        if self.project_in is not None:
-            x = F.linear(x * self.embed_scale, self.project_in)
-            scale = 1.0
-        else:
-            scale = self.embed_scale
-        if self.model.decoder.embed_positions is not None:
-            x = torch.add(self._position_vectors(positions), x, alpha=scale)
-        elif scale != 1.0:
-            x = x * scale
-        return x if self.embedding_norm is None else self.embedding_norm(x)
-
-    def _position_vectors(self, positions: Tensor) -> Tensor:
-        """``[..., D]`` of positions in the sentence; fairseq's tables start at ``padding_idx + 1``."""
-        return F.embedding(positions + (self.pad + 1), self.position_table)
+        return self.output(features)
 
     def _self_attention(
         self,
@@ -213,7 +202,8 @@ class TransformerEngine:
         Args:
             x: ``[R, q, D]``, the new tokens.
             state: what they see besides themselves; None: nothing, and nothing is kept.
-            bias, index: ``[1 or R, 1, q, T + q]`` and ``[1 or R, q, T + q]`` or None.
+            bias: ``[1 or R, 1, q, T + q]`` or None.
+            index: see :meth:`PackedSelfAttention.relative_bias`, or None.
             chosen: LongTensor ``[q']``, the new tokens that ask; None: all.
 
         Returns:
@@ -224,7 +214,7 @@ class TransformerEngine:
         keys, values = memorable if state is None else _append(state, number, memorable)
         if chosen is not None:
             bias = bias if bias is None or bias.size(2) == 1 else bias[:, :, chosen]
-            index = None if index is None else index[:, chosen]
+            index = index if index is None or index.dim() == 1 else index[:, chosen]
         if index is not None:
             relative = attention.relative_bias(queries, index)
             bias = relative if bias is None else relative.add_(bias)
@@ -245,9 +235,12 @@ class TransformerEngine:
         return bias.masked_fill_(~shown, float("-inf")).unsqueeze(1)
 
     def _distances(self, state: DecoderState, positions: Tensor) -> Tensor:
-        """Books the positions of the new tokens; returns their relative index ``[1 or R, q, T + q]``."""
+        """Books the positions of the new tokens; returns their relative index, ``[1 or R, q, T + q]`` or ``[T + 1]``."""
         count = positions.size(-1)
         total = state.length + count
+        if state.distances is not None and count == 1 and state.lengths is None and positions.dim() == 1:
+            state.positions[:, state.length] = positions
+            return state.distances[state.length, :total]
         if state.lengths is None and positions.dim() == 1:
             state.positions[:, state.length : total] = positions
             return relative_index(positions.unsqueeze(0), state.positions[:1, :total], self.relative_window)
@@ -270,26 +263,39 @@ class TransformerEngine:
         self.pad: int = decoder.padding_idx
         special = getattr(decoder, "embed_special", None)
         tables = [decoder.embed_tokens.weight] + ([] if special is None else [special.weight])
-        self.embeddings = fuse_rows(tables)
-        self.embed_scale: float = decoder.embed_scale
-        self.project_in = None if decoder.project_in_dim is None else decoder.project_in_dim.weight
+        self.embed = PackedEmbedding(
+            fuse_rows(tables),
+            scale=decoder.embed_scale,
+            positions=decoder.embed_positions,
+            pad=self.pad,
+            norm=decoder.layernorm_embedding,
+            projection=None if decoder.project_in_dim is None else decoder.project_in_dim.weight,
+        )
         self.project_out = None if decoder.project_out_dim is None else decoder.project_out_dim.weight
-        self.embedding_norm = None if decoder.layernorm_embedding is None else PackedNorm(decoder.layernorm_embedding)
         self.norm = None if decoder.layer_norm is None else PackedNorm(decoder.layer_norm)
-        self.layers = [PackedLayer(layer) for layer in decoder.layers]
+        reorder = self.static_weights
+        self.layers = [PackedLayer(layer, reorder=reorder) for layer in decoder.layers]
         if any(layer.cross is None for layer in self.layers):
             raise UnsupportedModelError("the decoder has layers without encoder attention: no translation model")
         tables_of_distances = [layer.attention.relative_keys for layer in self.layers]
         first = tables_of_distances[0]
         self.relative_window: int = 0 if first is None else first.size(0) // 2
-        self.output, self.output_bias = decoder.output_projection.weight, decoder.output_projection.bias
-        self.dtype = self.output.dtype
+        projection = decoder.output_projection
+        self.output = PackedLinear(projection.weight, projection.bias, reorder=reorder)
+        self.dtype = projection.weight.dtype
         self.encoder_layers: List[PackedLayer] = []
         self.encoder_norm: Optional[PackedNorm] = None
         if _is_plain(encoder):
-            self.encoder_layers = [PackedLayer(layer) for layer in encoder.layers]
+            self.encoder_layers = [PackedLayer(layer, reorder=reorder) for layer in encoder.layers]
             self.encoder_norm = None if encoder.layer_norm is None else PackedNorm(encoder.layer_norm)
-        self.position_table = torch.empty(0)
+            self.embed_source = PackedEmbedding(
+                encoder.embed_tokens.weight,
+                scale=encoder.embed_scale,
+                positions=encoder.embed_positions,
+                pad=encoder.padding_idx,
+                norm=encoder.layernorm_embedding,
+                side="source",
+            )
         self.reserve_positions(decoder.max_target_positions)
         # They change with half(), cuda() and the like, not with training.
         self._addresses = [(parameter, parameter.data_ptr()) for parameter in self.model.parameters()]

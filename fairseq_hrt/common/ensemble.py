@@ -18,10 +18,17 @@ class EngineEnsemble:
     Args:
         models: at least one; all with the same dictionary.
         counters: where encoder and decoder calls are counted.
+        static_weights: see :class:`TransformerEngine`.
     """
 
-    def __init__(self, models: Sequence[FairseqEncoderDecoderModel], counters: GenerationCounters) -> None:
-        self.engines = [TransformerEngine(model) for model in models]
+    def __init__(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        counters: GenerationCounters,
+        *,
+        static_weights: bool = False,
+    ) -> None:
+        self.engines = [TransformerEngine(model, static_weights=static_weights) for model in models]
         self.counters = counters
 
     def refresh(self) -> None:
@@ -39,9 +46,13 @@ class EngineEnsemble:
         self.counters.encoder_calls += len(self.engines)
         return [engine.encode(net_input) for engine in self.engines]
 
-    def start(self, memories: List[Memory], *, beams: int = 1) -> List[DecoderState]:
-        """Empty states of B * ``beams`` rows, one for each model."""
-        return [engine.start(memory, beams=beams) for engine, memory in zip(self.engines, memories)]
+    def start(
+        self, memories: List[Memory], *, beams: int = 1, positions: Optional[Tensor] = None
+    ) -> List[DecoderState]:
+        """Empty states of B * ``beams`` rows, one for each model; see :meth:`TransformerEngine.start`."""
+        return [
+            engine.start(memory, beams=beams, positions=positions) for engine, memory in zip(self.engines, memories)
+        ]
 
     def log_probabilities(
         self,

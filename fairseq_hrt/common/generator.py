@@ -46,7 +46,8 @@ class EngineGenerator:
     def ensemble(self) -> EngineEnsemble:
         """The engines, built at first use."""
         if self._ensemble is None:
-            self._ensemble = EngineEnsemble(self.models, self.counters)
+            static = self.options.static_weights
+            self._ensemble = EngineEnsemble(self.models, self.counters, static_weights=static)
         return self._ensemble
 
     @torch.no_grad()

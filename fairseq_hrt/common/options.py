@@ -22,7 +22,11 @@ REFUSED = (
 
 @dataclass(frozen=True)
 class DecodingOptions:
-    """fairseq's names and defaults (see ``fairseq-generate --help``)."""
+    """fairseq's names and defaults (see ``fairseq-generate --help``).
+
+    Attributes:
+        static_weights: the models do not change while they are decoded; False for validation during training.
+    """
 
     beam: int = 5
     nbest: int = 1
@@ -35,6 +39,7 @@ class DecodingOptions:
     normalize: bool = True
     no_repeat_ngram_size: int = 0
     retain_history: bool = False
+    static_weights: bool = True
 
     def __post_init__(self) -> None:
         if self.beam < 1:

@@ -12,6 +12,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from .fused import fuse_rows
+from .linear import PackedLinear
 
 
 class UnsupportedModelError(ValueError):
@@ -57,25 +58,30 @@ class PackedNorm:
 class PackedFeedForward:
     """fc2(activation(fc1(x)))."""
 
-    def __init__(self, layer: nn.Module) -> None:
+    def __init__(self, layer: nn.Module, *, reorder: bool) -> None:
         self.activation: Callable[[Tensor], Tensor] = layer.activation_fn
-        self.inner, self.inner_bias = layer.fc1.weight, layer.fc1.bias
-        self.outer, self.outer_bias = layer.fc2.weight, layer.fc2.bias
+        self.inner = PackedLinear(layer.fc1.weight, layer.fc1.bias, reorder=reorder)
+        self.outer = PackedLinear(layer.fc2.weight, layer.fc2.bias, reorder=reorder)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return F.linear(self.activation(F.linear(x, self.inner, self.inner_bias)), self.outer, self.outer_bias)
+        return self.outer(self.activation(self.inner(x)))
 
 
 class PackedSelfAttention:
     """Self-attention with one product for queries, keys and values, and optional relative keys."""
 
-    def __init__(self, attention: nn.Module) -> None:
+    def __init__(self, attention: nn.Module, *, reorder: bool) -> None:
         check_attention(attention)
         parts = [attention.q_proj, attention.k_proj, attention.v_proj]
-        self.weight = fuse_rows([part.weight for part in parts])
-        self.bias = None if parts[0].bias is None else fuse_rows([part.bias for part in parts])
+        weight = fuse_rows([part.weight for part in parts])
+        bias = None if parts[0].bias is None else fuse_rows([part.bias for part in parts])
+        width = weight.size(1)
+        biases = (None, None) if bias is None else (bias[:width], bias[width:])
+        self.all = PackedLinear(weight, bias, reorder=reorder)
+        self.query = PackedLinear(weight[:width], biases[0], reorder=reorder)
+        self.memorable = PackedLinear(weight[width:], biases[1], reorder=reorder)
         self.heads, self.scale = attention.num_heads, attention.head_dim**-0.5
-        self.output, self.output_bias = attention.out_proj.weight, attention.out_proj.bias
+        self.output = PackedLinear(attention.out_proj.weight, attention.out_proj.bias, reorder=reorder)
         table = getattr(attention, "relative_keys", None)
         self.relative_keys: Optional[Tensor] = None if table is None else table.detach()
         self.relative_keys_transposed = None if table is None else self.relative_keys.t()
@@ -87,12 +93,9 @@ class PackedSelfAttention:
             chosen: LongTensor ``[q']``; None: every token asks, and one product computes all three.
         """
         if chosen is None:
-            fused = self._heads(F.linear(x, self.weight, self.bias), 3)
+            fused = self._heads(self.all(x), 3)
             return fused[0], fused[1:]
-        width = x.size(2)
-        bias = (None, None) if self.bias is None else (self.bias[:width], self.bias[width:])
-        asking = F.linear(x[:, chosen], self.weight[:width], bias[0])
-        return self._heads(asking, 1)[0], self._heads(F.linear(x, self.weight[width:], bias[1]), 2)
+        return self._heads(self.query(x[:, chosen]), 1)[0], self._heads(self.memorable(x), 2)
 
     def _heads(self, fused: Tensor, parts: int) -> Tensor:
         """``[R, q, parts * D]`` → ``[parts, R, H, q, d]``."""
@@ -108,21 +111,25 @@ class PackedSelfAttention:
 
         Args:
             queries: ``[R, H, q, d]``.
-            index: LongTensor ``[1 or R, q, T]``, rows of the relative table.
+            index: rows of the relative table, LongTensor ``[1 or R, q, T]``, or ``[T]`` for one query a row where all
+                rows agree.
 
         Returns:
-            ``[R, H, q, T]``.
+            ``[R, H, q, T]``, or ``[R * H, 1, T]`` for an index of one dimension.
         """
         rows, heads, count, width = queries.shape
         # One flat product: matmul would spend more time on finding that out than on the product.
         by_distance = torch.mm(queries.reshape(-1, width), self.relative_keys_transposed)
+        if index.dim() == 1:
+            return by_distance.index_select(1, index).unsqueeze(1)
         by_distance = by_distance.view(rows, heads, count, -1)
-        if index.size(0) == 1 and index.size(1) == 1:
-            return by_distance.index_select(3, index[0, 0])
         return by_distance.gather(3, index.unsqueeze(1).expand(*by_distance.shape[:3], index.size(2)))
 
     def combine(self, queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """Attention of ``[R, H, q, d]`` queries over ``[R, H, T, d]`` keys and the output projection: ``[R, q, D]``."""
+        """Attention of ``[R, H, q, d]`` queries over ``[R, H, T, d]`` keys and the output projection: ``[R, q, D]``.
+
+        ``bias`` is ``[1 or R, 1 or H, 1 or q, T]`` or ``[R * H, 1, T]``.
+        """
         rows, heads, count, width = queries.shape
         if bias is not None and bias.dim() == 4:
             bias = bias.expand(rows, heads, *bias.shape[2:]).reshape(rows * heads, *bias.shape[2:])
@@ -134,24 +141,24 @@ class PackedSelfAttention:
             bias=bias,
         )
         mixed = mixed.view(rows, heads, count, width).transpose(1, 2).reshape(rows, count, heads * width)
-        return F.linear(mixed, self.output, self.output_bias)
+        return self.output(mixed)
 
 
 class PackedCrossAttention:
     """Attention over the encoded source. Beams of a sentence are further queries of it: the source is never copied."""
 
-    def __init__(self, attention: nn.Module) -> None:
+    def __init__(self, attention: nn.Module, *, reorder: bool) -> None:
         check_attention(attention)
         parts = [attention.k_proj, attention.v_proj]
-        self.memory_weight = fuse_rows([part.weight for part in parts])
-        self.memory_bias = None if parts[0].bias is None else fuse_rows([part.bias for part in parts])
-        self.query, self.query_bias = attention.q_proj.weight, attention.q_proj.bias
+        bias = None if parts[0].bias is None else fuse_rows([part.bias for part in parts])
+        self.memory = PackedLinear(fuse_rows([part.weight for part in parts]), bias, reorder=reorder)
+        self.query = PackedLinear(attention.q_proj.weight, attention.q_proj.bias, reorder=reorder)
         self.heads, self.scale = attention.num_heads, attention.head_dim**-0.5
-        self.output, self.output_bias = attention.out_proj.weight, attention.out_proj.bias
+        self.output = PackedLinear(attention.out_proj.weight, attention.out_proj.bias, reorder=reorder)
 
     def remember(self, encoded: Tensor) -> Tuple[Tensor, Tensor]:
         """``[B, S, D]`` → keys and values ``[B, H, S, d]``."""
-        fused = F.linear(encoded, self.memory_weight, self.memory_bias)
+        fused = self.memory(encoded)
         batch, width = encoded.shape[:2]
         keys, values = fused.view(batch, width, 2, self.heads, -1).permute(2, 0, 3, 1, 4).contiguous()
         return keys, values
@@ -160,7 +167,7 @@ class PackedCrossAttention:
         """``[R, q, D]`` attends ``[B, H, S, d]``; ``bias`` is ``[B, 1, 1, S]`` or None."""
         batch, heads, _, width = keys.shape
         # [R, q, D] -> [B, N * q, H, d] -> [B * H, N * q, d]
-        queries = F.linear(x, self.query, self.query_bias).view(batch, -1, heads, width).transpose(1, 2)
+        queries = self.query(x).view(batch, -1, heads, width).transpose(1, 2)
         count = queries.size(2)
         if bias is not None:
             bias = bias.expand(-1, heads, -1, -1).reshape(batch * heads, 1, -1)
@@ -172,13 +179,18 @@ class PackedCrossAttention:
             bias=bias,
         )
         mixed = mixed.view(batch, heads, count, width).transpose(1, 2).reshape(x.shape)
-        return F.linear(mixed, self.output, self.output_bias)
+        return self.output(mixed)
 
 
 class PackedLayer:
-    """One encoder or decoder layer: residual blocks, pre- or post-norm, around the parts above."""
+    """One encoder or decoder layer: residual blocks, pre- or post-norm, around the parts above.
 
-    def __init__(self, layer: nn.Module) -> None:
+    Args:
+        layer: fairseq's module.
+        reorder: see :class:`PackedLinear`.
+    """
+
+    def __init__(self, layer: nn.Module, *, reorder: bool = False) -> None:
         for name in ("attn_ln", "c_attn", "ffn_layernorm", "w_resid"):
             if getattr(layer, name, None) is not None:
                 raise UnsupportedModelError(
@@ -186,12 +198,12 @@ class PackedLayer:
                     "decode this model with --task translation"
                 )
         self.before: bool = layer.normalize_before
-        self.attention = PackedSelfAttention(layer.self_attn)
+        self.attention = PackedSelfAttention(layer.self_attn, reorder=reorder)
         self.attention_norm = PackedNorm(layer.self_attn_layer_norm)
         cross = getattr(layer, "encoder_attn", None)
-        self.cross = None if cross is None else PackedCrossAttention(cross)
+        self.cross = None if cross is None else PackedCrossAttention(cross, reorder=reorder)
         self.cross_norm = None if cross is None else PackedNorm(layer.encoder_attn_layer_norm)
-        self.feed_forward = PackedFeedForward(layer)
+        self.feed_forward = PackedFeedForward(layer, reorder=reorder)
         self.final_norm = PackedNorm(layer.final_layer_norm)
 
     def block(

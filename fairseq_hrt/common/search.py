@@ -72,10 +72,10 @@ def _positions(plan: SearchPlan, device: torch.device) -> Tensor:
 def _greedy(
     ensemble: EngineEnsemble, memories: List[Memory], plan: SearchPlan, hooks: Sequence[StepHook]
 ) -> List[List[Hypothesis]]:
-    states = ensemble.start(memories)
+    positions = _positions(plan, memories[0].lengths.device)
+    states = ensemble.start(memories, positions=positions)
     rules = plan.constraints
     sentences = states[0].sentences
-    positions = _positions(plan, sentences.device)
     tokens: List[List[int]] = [[] for _ in range(sentences.numel())]
     log_probs: List[List[float]] = [[] for _ in tokens]
     # Row r decodes sentence rows[r]; a finished one stays, unread, until enough of them make moving the rest worth it.
@@ -160,10 +160,10 @@ class _BeamTable:
 def _beam(
     ensemble: EngineEnsemble, memories: List[Memory], plan: SearchPlan, hooks: Sequence[StepHook]
 ) -> List[List[Hypothesis]]:
-    states = ensemble.start(memories, beams=plan.beam)
+    positions = _positions(plan, memories[0].lengths.device)
+    states = ensemble.start(memories, beams=plan.beam, positions=positions)
     rules, beams = plan.constraints, plan.beam
     table = _BeamTable(states[0], plan)
-    positions = _positions(plan, table.sentences.device)
     finished: List[List[Hypothesis]] = [[] for _ in range(table.sentences.numel())]
     for step in range(rules.longest_limit + 1):
         current = table.tokens[:, step : step + 1]

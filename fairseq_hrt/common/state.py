@@ -44,6 +44,8 @@ class DecoderState:
         beams: N.
         cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1; grows by doubling.
         positions: LongTensor ``[1 or R, capacity]``, the position of each cached token (1 where all rows agree).
+        distances: LongTensor ``[n, n]``, relative index of the first n tokens of every row, where the positions were
+            known beforehand.
         length: cached tokens of the longest row.
         lengths: LongTensor ``[R]`` once rows were rolled back to different lengths, else None.
     """
@@ -54,6 +56,7 @@ class DecoderState:
     positions: Tensor
     length: int = 0
     lengths: Optional[Tensor] = None
+    distances: Optional[Tensor] = None
     # Sentences still decoded, as indices into the batch that was encoded: hooks and hypotheses are named by them.
     sentences: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
 

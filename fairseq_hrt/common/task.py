@@ -17,6 +17,17 @@ from .options import DecodingOptions
 class EngineTranslationTask(TranslationTask):
     """Base of the rooms' tasks; a room defines :meth:`make_generator`."""
 
+    # Generators made while the model is built decode between its updates.
+    _building_model = False
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
+        """The model, and with ``--eval-bleu`` the generator of the validation."""
+        self._building_model = True
+        try:
+            return super().build_model(cfg, from_checkpoint)
+        finally:
+            self._building_model = False
+
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> EngineGenerator:
@@ -45,7 +56,8 @@ class EngineTranslationTask(TranslationTask):
             )
         if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
             raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
-        return self.make_generator(models, DecodingOptions.from_args(args))
+        options = DecodingOptions.from_args(args, static_weights=not self._building_model)
+        return self.make_generator(models, options)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         """Loads a split; the training split with distilled targets beside the raw ones if they are configured."""

@@ -123,6 +123,24 @@ def test_rollback_cannot_lengthen(tiny):
 
 
 @torch.no_grad()
+def test_positions_known_beforehand(tiny):
+    """One table of distances gives what the distances of each step give, also for longer steps and after rollbacks."""
+    model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2], hrt_relative_window=3)
+    sample, tokens = tiny.sample([5, 3, 6]), random_tokens(3, 9)
+    engine = TransformerEngine(model)
+    memory, positions = engine.encode(sample["net_input"]), torch.arange(9) * 2
+    known, unknown = engine.start(memory, positions=positions), engine.start(memory)
+    for cut in (slice(0, 1), slice(1, 2), slice(2, 5), slice(5, 6)):
+        assert_close(*(engine.step(state, tokens[:, cut], positions[cut]) for state in (known, unknown)))
+    for state in (known, unknown):
+        state.rollback(torch.tensor([3, 5, 4]))
+    places = torch.tensor([[3], [5], [4]])
+    assert_close(
+        *(engine.step(state, tokens.gather(1, places), positions[places]) for state in (known, unknown))
+    )
+
+
+@torch.no_grad()
 def test_reordered_rows_and_dropped_sentences(tiny):
     model, sample = tiny.model(), tiny.sample([5, 3, 6])
     engine = TransformerEngine(model)
