@@ -42,6 +42,11 @@ class Constraints:
             )
         self.blocker = NGramRepeatBlock(no_repeat_ngram_size) if no_repeat_ngram_size > 0 else None
 
+    def only_padding(self, first: int, end: int) -> bool:
+        """Whether padding is all that is forbidden for the tokens number ``first`` to ``end - 1``."""
+        inside = self.min_length <= first and end <= self.shortest_limit
+        return inside and not self.unkpen and self.prefix is None and self.blocker is None
+
     def apply(self, log_probs: Tensor, step: int, sentences: Tensor, beams: int, history: Optional[Tensor]) -> Tensor:
         """Applies the rules to the choice of token number ``step`` (0 = first).
 

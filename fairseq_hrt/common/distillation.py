@@ -9,12 +9,16 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 import torch
-from fairseq.data import LanguagePairDataset, data_utils
+from fairseq.data import AppendTokenDataset, LanguagePairDataset, StripTokenDataset, TruncateDataset, data_utils
 from fairseq.tasks.translation import load_langpair_dataset
+
+from .hashing import hash_uniform
 
 # Larger corpora are compared at this many evenly spaced sentences (and all sentence lengths): comparing millions of
 # sentences would delay every start by minutes.
 COMPARED_SOURCES = 200_000
+# What the random number of draw_raw is drawn for; part of its hash.
+RAW_TARGET = 1
 
 
 class MixedTargetDataset(LanguagePairDataset):
@@ -164,3 +168,27 @@ def choose_targets(raw: torch.Tensor, distilled: torch.Tensor, use_raw: torch.Te
         torch.nn.functional.pad(target, (0, width - target.size(1)), value=pad) for target in (raw, distilled)
     )
     return torch.where(use_raw.unsqueeze(1), raw, distilled)
+
+
+def draw_raw(seed: int, update: int, ids: torch.Tensor, probability: float) -> torch.Tensor:
+    """Which sentences use their raw instead of the distilled target: BoolTensor ``[B]`` for LongTensor ids ``[B]``.
+
+    A hash of its arguments, so that neither workers nor a resume change it.
+    """
+    return hash_uniform(seed, update, ids, RAW_TARGET) < probability
+
+
+def truncate_targets(data: LanguagePairDataset, longest: int, eos: int) -> None:
+    """Cuts the targets of a data set, in place, at their end; ``</s>`` stays.
+
+    Args:
+        longest: tokens to keep, ``</s>`` included.
+    """
+
+    def cut(targets: Any) -> AppendTokenDataset:
+        return AppendTokenDataset(TruncateDataset(StripTokenDataset(targets, eos), longest - 1), eos)
+
+    if data.tgt is not None:
+        data.tgt, data.tgt_sizes = cut(data.tgt), np.minimum(data.tgt_sizes, longest)
+    if isinstance(data, MixedTargetDataset):
+        data.distilled = cut(data.distilled)

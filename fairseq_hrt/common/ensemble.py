@@ -61,6 +61,7 @@ class EngineEnsemble:
         positions: Tensor,
         *,
         only: Optional[Tensor] = None,
+        every: bool = False,
         visible: Optional[Tensor] = None,
         causal: bool = True,
         remember: bool = True,
@@ -71,9 +72,11 @@ class EngineEnsemble:
         Args:
             only: LongTensor ``[q']``, the new tokens whose predictions are wanted; only they reach the last layer's
                 queries and the output projection. None: the last one of each row.
+            every: the predictions of all new tokens are wanted.
 
         Returns:
-            float32 or float64 log-probabilities ``[R, V]``, or ``[R, q', V]``.
+            float32 or float64 log-probabilities ``[R, V]``, or ``[R, q', V]`` with ``only``, ``[R, q, V]`` with
+            ``every``.
         """
         self.counters.decoder_calls += len(self.engines)
         self.counters.decoder_tokens += len(self.engines) * tokens.numel()
@@ -82,7 +85,7 @@ class EngineEnsemble:
             features = engine.step(
                 state, tokens, positions, visible=visible, causal=causal, remember=remember, only=only
             )
-            logits = engine.logits(features[:, -1] if only is None else features)
+            logits = engine.logits(features if every or only is not None else features[:, -1])
             if temperature != 1.0:
                 logits = logits / temperature
             # Half precision cannot tell the tail of a softmax over a large vocabulary apart.

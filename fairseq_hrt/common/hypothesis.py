@@ -16,6 +16,7 @@ class Hypothesis:
         positional_scores: log-probability of each token.
         token_steps: decoder call (1 = first) in which each token was fixed.
         steps: decoder calls that the sentence needed.
+        token_directions: direction that wrote each token, where there are several.
         history: the partial translations after each step, if asked for; ``<unk>`` stands for an open position.
     """
 
@@ -25,14 +26,18 @@ class Hypothesis:
     token_steps: List[int]
     steps: int
     history: List[List[int]] = field(default_factory=list)
+    token_directions: List[int] = field(default_factory=list)
 
     def to_fairseq(self) -> Dict[str, Any]:
         """The dictionary of fairseq's generator contract.
 
         ``steps`` and ``history`` appear through the stock ``--print-step`` and ``--retain-iter-history``;
-        ``token_steps`` is ours. Tensors are fresh, since ``fairseq-generate`` divides the scores in place.
+        ``token_steps`` and ``token_directions`` are ours. Tensors are fresh, since ``fairseq-generate`` divides the
+        scores in place.
         """
+        directions = {"token_directions": torch.tensor(self.token_directions)} if self.token_directions else {}
         return {
+            **directions,
             "tokens": torch.tensor(self.tokens, dtype=torch.long),
             "score": torch.tensor(self.score),
             "positional_scores": torch.tensor(self.positional_scores, dtype=torch.float),

@@ -15,22 +15,24 @@ PACKAGE = __name__.split(".")[0]
 
 def option_help() -> str:
     """Every option that this package adds to fairseq's commands, by task, model and criterion."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-train | fairseq-generate | …",
-        usage="%(prog)s DATA --user-dir fairseq_hrt --task TASK …",
-        description="Options that fairseq_hrt adds; those of fairseq itself: fairseq-train --help and the like.",
-        add_help=False,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parts = [
+        "usage: fairseq-train | fairseq-generate | … DATA --user-dir fairseq_hrt --task TASK …\n\n"
+        "Options that fairseq_hrt adds; those of fairseq itself: fairseq-train --help and the like.\n"
+    ]
     for title, config in _configs():
         own = _own_fields(config)
         everything = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
         gen_parser_from_dataclass(everything, config())
-        group = parser.add_argument_group(title)
+        # A parser for each heading: two criterions may have an option of the same name.
+        shown = argparse.ArgumentParser(
+            usage=argparse.SUPPRESS, add_help=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        )
+        group = shown.add_argument_group(title)
         for action in everything._actions:
             if action.dest in own:
                 group._add_action(action)
-    return parser.format_help()
+        parts.append(shown.format_help())
+    return "\n".join(parts)
 
 
 def _configs() -> List[Tuple[str, type]]:

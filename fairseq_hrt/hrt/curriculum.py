@@ -10,9 +10,8 @@ from ..common.hashing import hash_uniform
 
 
 class Draw(IntEnum):
-    """What a random number is drawn for; part of its hash."""
+    """What a random number is drawn for; part of its hash (1 is :data:`~..common.distillation.RAW_TARGET`)."""
 
-    RAW_TARGET = 1
     CHUNKED = 2
     CHUNK_SIZE = 3
     MASK_COUNT = 4
@@ -28,11 +27,6 @@ def chunked_share(update: int, total_updates: int, power: float) -> float:
         power: lambda.
     """
     return min(1.0, update / total_updates) ** power
-
-
-def draw_raw(seed: int, update: int, ids: Tensor, probability: float) -> Tensor:
-    """Which sentences use their raw instead of the distilled target: BoolTensor ``[B]`` for LongTensor ids ``[B]``."""
-    return hash_uniform(seed, update, ids, Draw.RAW_TARGET) < probability
 
 
 def draw_chunk_sizes(seed: int, update: int, ids: Tensor, share: float, chunk_sizes: Sequence[int]) -> Tensor:

@@ -7,13 +7,13 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
-from ..common.distillation import choose_targets
+from ..common.distillation import choose_targets, draw_raw
 from ..common.options import DecodingOptions
 from ..common.task import EngineTranslationTask, log_bleu
 from .chunking import ChunkChooser
 from .config import HRTTaskConfig
 from .criterion import HRTLoss
-from .curriculum import chunked_share, draw_chunk_sizes, draw_masks, draw_raw
+from .curriculum import chunked_share, draw_chunk_sizes, draw_masks
 from .generator import HRTGenerator
 from .model import HRTTransformerModel
 from .sample import training_views

@@ -11,6 +11,11 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 import fairseq_hrt
+from fairseq_hrt.bidirectional.config import (
+    BidirectionalLossConfig,
+    BidirectionalModelConfig,
+    BidirectionalTaskConfig,
+)
 from fairseq_hrt.common.config import DistillationConfig
 from fairseq_hrt.common.option_help import option_help
 from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
@@ -18,7 +23,7 @@ from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
 PACKAGE = Path(fairseq_hrt.__file__).parent
 ROOT = PACKAGE.parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-ROOMS = {"hrt", "autoregressive"}
+ROOMS = {"hrt", "bidirectional", "autoregressive"}
 # What each part may import of the package besides itself.
 ALLOWED = {
     **{room: {"common"} for room in ROOMS},
@@ -86,7 +91,15 @@ def test_examples_and_tests_are_no_packages():
         assert not list((ROOT / folder).rglob("__init__.py"))
 
 
-CONFIGS = (HRTModelConfig, HRTTaskConfig, HRTLossConfig, DistillationConfig)
+CONFIGS = {
+    HRTModelConfig: "hrt_",
+    HRTTaskConfig: "hrt_",
+    HRTLossConfig: "",
+    BidirectionalModelConfig: "bidirectional_",
+    BidirectionalTaskConfig: "bidirectional_",
+    BidirectionalLossConfig: "",
+    DistillationConfig: "",
+}
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -97,15 +110,14 @@ def test_every_field_of_ours_explains_itself(config):
             continue
         assert len(field.metadata.get("help", "")) > 20, field.name
         assert "%" not in field.metadata["help"], "argparse would choke on it"
-        if config is not HRTLossConfig and config is not DistillationConfig:
-            assert field.name.startswith("hrt_"), "two rooms must not share a flag by accident"
+        assert field.name.startswith(CONFIGS[config]), "two rooms must not share a flag by accident"
 
 
 def test_fields_are_fairseq_configs():
     assert all(issubclass(config, FairseqDataclass) for config in CONFIGS)
 
 
-TASKS = ("translation_hrt", "translation_autoregressive")
+TASKS = ("translation_hrt", "translation_bidirectional", "translation_autoregressive")
 ARCHITECTURES = sorted(name for name in ARCH_MODEL_REGISTRY if name.startswith("hrt_transformer"))
 
 
@@ -116,14 +128,19 @@ def test_generation_options(task):
     assert hasattr(options.parse_args_and_arch(parser, arguments), "hrt_decode_chunk") == (task == "translation_hrt")
 
 
+SHARED = ("label_smoothing", "distilled_data", "raw_probability")
+
+
 def test_every_option_of_ours_is_explained():
     text = re.sub(r"\s+", " ", option_help())
     for config in CONFIGS:
         for field in fields(config):
-            if field.name.startswith("hrt_") or field.name in ("label_smoothing", "distilled_data", "raw_probability"):
+            if field.name.startswith(("hrt_", "bidirectional_")) or field.name in SHARED:
                 assert f"--{field.name.replace('_', '-')}" in text
     assert "--encoder-layers" not in text and "--max-update MAX" not in text
-    assert "--task translation_hrt" in text and "--arch hrt_transformer" in text and "--criterion hrt_loss" in text
+    for room in ("hrt", "bidirectional"):
+        for title in (f"--task translation_{room}", f"--arch {room}_transformer", f"--criterion {room}_loss"):
+            assert title in text
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -1,0 +1,89 @@
+"""Options of the room, with their help texts."""
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models.transformer import TransformerConfig
+from fairseq.tasks.translation import TranslationConfig
+from omegaconf import II
+
+from ..common.config import DistillationConfig
+
+
+@dataclass
+class BidirectionalModelConfig(TransformerConfig):
+    """A Transformer and the order in which its decoder writes."""
+
+    bidirectional_directions: int = field(
+        default=2,
+        metadata={
+            "help": "h, directions of writing: 1 from left to right, 2 from both ends, 4 or more (even) from both ends "
+            "of several segments"
+        },
+    )
+    bidirectional_tokens_per_step: int = field(
+        default=1,
+        metadata={"help": "c, words that each direction writes in one decoder step; above 1: semi-autoregressive"},
+    )
+    bidirectional_block: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "z, words of one decoder step where it is not directions times tokens per step: 1 with two "
+            "directions is an autoregressive model in interleaved order, the baseline of the mutual information"
+        },
+    )
+    bidirectional_vanilla_mask: bool = field(
+        default=False,
+        metadata={"help": "ablation: words of one step do not attend each other's inputs to their right"},
+    )
+    bidirectional_vanilla_positions: bool = field(
+        default=False,
+        metadata={"help": "ablation: count the positions 0, 1, 2, ... in the order of writing"},
+    )
+    bidirectional_middle_to_side: bool = field(
+        default=False,
+        metadata={"help": "ablation, two directions: write from the middle of the sentence to its ends"},
+    )
+    bidirectional_independent_directions: bool = field(
+        default=False,
+        metadata={"help": "ablation: a direction does not attend the words of the others"},
+    )
+
+
+@dataclass
+class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
+    """Training samples and decoding."""
+
+    bidirectional_train_dead_slots: bool = field(
+        default=False,
+        metadata={"help": "teach the slots behind </s> in the last step of a sentence to say </s> as well"},
+    )
+    bidirectional_truncate_target: bool = field(
+        default=False,
+        metadata={
+            "help": "cut training targets that are longer than --max-target-positions at their end, before the words "
+            "are put in order (without it fairseq refuses or skips such pairs)"
+        },
+    )
+    bidirectional_scoring: ChoiceEnum(["canonical", "paper"]) = field(
+        default="canonical",
+        metadata={
+            "help": "beam search: canonical ends a hypothesis at its first </s> (one sentence, one place in the beam); "
+            "paper also counts what the step wrote behind it, as published"
+        },
+    )
+    bidirectional_deduplicate: bool = field(
+        default=False,
+        metadata={"help": "collapse immediately repeated n-grams, n from 4 down to 1, in finished translations"},
+    )
+    seed: int = II("common.seed")
+
+
+@dataclass
+class BidirectionalLossConfig(FairseqDataclass):
+    """The training loss."""
+
+    label_smoothing: float = field(
+        default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"}
+    )

@@ -1,0 +1,67 @@
+"""Criterion ``bidirectional_loss``: cross-entropy of the slots."""
+
+from typing import Any, Dict, List, Tuple
+
+import torch
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.logging import metrics
+from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
+
+from .config import BidirectionalLossConfig
+
+
+@register_criterion("bidirectional_loss", dataclass=BidirectionalLossConfig)
+class BidirectionalLoss(FairseqCriterion):
+    """Label-smoothed cross-entropy summed over words and ``</s>``; dead slots count only if they are trained.
+
+    ``ppl`` is 2 to the power of ``nll_loss``, the mean of -log2 P(word | words of earlier steps, source) without
+    smoothing. Words of one step do not condition each other: it is comparable between models of the same z, and its
+    distance to z = 1 is the mutual information that the parallel step ignores.
+    """
+
+    def __init__(self, task: FairseqTask, label_smoothing: float) -> None:
+        super().__init__(task)
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"--label-smoothing {label_smoothing} must lie in [0, 1)")
+        self.label_smoothing = label_smoothing
+
+    def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict]:
+        """Loss of a batch that the task has given its ``slots``.
+
+        Returns:
+            (loss summed over slots, number of slots, logging output).
+        """
+        if "slots" not in sample:
+            raise ValueError("bidirectional_loss needs the training samples of --task translation_bidirectional")
+        slots, source = sample["slots"], sample["net_input"]
+        logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], slots=slots)
+        target = slots.target[slots.target.ne(self.padding_idx)]
+        log_probs = torch.log_softmax(logits, -1, dtype=torch.float32)
+        loss, nll = label_smoothed_nll_loss(log_probs, target, self.label_smoothing)
+        log = {
+            "loss": loss.data,
+            "nll_loss": nll.data,
+            "ntokens": target.numel(),
+            "nsentences": slots.target.size(0),
+            "sample_size": target.numel(),
+        }
+        return loss, target.numel(), log
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
+        """Losses in bits per slot."""
+
+        def total(key: str) -> float:
+            return sum(float(log.get(key, 0)) for log in logging_outputs)
+
+        bits = 1 / torch.log(torch.tensor(2.0)).item()
+        count = total("sample_size")
+        metrics.log_scalar("loss", bits * total("loss") / max(count, 1), count, round=3)
+        metrics.log_scalar("nll_loss", bits * total("nll_loss") / max(count, 1), count, round=3)
+        metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True

@@ -1,0 +1,124 @@
+"""fairseq's Transformer decoder with another mask and other positions; all else is inherited."""
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models.transformer import TransformerDecoderBase
+from torch import Tensor, nn
+
+from .config import BidirectionalModelConfig
+from .positions import SlotPositions
+from .sample import check_directions, slot_mask
+
+
+class BidirectionalDecoder(TransformerDecoderBase):
+    """Transformer decoder over slots (see :mod:`.sample`).
+
+    Attributes:
+        directions, tokens_per_step, block: h, c and z.
+        causal: the words of one step do not see each other's inputs to the right (an ablation, or z = 1).
+        independent, middle_to_side: see :class:`BidirectionalModelConfig`.
+    """
+
+    def __init__(self, cfg: BidirectionalModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
+        check_directions(cfg.bidirectional_directions)
+        if cfg.bidirectional_tokens_per_step < 1:
+            raise ValueError(f"--bidirectional-tokens-per-step {cfg.bidirectional_tokens_per_step} must be at least 1")
+        _check_combination(cfg)
+        super().__init__(cfg, dictionary, embed_tokens)
+        self.directions: int = cfg.bidirectional_directions
+        self.tokens_per_step: int = cfg.bidirectional_tokens_per_step
+        self.block: int = cfg.bidirectional_block or self.directions * self.tokens_per_step
+        self.causal: bool = cfg.bidirectional_vanilla_mask or self.block == 1
+        self.independent: bool = cfg.bidirectional_independent_directions
+        self.middle_to_side: bool = cfg.bidirectional_middle_to_side
+        if self.embed_positions is not None and not cfg.decoder.learned_pos:
+            self.embed_positions = SlotPositions(
+                cfg.decoder.embed_dim,
+                self.padding_idx,
+                directions=self.directions,
+                # The last step writes up to z - 1 slots more than the longest target has.
+                size=self.max_target_positions + self.block,
+                vanilla=cfg.bidirectional_vanilla_positions,
+            )
+        self._mask = torch.empty(0)
+
+    def buffered_future_mask(self, tensor: Tensor) -> Tensor:
+        """Additive mask ``[W, W]`` for inputs ``[W, B, D]``; fairseq's decoder asks for it by this name."""
+        width = tensor.size(0)
+        if self._mask.size(0) < width or self._mask.device != tensor.device:
+            shown = slot_mask(width, 1, 1 if self.causal else self.block)
+            if self.independent:
+                shown &= slot_mask(width, self.directions, width, independent=True)
+            self._mask = torch.zeros(width, width).masked_fill_(~shown, float("-inf")).to(tensor.device)
+        return self._mask[:width, :width].to(tensor)
+
+    def visible_keys(self, first: int) -> Optional[Tensor]:
+        """Which slots the block from slot ``first`` on may see: BoolTensor ``[z, first + z]``; None: all of them."""
+        if not self.independent:
+            return None
+        slots = torch.arange(first + self.block)
+        return slots[first:].unsqueeze(1) % self.directions == slots % self.directions
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Optional[Dict[str, List[Tensor]]] = None,
+        incremental_state: Optional[Dict[str, Any]] = None,
+        **options: Any,
+    ) -> Tuple[Tensor, Dict[str, Any]]:
+        """fairseq's interface over slot inputs ``[B, W]``, see :func:`.sample.slot_sample`.
+
+        Raises:
+            ValueError: asked for fairseq's own decoding step by step, which knows nothing of slots.
+        """
+        if incremental_state is not None and (self.block > 1 or self.directions > 1):
+            raise ValueError(
+                "fairseq's own search cannot decode a bidirectional_transformer; use --task translation_bidirectional"
+            )
+        if incremental_state is not None:
+            # One word a step from left to right: the whole prefix is computed again, right for all tools of fairseq.
+            incremental_state = None
+        return super().forward(prev_output_tokens, encoder_out=encoder_out, incremental_state=None, **options)
+
+    def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
+        """Adds the direction vectors that an autoregressive checkpoint lacks, so that it can be fine-tuned."""
+        super().upgrade_state_dict_named(state_dict, name)
+        key = f"{name}.embed_positions.directions"
+        wanted = getattr(self.embed_positions, "directions", None)
+        known = state_dict.get(key)
+        if known is not None and (wanted is None or known.shape != wanted.shape):
+            raise ValueError(
+                f"the checkpoint has vectors for {known.size(0)} directions, this model is built with "
+                f"--bidirectional-directions {self.directions}: they must agree"
+            )
+        if known is None and wanted is not None:
+            state_dict[key] = wanted.detach().clone()
+        return state_dict
+
+
+def _check_combination(cfg: BidirectionalModelConfig) -> None:
+    """Raises ValueError for options that contradict each other, naming both."""
+    directions = cfg.bidirectional_directions
+    if cfg.decoder.learned_pos and directions > 1:
+        raise ValueError(
+            f"--decoder-learned-pos with --bidirectional-directions {directions}: positions counted from both ends "
+            "are sinusoids; remove --decoder-learned-pos (a checkpoint with learned positions can only be fine-tuned "
+            "with --bidirectional-directions 1)"
+        )
+    if cfg.adaptive_softmax_cutoff is not None or cfg.cross_self_attention:
+        raise ValueError(
+            "bidirectional_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention; remove them"
+        )
+    for name, fits in (("middle_to_side", directions == 2), ("independent_directions", directions >= 2)):
+        if getattr(cfg, f"bidirectional_{name}") and not fits:
+            flag = name.replace("_", "-")
+            raise ValueError(f"--bidirectional-{flag} with --bidirectional-directions {directions}: it needs "
+                             f"{'two' if name == 'middle_to_side' else 'two or more'} directions")  # fmt: skip
+    block = cfg.bidirectional_block
+    if block is not None and block != 1 and block != directions * cfg.bidirectional_tokens_per_step:
+        raise ValueError(
+            f"--bidirectional-block {block}: give 1, or leave it out for directions times tokens per step "
+            f"({directions * cfg.bidirectional_tokens_per_step})"
+        )

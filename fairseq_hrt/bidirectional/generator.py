@@ -1,0 +1,184 @@
+"""Decoding in slots, and what comes after it: the words back in their natural order."""
+
+from typing import Dict, List, Optional, Sequence
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoderDecoderModel
+from torch import Tensor
+
+from ..common.constraints import Constraints, length_limits
+from ..common.generator import AutoregressiveGenerator
+from ..common.hypothesis import Hypothesis
+from ..common.options import DecodingOptions
+from ..common.state import Memory
+from .sample import deduplicate, natural_index, slot_positions
+from .search import BlockPlan, block_search
+
+
+class BidirectionalGenerator(AutoregressiveGenerator):
+    """Block-wise greedy or beam search of ``bidirectional_transformer`` models.
+
+    Args:
+        models: the ensemble; all write in the same order and as many words a step.
+        dictionary: the target dictionary.
+        options: what the user asked for. ``beam`` 1 takes the most probable word of each slot.
+        paper_scoring: see :mod:`.search`.
+        collapse_repeats: see :func:`.sample.deduplicate`.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        dictionary: Dictionary,
+        options: DecodingOptions,
+        *,
+        paper_scoring: bool = False,
+        collapse_repeats: bool = False,
+    ) -> None:
+        super().__init__(models, dictionary, options)
+        self.decoder = models[0].decoder
+        names = ("directions", "block", "causal", "independent", "middle_to_side")
+        if len({tuple(getattr(model.decoder, name) for name in names) for model in models}) > 1:
+            raise ValueError(
+                "the models of an ensemble must agree in --bidirectional-directions, --bidirectional-tokens-per-step "
+                "and the other options of their order"
+            )
+        self.plain = self.decoder.directions == 1 and self.decoder.block == 1
+        if options.no_repeat_ngram_size and not self.plain:
+            raise ValueError(
+                "--no-repeat-ngram-size: words of one step are chosen together and their neighbours come later; "
+                "--bidirectional-deduplicate removes repetitions afterwards"
+            )
+        self.paper_scoring, self.collapse_repeats = paper_scoring, collapse_repeats
+
+    def decode_memories(
+        self, memories: List[Memory], *, prefix: Optional[Tensor] = None, start: Optional[int] = None
+    ) -> List[List[Hypothesis]]:
+        """Decodes sentences that are encoded already."""
+        if self.plain:
+            found = super().decode_memories(memories, prefix=prefix, start=start)
+        else:
+            found = self.decode_blocks(memories, prefix=prefix, start=start)
+        return [[self._tidy(hypothesis) for hypothesis in best] for best in found]
+
+    def decode_blocks(
+        self, memories: List[Memory], *, prefix: Optional[Tensor] = None, start: Optional[int] = None
+    ) -> List[List[Hypothesis]]:
+        """Block search, with words returned to their natural order."""
+        decoder, options = self.decoder, self.options
+        if prefix is not None and decoder.directions > 1:
+            raise ValueError(
+                "--prefix-size: a given beginning is known in one direction only; it needs --bidirectional-directions 1"
+            )
+        limits = length_limits(
+            # Each sentence's own length: the result must not depend on what it is batched with.
+            memories[0].lengths,
+            max_len_a=options.max_len_a,
+            max_len_b=options.max_len_b,
+            capacity=min(model.max_decoder_positions() for model in self.models),
+        )
+        rules = Constraints(
+            self.dictionary, min_length=options.min_len, max_lengths=limits, unkpen=options.unkpen, prefix=prefix
+        )
+        slots = rules.longest_limit + decoder.block
+        positions = slot_positions(slots, decoder.directions) if decoder.directions < 3 else torch.arange(slots)
+        plan = BlockPlan(
+            start=self.eos if start is None else start,
+            block=decoder.block,
+            constraints=rules,
+            causal=decoder.causal,
+            visible=decoder.visible_keys,
+            positions=positions,
+            beam=min(options.beam, len(self.dictionary) - 1),
+            paper_scoring=self.paper_scoring,
+            lenpen=options.lenpen,
+            normalize=options.normalize,
+            temperature=options.temperature,
+        )
+        found = block_search(self.ensemble, memories, plan, hooks=self.step_hooks)
+        return [[self._natural(hypothesis) for hypothesis in best] for best in found]
+
+    def _natural(self, hypothesis: Hypothesis) -> Hypothesis:
+        """The hypothesis with its words, scores and steps in natural order."""
+        decoder = self.decoder
+        words = len(hypothesis.tokens) - 1
+        index = natural_index(
+            torch.arange(words), torch.tensor(words), decoder.directions, middle_to_side=decoder.middle_to_side
+        ).tolist()
+        # Place of each slot's word; </s> stays last.
+        index.append(words)
+        slots = sorted(range(words + 1), key=index.__getitem__)
+        if self.options.retain_history:
+            hypothesis.history = self._history(hypothesis, index)
+        hypothesis.tokens = [hypothesis.tokens[slot] for slot in slots]
+        hypothesis.positional_scores = [hypothesis.positional_scores[slot] for slot in slots]
+        hypothesis.token_steps = [hypothesis.token_steps[slot] for slot in slots]
+        hypothesis.token_directions = [slot % decoder.directions for slot in slots]
+        return hypothesis
+
+    def _history(self, hypothesis: Hypothesis, index: List[int]) -> List[List[int]]:
+        """The translation after each step in its final order; ``<unk>`` stands for a word that is not there yet."""
+        partial = [self.dictionary.unk()] * len(index)
+        history = []
+        for first in range(0, len(index), self.decoder.block):
+            for slot in range(first, min(first + self.decoder.block, len(index))):
+                partial[index[slot]] = hypothesis.tokens[slot]
+            history.append(list(partial))
+        return history
+
+    def _tidy(self, hypothesis: Hypothesis) -> Hypothesis:
+        """Collapses repetitions if the user wants it; scores are those of the search."""
+        if not self.collapse_repeats:
+            return hypothesis
+        _, kept = deduplicate(hypothesis.tokens[:-1])
+        kept.append(len(hypothesis.tokens) - 1)
+        for name in ("tokens", "positional_scores", "token_steps", "token_directions"):
+            values = getattr(hypothesis, name)
+            setattr(hypothesis, name, [values[place] for place in kept] if values else values)
+        return hypothesis
+
+
+class SlotScorer:
+    """Log-probabilities of given translations (``--score-reference``), as the search would score them.
+
+    Args:
+        dictionary: the target dictionary.
+        slots: puts the targets of a batch into slots.
+    """
+
+    def __init__(self, dictionary: Dictionary, slots) -> None:
+        self.dictionary, self.slots = dictionary, slots
+
+    @torch.no_grad()
+    def generate(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored) -> List[List[Dict]]:
+        """One hypothesis a sentence, its reference, with the mean log-probability of its tokens as score."""
+        pad, source = self.dictionary.pad(), sample["net_input"]
+        targets = sample["target"]
+        slots = self.slots(targets)
+        words = slots.target.ne(pad)
+        averaged = None
+        for model in models:
+            model.eval()
+            logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], slots=slots)
+            log_probs = torch.log_softmax(logits, -1, dtype=torch.float32)
+            averaged = log_probs if averaged is None else torch.logaddexp(averaged, log_probs)
+        chosen = averaged.gather(1, slots.target[words].unsqueeze(1)).squeeze(1)
+        chosen = chosen - torch.tensor(float(len(models))).log()
+        found, decoder = [], models[0].decoder
+        for target, scores in zip(targets, chosen.split(targets.ne(pad).sum(1).tolist())):
+            count = scores.numel() - 1
+            index = natural_index(
+                torch.arange(count + 1), torch.tensor(count), decoder.directions, middle_to_side=decoder.middle_to_side
+            )
+            natural = torch.empty_like(scores)
+            natural[index] = scores
+            hypothesis = Hypothesis(
+                tokens=target[: count + 1].tolist(),
+                score=float(scores.mean()),
+                positional_scores=natural.tolist(),
+                token_steps=[1] * (count + 1),
+                steps=1,
+            )
+            found.append([hypothesis.to_fairseq()])
+        return found

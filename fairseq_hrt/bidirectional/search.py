@@ -1,0 +1,323 @@
+"""Search with several words a step (IBDecoder, Algorithm 1): greedy, and beam search in two scorings.
+
+The words of one step are independent of each other given the earlier steps, so the best blocks of a hypothesis are
+found slot by slot: extend the best prefixes by the best words, keep the best N. That is exact for a sum, since a prefix
+of one of the N best blocks is one of the N best prefixes.
+
+A block in which ``</s>`` occurs ends its hypothesis at the first one. ``canonical`` scoring stops counting there, so
+that a block is an outcome with its true probability and a sentence occupies one place in the beam. Open and finished
+prefixes are kept apart while folding: with one pool of N, prefixes that have ended early and cost nothing any more
+would push out prefixes that the open part of the beam still needs. ``paper`` scoring counts whole blocks, as published:
+it keeps the N best blocks of each hypothesis and takes every one that contains ``</s>`` as finished.
+"""
+
+from dataclasses import dataclass
+from typing import Callable, List, NamedTuple, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from ..common.constraints import Constraints
+from ..common.ensemble import EngineEnsemble, reorder
+from ..common.hypothesis import Hypothesis
+from ..common.search import check_number
+from ..common.state import Memory
+from ..common.trace import DecodingStep, StepHook
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """What to search for.
+
+    Attributes:
+        start: id of the start symbol.
+        block: z, words of one step.
+        constraints: rules for single slots.
+        causal: a word of a step does not see the step's inputs to its right.
+        visible: which slots the block beginning at a slot may see, ``[z, first + z]``; None: all.
+        beam: N; 1 takes the best word of each slot.
+        paper_scoring: see this module's text.
+        lenpen, normalize: hypotheses are ranked by score / length ** lenpen.
+        temperature: of the softmax.
+        positions: LongTensor, signed positions of the slots for hooks.
+    """
+
+    start: int
+    block: int
+    constraints: Constraints
+    causal: bool
+    visible: Callable[[int], Optional[Tensor]]
+    positions: Tensor
+    beam: int = 1
+    paper_scoring: bool = False
+    lenpen: float = 1.0
+    normalize: bool = True
+    temperature: float = 1.0
+
+    @property
+    def steps(self) -> int:
+        """Most steps of a batch: the longest translation and its ``</s>``."""
+        return -(-(self.constraints.longest_limit + 1) // self.block)
+
+    def hypothesis(self, words: List[int], log_probs: List[float], total: float) -> Hypothesis:
+        """A finished hypothesis from all it has written, in the order of writing.
+
+        Args:
+            words, log_probs: of all slots, ``</s>`` among them.
+            total: what the search has counted.
+        """
+        end = words.index(self.constraints.eos) + 1
+        length = len(words) if self.paper_scoring else end
+        return Hypothesis(
+            tokens=words[:end],
+            score=total / length**self.lenpen if self.normalize else total,
+            positional_scores=log_probs[:end],
+            token_steps=[slot // self.block + 1 for slot in range(end)],
+            steps=-(-len(words) // self.block),
+        )
+
+
+def block_search(
+    ensemble: EngineEnsemble, memories: List[Memory], plan: BlockPlan, *, hooks: Sequence[StepHook] = ()
+) -> List[List[Hypothesis]]:
+    """Finished hypotheses of each sentence, best first, their words in the order of writing.
+
+    Raises:
+        NumericalError: the model computed NaN.
+    """
+    ensemble.reserve_positions(plan.steps * plan.block)
+    with torch.inference_mode():
+        return (_greedy if plan.beam == 1 else _beam)(ensemble, memories, plan, hooks)
+
+
+def _predict(ensemble: EngineEnsemble, states, words: Tensor, step: int, beams: int, plan: BlockPlan) -> Tensor:
+    """Log-probabilities ``[R, z, V]`` of the next block after the rules; ``words`` ``[R, z]`` is the block before."""
+    first = step * plan.block
+    scores = ensemble.log_probabilities(
+        states,
+        words,
+        torch.arange(first, first + plan.block, device=words.device),
+        every=True,
+        causal=plan.causal,
+        visible=plan.visible(first),
+        temperature=plan.temperature,
+    )
+    rules, sentences = plan.constraints, states[0].sentences
+    if rules.only_padding(first, first + plan.block):
+        scores[..., rules.pad] = float("-inf")
+    else:
+        for place in range(plan.block):
+            rules.apply(scores[:, place], first + place, sentences, beams, None)
+    return scores
+
+
+def _greedy(
+    ensemble: EngineEnsemble, memories: List[Memory], plan: BlockPlan, hooks: Sequence[StepHook]
+) -> List[List[Hypothesis]]:
+    states = ensemble.start(memories)
+    sentences, eos = states[0].sentences, plan.constraints.eos
+    words: List[List[int]] = [[] for _ in range(sentences.numel())]
+    log_probs: List[List[float]] = [[] for _ in words]
+    # Row r decodes sentence rows[r]; finished ones stay, unread, until dropping them is worth the copy.
+    rows = list(range(len(words)))
+    open_rows = set(rows)
+    current = sentences.new_full((len(rows), plan.block), plan.start)
+    step = 0
+    while open_rows:
+        best, current = _predict(ensemble, states, current, step, 1, plan).max(-1)
+        step += 1
+        for sentence, block, scores in zip(rows, current.tolist(), best.tolist()):
+            if sentence not in open_rows:
+                continue
+            check_number(sum(scores))
+            words[sentence] += block
+            log_probs[sentence] += scores
+            if eos in block:
+                open_rows.remove(sentence)
+        _announce(hooks, plan, step, states[0].sentences, current, best)
+        if open_rows and 4 * len(open_rows) <= 3 * len(rows):
+            unfinished = [row for row, sentence in enumerate(rows) if sentence in open_rows]
+            rows = [rows[row] for row in unfinished]
+            kept = torch.tensor(unfinished, device=sentences.device)
+            reorder(states, kept, sentences=kept)
+            current = current[kept]
+    found = []
+    for block, scores in zip(words, log_probs):
+        end = len(block) if plan.paper_scoring else block.index(eos) + 1
+        found.append([plan.hypothesis(block, scores, sum(scores[:end]))])
+    return found
+
+
+class _Pool(NamedTuple):
+    """Prefixes of the next block: their scores, the hypotheses they continue, and their words.
+
+    Attributes:
+        scores: ``[G, P]``; -inf marks an empty place.
+        parents: LongTensor ``[G, P]``.
+        words: LongTensor ``[G, P, i]``.
+    """
+
+    scores: Tensor
+    parents: Tensor
+    words: Tensor
+
+    def join(self, other: "_Pool") -> "_Pool":
+        """Both together."""
+        return _Pool(*(torch.cat(pair, 1) for pair in zip(self, other)))
+
+    def best(self, count: int) -> "_Pool":
+        """The ``count`` best, in order."""
+        scores, places = self.scores.topk(min(count, self.scores.size(1)))
+        words = self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2)))
+        return _Pool(scores, self.parents.gather(1, places), words)
+
+    def extend(self, scores: Tensor, words: Tensor) -> "_Pool":
+        """Every prefix with every next word.
+
+        Args:
+            scores: ``[G, n, K]``, log-probabilities of the words after each hypothesis.
+            words: LongTensor ``[G, n, K]``, their ids.
+        """
+        groups, count = self.scores.shape
+        choices = scores.size(2)
+        rows = self.parents.unsqueeze(-1).expand(-1, -1, choices)
+        total = (self.scores.unsqueeze(-1) + scores.gather(1, rows)).flatten(1)
+        before = self.words.unsqueeze(2).expand(-1, -1, choices, -1).reshape(groups, count * choices, -1)
+        last = words.gather(1, rows).reshape(groups, -1, 1)
+        return _Pool(total, rows.flatten(1), torch.cat([before, last], 2))
+
+
+def fold_canonical(log_probs: Tensor, scores: Tensor, *, eos: int, pad: int) -> "tuple[_Pool, _Pool]":
+    """The N best open and the N best finished blocks of each sentence.
+
+    Args:
+        log_probs: ``[B, N, z, V]``.
+        scores: ``[B, N]``, of the hypotheses so far.
+
+    Returns:
+        (open, finished), words ``[B, N, z]``, finished ones filled up with pad.
+    """
+    batch, beams, block, vocabulary = log_probs.shape
+    ends = log_probs[..., eos : eos + 1].clone()
+    log_probs[..., eos] = float("-inf")
+    likely, words = log_probs.topk(min(beams, vocabulary))
+    parents = torch.arange(beams, device=scores.device).expand(batch, beams)
+    opened = _Pool(scores, parents, parents.new_empty(batch, beams, 0))
+    finished = _Pool(scores[:, :0], parents[:, :0], parents.new_empty(batch, 0, 0))
+    for slot in range(block):
+        ending = opened.extend(ends[:, :, slot], words.new_full((batch, beams, 1), eos))
+        filled = finished.words.new_full((*finished.scores.shape, 1), pad)
+        finished = _Pool(finished.scores, finished.parents, torch.cat([finished.words, filled], 2)).join(ending)
+        finished = finished.best(beams)
+        opened = opened.extend(likely[:, :, slot], words[:, :, slot]).best(beams)
+    log_probs[..., eos] = ends.squeeze(-1)
+    return opened, finished
+
+
+def fold_paper(log_probs: Tensor) -> _Pool:
+    """The N best blocks of every hypothesis (Algorithm 1, lines 10 to 14).
+
+    Args:
+        log_probs: ``[B, N, z, V]``.
+
+    Returns:
+        Blocks of the hypotheses, scores ``[B * N, N]`` and words ``[B * N, N, z]``.
+    """
+    batch, beams, block, vocabulary = log_probs.shape
+    likely, words = log_probs.flatten(0, 1).topk(min(beams, vocabulary))
+    zeros = likely.new_zeros(batch * beams, 1)
+    pool = _Pool(zeros, zeros.long(), zeros.long().unsqueeze(2)[..., :0])
+    for slot in range(block):
+        # One hypothesis a group: [B * N, 1, K].
+        pool = pool.extend(likely[:, slot].unsqueeze(1), words[:, slot].unsqueeze(1)).best(beams)
+    return pool
+
+
+class _Table:
+    """Words and log-probabilities of the N open hypotheses of each sentence still searched."""
+
+    def __init__(self, sentences: Tensor, plan: BlockPlan) -> None:
+        count, slots = sentences.numel() * plan.beam, plan.steps * plan.block
+        self.words = sentences.new_full((count, slots), plan.constraints.pad)
+        self.log_probs = torch.zeros(count, slots, device=sentences.device)
+        # All hypotheses of a sentence are equal at first; only one of them may have successors.
+        self.scores = torch.full((sentences.numel(), plan.beam), float("-inf"), device=sentences.device)
+        self.scores[:, 0] = 0
+
+    def advance(self, rows: Tensor, first: int, words: Tensor, log_probs: Tensor, scores: Tensor) -> None:
+        """Continues ``rows`` ``[R']`` with blocks ``[R', z]``; ``scores`` is ``[B', N]``."""
+        self.words, self.log_probs, self.scores = self.words[rows], self.log_probs[rows], scores
+        self.words[:, first : first + words.size(1)] = words
+        self.log_probs[:, first : first + words.size(1)] = log_probs
+
+
+def _beam(
+    ensemble: EngineEnsemble, memories: List[Memory], plan: BlockPlan, hooks: Sequence[StepHook]
+) -> List[List[Hypothesis]]:
+    states = ensemble.start(memories, beams=plan.beam)
+    sentences, beams, block = states[0].sentences, plan.beam, plan.block
+    eos, pad = plan.constraints.eos, plan.constraints.pad
+    table = _Table(sentences, plan)
+    done: List[List[Hypothesis]] = [[] for _ in range(sentences.numel())]
+    current = sentences.new_full((sentences.numel() * beams, block), plan.start)
+    for step in range(plan.steps):
+        log_probs = _predict(ensemble, states, current, step, beams, plan)
+        log_probs = log_probs.view(-1, beams, block, log_probs.size(-1))
+        _check(log_probs)
+        if plan.paper_scoring:
+            opened, ended = _paper_candidates(log_probs, table.scores, eos)
+        else:
+            opened, ended = fold_canonical(log_probs, table.scores, eos=eos, pad=pad)
+            # As in one-word search: what has ended counts as finished if it is among the N best of all.
+            ranks = torch.cat([ended.scores, opened.scores], 1).argsort(dim=1, descending=True, stable=True).argsort(1)
+            last = ranks[:, : ended.scores.size(1)] >= beams
+            ended = ended._replace(scores=ended.scores.masked_fill(last, float("-inf")))
+        numbers = states[0].sentences.tolist()
+        for place, column in ended.scores.gt(float("-inf")).nonzero().tolist():
+            hypotheses = done[numbers[place]]
+            if plan.paper_scoring or len(hypotheses) < beams:
+                parent, words = int(ended.parents[place, column]), ended.words[place, column]
+                row, count = place * beams + parent, int(words.ne(pad).sum())
+                chosen = log_probs[place, parent, torch.arange(count), words[:count]].tolist()
+                written = table.words[row, : step * block].tolist() + words[:count].tolist()
+                scores = table.log_probs[row, : step * block].tolist() + chosen
+                hypotheses.append(plan.hypothesis(written, scores, float(ended.scores[place, column])))
+        alive = opened.scores[:, 0].gt(float("-inf")).tolist()
+        kept = [place for place, number in enumerate(numbers) if len(done[number]) < beams and alive[place]]
+        _announce(hooks, plan, step + 1, states[0].sentences, opened.words.flatten(0, 1), opened.scores.flatten())
+        if not kept:
+            break
+        places = torch.tensor(kept, device=sentences.device)
+        opened = _Pool(*(part[places] for part in opened))
+        rows = (places.unsqueeze(1) * beams + opened.parents).flatten()
+        picked = log_probs[places.unsqueeze(1), opened.parents].gather(3, opened.words.unsqueeze(-1)).squeeze(-1)
+        current = opened.words.flatten(0, 1)
+        table.advance(rows, step * block, current, picked.flatten(0, 1), opened.scores)
+        reorder(states, rows, sentences=places if len(kept) < len(numbers) else None)
+    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:beams] for hypotheses in done]
+
+
+def _paper_candidates(log_probs: Tensor, scores: Tensor, eos: int) -> "tuple[_Pool, _Pool]":
+    """(N best open blocks of a sentence, all blocks with ``</s>`` among the N best of each hypothesis)."""
+    batch, beams = scores.shape
+    pool = fold_paper(log_probs)
+    totals = (pool.scores.view(batch, beams, -1) + scores.unsqueeze(-1)).flatten(1)
+    words = pool.words.view(batch, totals.size(1), -1)
+    parents = torch.arange(beams, device=scores.device).repeat_interleave(pool.scores.size(1)).expand(batch, -1)
+    over = words.eq(eos).any(-1)
+    ended = _Pool(totals.masked_fill(~over, float("-inf")), parents, words)
+    return _Pool(totals.masked_fill(over, float("-inf")), parents, words).best(beams), ended
+
+
+def _check(log_probs: Tensor) -> None:
+    if bool(log_probs.isnan().any()):
+        check_number(float("nan"))
+
+
+def _announce(
+    hooks: Sequence[StepHook], plan: BlockPlan, number: int, sentences: Tensor, words: Tensor, scores: Tensor
+) -> None:
+    first = (number - 1) * plan.block
+    for hook in hooks:
+        positions = plan.positions[first : first + plan.block]
+        hook(DecodingStep("bidirectional", number, sentences, positions, words, scores))

@@ -1,0 +1,126 @@
+"""Task ``translation_bidirectional``: slot samples for training and block-wise decoding."""
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from fairseq.criterions import FairseqCriterion
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.tasks import register_task
+from torch import Tensor
+
+from ..common.distillation import choose_targets, draw_raw, truncate_targets
+from ..common.options import DecodingOptions
+from ..common.task import EngineTranslationTask
+from .config import BidirectionalTaskConfig
+from .criterion import BidirectionalLoss
+from .generator import BidirectionalGenerator, SlotScorer
+from .model import BidirectionalTransformerModel
+from .sample import SlotSample, slot_sample
+
+
+@register_task("translation_bidirectional", dataclass=BidirectionalTaskConfig)
+class BidirectionalTranslationTask(EngineTranslationTask):
+    """Interleaved bidirectional, semi-autoregressive and multi-directional translation."""
+
+    cfg: BidirectionalTaskConfig
+
+    def build_criterion(self, cfg: Any) -> FairseqCriterion:
+        criterion = super().build_criterion(cfg)
+        if not isinstance(criterion, BidirectionalLoss):
+            raise ValueError(
+                f"--task translation_bidirectional is trained with --criterion bidirectional_loss, not {cfg._name}"
+            )
+        return criterion
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> BidirectionalTransformerModel:
+        if self.cfg.left_pad_target:
+            raise ValueError("--left-pad-target: bidirectional_transformer needs targets padded on the right")
+        model = super().build_model(cfg, from_checkpoint)
+        require_bidirectional(model)
+        self.decoder = model.decoder
+        return model
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        if self.cfg.bidirectional_truncate_target:
+            truncate_targets(self.datasets[split], self.cfg.max_target_positions, self.target_dictionary.eos())
+
+    def make_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> BidirectionalGenerator:
+        for model in models:
+            require_bidirectional(model)
+        return BidirectionalGenerator(
+            models,
+            self.target_dictionary,
+            options,
+            paper_scoring=str(self.cfg.bidirectional_scoring) == "paper",
+            collapse_repeats=self.cfg.bidirectional_deduplicate,
+        )
+
+    def build_generator(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        args: Any,
+        seq_gen_cls: Optional[type] = None,
+        extra_gen_cls_kwargs: Optional[Dict[str, Any]] = None,
+        prefix_allowed_tokens_fn: Optional[Callable] = None,
+    ) -> Any:
+        if getattr(args, "score_reference", False):
+            for model in models:
+                require_bidirectional(model)
+            self.decoder = models[0].decoder
+            return SlotScorer(self.target_dictionary, self.slots)
+        return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+
+    # ------------------------------------------------------------------ training
+
+    def slots(self, targets: Tensor, *, train_dead_slots: bool = False) -> SlotSample:
+        """Targets ``[B, T]`` in the slots of this task's model."""
+        return slot_sample(
+            targets,
+            self.decoder.directions,
+            self.decoder.block,
+            start=self.target_dictionary.eos(),
+            pad=self.target_dictionary.pad(),
+            eos=self.target_dictionary.eos(),
+            middle_to_side=self.decoder.middle_to_side,
+            train_dead_slots=train_dead_slots,
+        )
+
+    def add_slots(self, sample: Dict[str, Any], update: int, *, train_dead_slots: bool = False) -> Dict[str, Any]:
+        """The batch with its :class:`SlotSample`; ``target`` keeps its natural order, against which BLEU is computed."""
+        if not sample:
+            return sample
+        targets = sample["target"]
+        if "distilled_target" in sample:
+            use_raw = draw_raw(self.cfg.seed, update, sample["id"], self.cfg.raw_probability)
+            targets = choose_targets(targets, sample["distilled_target"], use_raw, pad=self.target_dictionary.pad())
+        return {**sample, "slots": self.slots(targets, train_dead_slots=train_dead_slots)}
+
+    def train_step(
+        self,
+        sample: Dict[str, Any],
+        model: torch.nn.Module,
+        criterion: FairseqCriterion,
+        optimizer: Any,
+        update_num: int,
+        ignore_grad: bool = False,
+    ) -> Tuple[Tensor, int, Dict[str, Any]]:
+        sample = self.add_slots(sample, update_num, train_dead_slots=self.cfg.bidirectional_train_dead_slots)
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    def valid_step(
+        self, sample: Dict[str, Any], model: torch.nn.Module, criterion: FairseqCriterion
+    ) -> Tuple[Tensor, int, Dict[str, Any]]:
+        return super().valid_step(self.add_slots(sample, 0), model, criterion)
+
+
+def require_bidirectional(model: Any) -> None:
+    """Raises ValueError for models of other families."""
+    if not isinstance(model, BidirectionalTransformerModel):
+        raise ValueError(
+            f"the model is a {type(model).__name__}, no bidirectional_transformer: train with --arch "
+            "bidirectional_transformer (fine-tune with --finetune-from-model), or decode this one with "
+            "--task translation_autoregressive"
+        )

@@ -1,0 +1,109 @@
+"""Tiny models of the room, and an oracle of the block search that knows nothing of folding, caches or batches."""
+
+import itertools
+import math
+from argparse import Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY
+
+from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
+
+PAD, EOS = 1, 2
+
+
+def make_model(tiny, *, symbols=12, seed=1, **overrides):
+    """A bidirectional model in float64 with peaked, different distributions; flags without their prefix."""
+    torch.manual_seed(seed)
+    names = ("directions", "tokens_per_step", "block", "vanilla_mask", "vanilla_positions", "middle_to_side",
+             "independent_directions")  # fmt: skip
+    settings = dict(
+        encoder_embed_dim=16, decoder_embed_dim=16, encoder_ffn_embed_dim=24, decoder_ffn_embed_dim=24,
+        encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=4,
+        max_source_positions=64, max_target_positions=64, dropout=0.0,
+    )  # fmt: skip
+    settings.update({f"bidirectional_{name}" if name in names else name: v for name, v in overrides.items()})
+    args = Namespace(**settings)
+    ARCH_CONFIG_REGISTRY["bidirectional_transformer"](args)
+    task = Namespace(source_dictionary=tiny.dictionary(symbols), target_dictionary=tiny.dictionary(symbols))
+    model = BidirectionalTransformerModel.build_model(args, task).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(2.5)
+            else:
+                parameter.add_(torch.randn_like(parameter).mul_(0.1))
+    return model
+
+
+class BlockOracle:
+    """Exhaustive block search over the module's full forward pass.
+
+    Every step writes out all V ** z blocks of every hypothesis.
+    """
+
+    def __init__(self, model, net_input, *, limit, min_length=1, lenpen=1.0):
+        self.model, self.block = model, model.decoder.block
+        self.net_input = net_input
+        self.encoder_out = model.encoder(net_input["src_tokens"], src_lengths=net_input["src_lengths"])
+        self.limit, self.min_length, self.lenpen = limit, min_length, lenpen
+
+    def log_probs(self, words):
+        """``[z][V]`` of the block after ``words``, with the rules."""
+        inputs = torch.tensor([[EOS] * self.block + list(words)])
+        logits = self.model.decoder(inputs, encoder_out=self.encoder_out)[0][0, -self.block :]
+        scores = torch.log_softmax(logits, -1)
+        scores[:, PAD] = -math.inf
+        for place in range(self.block):
+            slot = len(words) + place
+            if slot >= self.limit:
+                ending = scores[place, EOS].clone()
+                scores[place] = -math.inf
+                scores[place, EOS] = ending
+            elif slot < self.min_length:
+                scores[place, EOS] = -math.inf
+        return scores.tolist()
+
+    def blocks(self, words, *, canonical):
+        """(block, score) of every outcome; canonical ones end at ``</s>``."""
+        scores = self.log_probs(words)
+        outcomes = {}
+        for block in itertools.product(range(len(scores[0])), repeat=self.block):
+            if canonical and EOS in block:
+                block = block[: block.index(EOS) + 1]
+            total = sum(scores[place][word] for place, word in enumerate(block))
+            if total > -math.inf:
+                outcomes[block] = total
+        return outcomes.items()
+
+    def greedy(self):
+        words = []
+        while EOS not in words:
+            words += [max(range(len(row)), key=row.__getitem__) for row in self.log_probs(words)]
+        return words[: words.index(EOS) + 1]
+
+    def beam(self, size, *, paper):
+        """[(words up to the first ``</s>``, score)], best first."""
+        opened, done = [((), 0.0)], []
+        while opened and len(done) < size:
+            candidates = []
+            for words, score in opened:
+                mine = [(words + block, score + more) for block, more in self.blocks(words, canonical=not paper)]
+                mine.sort(key=lambda pair: -pair[1])
+                candidates += mine[:size] if paper else mine
+            candidates.sort(key=lambda pair: -pair[1])
+            ended = [pair for pair in (candidates if paper else candidates[:size]) if EOS in pair[0]]
+            done += ended if paper else ended[: size - len(done)]
+            opened = [pair for pair in candidates if EOS not in pair[0]][:size]
+        ranked = [(words[: words.index(EOS) + 1], score / len(words) ** self.lenpen) for words, score in done]
+        return sorted(ranked, key=lambda pair: -pair[1])[:size]
+
+
+@pytest.fixture(scope="session")
+def room(tiny):
+    """The builders of this file and those of ``tiny``."""
+    return SimpleNamespace(
+        **vars(tiny), bidirectional=lambda **options: make_model(tiny, **options), oracle=BlockOracle
+    )

@@ -1,0 +1,273 @@
+"""Block search against exhaustive enumeration, stock fairseq, and itself in other batches."""
+
+import pytest
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
+from fairseq_hrt.bidirectional.sample import slot_order
+from fairseq_hrt.bidirectional.search import fold_canonical, fold_paper
+from fairseq_hrt.common.options import DecodingOptions
+
+EOS, PAD = 2, 1
+TOLERANCE = 2e-5
+
+
+def generator(model, room, symbols=12, paper=False, collapse=False, **options):
+    return BidirectionalGenerator(
+        [model], room.dictionary(symbols), DecodingOptions(**options), paper_scoring=paper, collapse_repeats=collapse
+    )
+
+
+def one(sample, row):
+    length = int(sample["net_input"]["src_lengths"][row])
+    tokens = sample["net_input"]["src_tokens"][row : row + 1]
+    return {"src_tokens": tokens[:, tokens.size(1) - length :], "src_lengths": torch.tensor([length])}
+
+
+def natural(words, directions, middle=False):
+    """Words in the order of writing, returned to their natural order."""
+    count = len(words) - 1
+    order = slot_order(count, directions, middle_to_side=middle).tolist()
+    placed = [None] * count
+    for slot, index in enumerate(order):
+        placed[index] = words[slot]
+    return placed + [EOS]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("lenpen", [1.0, 0.5])
+@torch.no_grad()
+def test_one_word_a_step_decodes_like_fairseq(room, beam, lenpen):
+    """Both through the plain search that the generator takes and through blocks of one."""
+    stock, model = room.model(), room.bidirectional(directions=1)
+    model.load_state_dict(stock.state_dict())
+    sample = room.sample([5, 3, 6, 2])
+    theirs = SequenceGenerator([stock], room.dictionary(), beam_size=beam, max_len_b=12, len_penalty=lenpen)
+    expected = theirs.generate([stock], sample)
+    mine = generator(model, room, beam=beam, nbest=beam, max_len_b=12, lenpen=lenpen)
+    found = mine.generate(None, sample)
+    memories = mine.ensemble.encode(sample["net_input"])
+    blocks = [[h.to_fairseq() for h in best] for best in mine.decode_blocks(memories)]
+    for result in (found, blocks):
+        for theirs_best, my_best in zip(expected, result):
+            assert [h["tokens"].tolist() for h in theirs_best] == [h["tokens"].tolist() for h in my_best]
+            for a, b in zip(theirs_best, my_best):
+                torch.testing.assert_close(a["score"].double(), b["score"].double(), rtol=TOLERANCE, atol=TOLERANCE)
+                torch.testing.assert_close(
+                    a["positional_scores"].double(), b["positional_scores"].double(), rtol=TOLERANCE, atol=TOLERANCE
+                )
+
+
+SMALL = [(1, 2, 5), (2, 1, 5), (1, 3, 2), (4, 1, 1), (2, 2, 1)]
+
+
+@pytest.mark.parametrize("directions, count, symbols", SMALL)
+@pytest.mark.parametrize("paper", [False, True])
+@torch.no_grad()
+def test_the_beam_equals_enumeration(room, directions, count, symbols, paper):
+    vocabulary = 4 + symbols
+    block = directions * count
+    compared = 0
+    for seed in range(3):
+        model = room.bidirectional(directions=directions, tokens_per_step=count, symbols=symbols, seed=seed)
+        sample = room.sample([4, 3], symbols=symbols, seed=seed)
+        for beam in (2, 3, vocabulary - 1):
+            for options in (dict(max_len_b=3), dict(max_len_b=5, min_len=3, lenpen=0.4)):
+                mine = generator(model, room, symbols, paper=paper, beam=beam, nbest=beam, **options)
+                found = mine.generate(None, sample)
+                for row in range(2):
+                    oracle = room.oracle(
+                        model, one(sample, row), limit=options["max_len_b"],
+                        min_length=options.get("min_len", 1), lenpen=options.get("lenpen", 1.0),
+                    )  # fmt: skip
+                    expected = oracle.beam(beam, paper=paper)
+                    got = [(h["tokens"].tolist(), float(h["score"])) for h in found[row]]
+                    assert [natural(list(words), directions) for words, _ in expected] == [words for words, _ in got]
+                    for (_, a), (_, b) in zip(expected, got):
+                        assert a == pytest.approx(b, abs=TOLERANCE)
+                    compared += len(expected)
+    assert compared > 20 and block > 1
+
+
+@pytest.mark.parametrize("directions, count", [(1, 3), (2, 1), (2, 2), (4, 1), (2, 4)])
+@pytest.mark.parametrize("min_length", [1, 4])
+@torch.no_grad()
+def test_greedy_takes_the_best_word_of_each_slot(room, directions, count, min_length):
+    model, sample = room.bidirectional(directions=directions, tokens_per_step=count), room.sample([5, 3, 6])
+    found = generator(model, room, beam=1, max_len_b=11, min_len=min_length).generate(None, sample)
+    for row in range(3):
+        expected = room.oracle(model, one(sample, row), limit=11, min_length=min_length).greedy()
+        best = found[row][0]
+        assert best["tokens"].tolist() == natural(expected, directions)
+        assert best["steps"] == -(-len(expected) // (directions * count))
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_folding_equals_writing_out_all_blocks(data):
+    """Random distributions, any beam up to V ** z."""
+    import itertools
+
+    torch.manual_seed(data.draw(st.integers(0, 10_000)))
+    vocabulary, block = data.draw(st.sampled_from([(3, 1), (3, 2), (3, 3), (4, 2), (5, 2)]))
+    beams = data.draw(st.integers(1, vocabulary**block))
+    log_probs = torch.log_softmax(torch.randn(2, beams, block, vocabulary).double() * 2, -1)
+    scores = -torch.rand(2, beams).double()
+    scores[0, beams // 2 :] = float("-inf")
+    opened, finished = fold_canonical(log_probs, scores, eos=EOS, pad=PAD)
+    pool = fold_paper(log_probs)
+    for row in range(2):
+        outcomes = {True: {}, False: {}}
+        for parent in range(beams):
+            everything = {}
+            for words in itertools.product(range(vocabulary), repeat=block):
+                whole = sum(float(log_probs[row, parent, place, word]) for place, word in enumerate(words))
+                everything[words] = whole
+                ended = EOS in words
+                kept = words[: words.index(EOS) + 1] if ended else words
+                total = float(scores[row, parent]) + sum(
+                    float(log_probs[row, parent, place, word]) for place, word in enumerate(kept)
+                )
+                outcomes[ended][(parent, *kept, *[PAD] * (block - len(kept)))] = total
+            best = sorted(everything.values(), reverse=True)[:beams]
+            mine = pool.scores.view(2, beams, -1)[row, parent].tolist()
+            assert mine == pytest.approx(best[: len(mine)], abs=1e-9)
+        for pool_of, ended in ((opened, False), (finished, True)):
+            expected = sorted((v for v in outcomes[ended].values() if v > -1e9), reverse=True)[:beams]
+            got = [value for value in pool_of.scores[row].tolist() if value > -1e9]
+            assert got == pytest.approx(expected, abs=1e-9)
+            for value, parent, words in zip(got, pool_of.parents[row].tolist(), pool_of.words[row].tolist()):
+                assert outcomes[ended][(parent, *words)] == pytest.approx(value, abs=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_batch_mates_change_nothing(room, data):
+    directions, count = data.draw(st.sampled_from([(1, 2), (2, 1), (2, 2), (4, 1)]))
+    model = room.bidirectional(directions=directions, tokens_per_step=count, encoder_layers=1)
+    lengths = data.draw(st.lists(st.integers(1, 9), min_size=2, max_size=6))
+    sample = room.sample(lengths, seed=data.draw(st.integers(0, 99)))
+    options = dict(
+        beam=data.draw(st.sampled_from([1, 3])), max_len_a=data.draw(st.sampled_from([0.0, 1.2])), max_len_b=6
+    )
+    paper = data.draw(st.booleans())
+    together = generator(model, room, paper=paper, **options).generate(None, sample)
+    alone = generator(model, room, paper=paper, **options)
+    for row, best in enumerate(together):
+        (single,) = alone.generate(None, {"net_input": one(sample, row)})
+        assert [h["tokens"].tolist() for h in best] == [h["tokens"].tolist() for h in single]
+        for a, b in zip(best, single):
+            assert float(a["score"]) == pytest.approx(float(b["score"]), abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("ablation", ["vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions"])
+@pytest.mark.parametrize("beam", [1, 2])
+@torch.no_grad()
+def test_ablations_decode_what_they_train(room, ablation, beam):
+    model = room.bidirectional(directions=2, symbols=4, **{ablation: True})
+    sample = room.sample([4, 3], symbols=4)
+    found = generator(model, room, 4, beam=beam, nbest=beam, max_len_b=5).generate(None, sample)
+    for row in range(2):
+        oracle = room.oracle(model, one(sample, row), limit=5)
+        expected = [oracle.greedy()] if beam == 1 else [list(words) for words, _ in oracle.beam(2, paper=False)]
+        middle = ablation == "middle_to_side"
+        assert [h["tokens"].tolist() for h in found[row]] == [natural(words, 2, middle) for words in expected]
+
+
+@torch.no_grad()
+def test_an_ensemble_averages_probabilities(room):
+    models = [room.bidirectional(directions=2, seed=seed) for seed in (1, 2)]
+    sample = room.sample([4, 6])
+    twice = BidirectionalGenerator([models[0]] * 2, room.dictionary(), DecodingOptions(beam=3, max_len_b=8))
+    single = BidirectionalGenerator(models[:1], room.dictionary(), DecodingOptions(beam=3, max_len_b=8))
+    for a, b in zip(twice.generate(None, sample), single.generate(None, sample)):
+        assert [h["tokens"].tolist() for h in a] == [h["tokens"].tolist() for h in b]
+    both = BidirectionalGenerator(models, room.dictionary(), DecodingOptions(beam=1, max_len_b=8))
+    best = both.generate(None, sample)[0][0]
+    inputs = torch.tensor([[EOS, EOS]])
+    net_input = one(sample, 0)
+    probabilities = sum(
+        m.decoder(inputs, encoder_out=m.encoder(**net_input))[0][0].softmax(-1) for m in models
+    ) / 2  # fmt: skip
+    probabilities[:, PAD] = 0
+    first = probabilities.argmax(-1).tolist()
+    assert best["tokens"].tolist()[0] == first[0]
+    with pytest.raises(ValueError, match="must agree"):
+        BidirectionalGenerator(
+            [models[0], room.bidirectional(directions=4)], room.dictionary(), DecodingOptions(beam=1)
+        )
+
+
+@torch.no_grad()
+def test_steps_directions_history_and_hooks(room):
+    model, sample = room.bidirectional(directions=2, tokens_per_step=2), room.sample([5])
+    mine = generator(model, room, beam=1, max_len_b=9, min_len=7, retain_history=True)
+    seen = []
+    mine.step_hooks.append(seen.append)
+    best = mine.generate(None, sample)[0][0]
+    count = best["tokens"].numel() - 1
+    order = slot_order(count, 2).tolist()
+    for slot, index in enumerate(order):
+        assert best["token_steps"][index] == slot // 4 + 1
+        assert best["token_directions"][index] == slot % 2
+    assert best["steps"] == len(seen) == len(best["history"]) == -(-(count + 1) // 4)
+    assert best["history"][-1]["tokens"].tolist() == best["tokens"].tolist()
+    first = best["history"][0]["tokens"].tolist()
+    assert [place for place, word in enumerate(first) if word != room.dictionary().unk()] == sorted(order[:4])
+    assert [step.positions.tolist() for step in seen][:2] == [[1, -1, 2, -2], [3, -3, 4, -4]]
+    assert seen[0].tokens[0].tolist() == [best["tokens"][index].item() for index in order[:4]]
+
+
+@torch.no_grad()
+def test_repetitions_are_collapsed_on_request(room):
+    model, sample = room.bidirectional(directions=2), room.sample([5, 4, 6, 7])
+    plain = generator(model, room, beam=1, max_len_b=20, min_len=15).generate(None, sample)
+    collapsed = generator(model, room, collapse=True, beam=1, max_len_b=20, min_len=15).generate(None, sample)
+    shorter = 0
+    for a, b in zip(plain, collapsed):
+        assert len({b[0][name].numel() for name in ("tokens", "positional_scores", "token_steps")}) == 1
+        assert b[0]["score"] == a[0]["score"] and b[0]["tokens"][-1] == EOS
+        shorter += b[0]["tokens"].numel() < a[0]["tokens"].numel()
+    assert shorter
+
+
+@torch.no_grad()
+def test_prefixes_of_semi_autoregressive_models(room):
+    model, sample = room.bidirectional(directions=1, tokens_per_step=3), room.sample([5, 4])
+    prefix = torch.tensor([[7, 8, 9, 10], [5, PAD, PAD, PAD]])
+    for beam in (1, 3):
+        found = generator(model, room, beam=beam, max_len_b=9).generate(None, sample, prefix_tokens=prefix)
+        assert found[0][0]["tokens"][:4].tolist() == [7, 8, 9, 10] and found[1][0]["tokens"][0] == 5
+    with pytest.raises(ValueError, match="--prefix-size"):
+        generator(room.bidirectional(directions=2), room, beam=1).generate(None, sample, prefix_tokens=prefix)
+
+
+def test_what_cannot_be_done_is_refused(room):
+    with pytest.raises(ValueError, match="--no-repeat-ngram-size"):
+        generator(room.bidirectional(directions=2), room, no_repeat_ngram_size=2)
+
+
+@pytest.mark.parametrize("directions, count", [(2, 1), (2, 8), (8, 1)])
+@pytest.mark.parametrize("beam", [1, 3])
+@torch.no_grad()
+def test_blocks_larger_than_the_sentence(room, directions, count, beam):
+    """An empty source, one word at most, none at all."""
+    model = room.bidirectional(directions=directions, tokens_per_step=count)
+    sample = room.sample([1, 2])
+    for options in (dict(max_len_b=1), dict(max_len_b=2), dict(max_len_b=0, min_len=0)):
+        for best in generator(model, room, beam=beam, **options).generate(None, sample):
+            assert 1 <= best[0]["tokens"].numel() <= options["max_len_b"] + 1 and best[0]["tokens"][-1] == EOS
+
+
+@torch.no_grad()
+def test_nan_is_named(room):
+    from fairseq_hrt.common.search import NumericalError
+
+    for beam in (1, 2):
+        model = room.bidirectional(directions=2)
+        model.decoder.layers[0].fc1.weight.fill_(float("nan"))
+        with pytest.raises(NumericalError, match="NaN"):
+            generator(model, room, beam=beam).generate(None, room.sample([3]))
