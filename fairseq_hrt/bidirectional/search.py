@@ -1,18 +1,18 @@
 """Search with several words a step (IBDecoder, Algorithm 1): greedy, and beam search in two scorings.
 
-The words of one step are independent of each other given the earlier steps, so the best blocks of a hypothesis are
-found slot by slot: extend the best prefixes by the best words, keep the best N. That is exact for a sum, since a prefix
-of one of the N best blocks is one of the N best prefixes.
+The words of one step are independent of each other given the earlier steps, so the N best blocks of a hypothesis are
+found slot by slot: extend the N best beginnings by the N best words, keep the N best. That is exact, since whatever
+follows costs the same after every beginning of the *same* hypothesis; hypotheses are merged when their blocks are whole.
 
 A block in which ``</s>`` occurs ends its hypothesis at the first one. ``canonical`` scoring stops counting there, so
 that a block is an outcome with its true probability and a sentence occupies one place in the beam. Open and finished
-prefixes are kept apart while folding: with one pool of N, prefixes that have ended early and cost nothing any more
-would push out prefixes that the open part of the beam still needs. ``paper`` scoring counts whole blocks, as published:
+beginnings are kept apart meanwhile: in one pool of N those that have ended early, and cost nothing any more, would push
+out those that the open part of the beam still needs. ``paper`` scoring counts whole blocks, as published:
 it keeps the N best blocks of each hypothesis and takes every one that contains ``</s>`` as finished.
 """
 
 from dataclasses import dataclass
-from typing import Callable, List, NamedTuple, Optional, Sequence
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -148,89 +148,128 @@ def _greedy(
     return found
 
 
-class _Pool(NamedTuple):
-    """Prefixes of the next block: their scores, the hypotheses they continue, and their words.
+class Blocks(NamedTuple):
+    """Blocks, or beginnings of blocks, that continue G hypotheses, P for each.
 
     Attributes:
-        scores: ``[G, P]``; -inf marks an empty place.
-        parents: LongTensor ``[G, P]``.
+        scores: ``[G, P]``, log-probabilities; -inf marks an empty place.
         words: LongTensor ``[G, P, i]``.
     """
+
+    scores: Tensor
+    words: Tensor
+
+    def join(self, other: "Blocks") -> "Blocks":
+        """Both together."""
+        return Blocks(torch.cat([self.scores, other.scores], 1), torch.cat([self.words, other.words], 1))
+
+    def best(self, count: int) -> "Blocks":
+        """The ``count`` best, in order."""
+        scores, places = self.scores.topk(min(count, self.scores.size(1)))
+        return Blocks(scores, self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2))))
+
+    def extend(self, scores: Tensor, words: Tensor) -> "Blocks":
+        """Every beginning with every next word, given by ``scores`` ``[G, K]`` and ``words`` ``[G, K]``."""
+        groups, count = self.scores.shape
+        choices = scores.size(1)
+        totals = (self.scores.unsqueeze(2) + scores.unsqueeze(1)).flatten(1)
+        before = self.words.unsqueeze(2).expand(-1, -1, choices, -1).reshape(groups, count * choices, -1)
+        last = words.unsqueeze(1).expand(-1, count, -1).reshape(groups, -1, 1)
+        return Blocks(totals, torch.cat([before, last], 2))
+
+    def pad(self, pad: int) -> "Blocks":
+        """Each with a pad behind it, which costs nothing."""
+        return Blocks(self.scores, torch.cat([self.words, self.words.new_full((*self.scores.shape, 1), pad)], 2))
+
+
+def _nothing(log_probs: Tensor) -> Blocks:
+    """One empty beginning for each hypothesis."""
+    zeros = log_probs.new_zeros(log_probs.size(0), 1)
+    return Blocks(zeros, zeros.long().unsqueeze(2)[..., :0])
+
+
+def fold_canonical(log_probs: Tensor, count: int, *, eos: int, pad: int) -> Tuple[Blocks, Blocks]:
+    """The best open and the best finished blocks of every hypothesis.
+
+    Args:
+        log_probs: ``[G, z, V]``.
+        count: how many of each.
+
+    Returns:
+        (open, finished); finished ones are filled up with pad behind ``</s>``.
+    """
+    ends = log_probs[..., eos]
+    others = log_probs.clone()
+    others[..., eos] = float("-inf")
+    likely, words = others.topk(min(count, others.size(-1)))
+    opened = _nothing(log_probs)
+    finished = Blocks(opened.scores[:, :0], opened.words[:, :0])
+    ending = words.new_full((len(ends), 1), eos)
+    for slot in range(log_probs.size(1)):
+        finished = finished.pad(pad).join(opened.extend(ends[:, slot : slot + 1], ending)).best(count)
+        opened = opened.extend(likely[:, slot], words[:, slot]).best(count)
+    return opened, finished
+
+
+def fold_paper(log_probs: Tensor, count: int) -> Blocks:
+    """The ``count`` best blocks of every hypothesis, ``log_probs`` ``[G, z, V]`` (Algorithm 1, lines 10 to 14)."""
+    likely, words = log_probs.topk(min(count, log_probs.size(-1)))
+    blocks = _nothing(log_probs)
+    for slot in range(log_probs.size(1)):
+        blocks = blocks.extend(likely[:, slot], words[:, slot]).best(count)
+    return blocks
+
+
+class _Candidates(NamedTuple):
+    """Blocks of all hypotheses of a sentence: ``[B, P]``, ``[B, P]`` and ``[B, P, z]``."""
 
     scores: Tensor
     parents: Tensor
     words: Tensor
 
-    def join(self, other: "_Pool") -> "_Pool":
-        """Both together."""
-        return _Pool(*(torch.cat(pair, 1) for pair in zip(self, other)))
+    @classmethod
+    def of(cls, blocks: Blocks, scores: Tensor) -> "_Candidates":
+        """Blocks of B * N hypotheses, whose scores so far are ``[B, N]``, best first."""
+        batch, beams = scores.shape
+        count = blocks.scores.size(1)
+        totals = (blocks.scores.view(batch, beams, count) + scores.unsqueeze(2)).flatten(1)
+        parents = torch.arange(beams, device=scores.device).repeat_interleave(count).expand(batch, -1)
+        return cls(totals, parents, blocks.words.view(batch, beams * count, -1)).best(beams * count)
 
-    def best(self, count: int) -> "_Pool":
+    def best(self, count: int) -> "_Candidates":
         """The ``count`` best, in order."""
         scores, places = self.scores.topk(min(count, self.scores.size(1)))
         words = self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2)))
-        return _Pool(scores, self.parents.gather(1, places), words)
-
-    def extend(self, scores: Tensor, words: Tensor) -> "_Pool":
-        """Every prefix with every next word.
-
-        Args:
-            scores: ``[G, n, K]``, log-probabilities of the words after each hypothesis.
-            words: LongTensor ``[G, n, K]``, their ids.
-        """
-        groups, count = self.scores.shape
-        choices = scores.size(2)
-        rows = self.parents.unsqueeze(-1).expand(-1, -1, choices)
-        total = (self.scores.unsqueeze(-1) + scores.gather(1, rows)).flatten(1)
-        before = self.words.unsqueeze(2).expand(-1, -1, choices, -1).reshape(groups, count * choices, -1)
-        last = words.gather(1, rows).reshape(groups, -1, 1)
-        return _Pool(total, rows.flatten(1), torch.cat([before, last], 2))
+        return _Candidates(scores, self.parents.gather(1, places), words)
 
 
-def fold_canonical(log_probs: Tensor, scores: Tensor, *, eos: int, pad: int) -> "tuple[_Pool, _Pool]":
-    """The N best open and the N best finished blocks of each sentence.
+def canonical_candidates(
+    log_probs: Tensor, scores: Tensor, *, eos: int, pad: int
+) -> Tuple[_Candidates, _Candidates]:
+    """The N best open continuations of each sentence, and those that have ended among its N best of both kinds.
 
     Args:
         log_probs: ``[B, N, z, V]``.
         scores: ``[B, N]``, of the hypotheses so far.
-
-    Returns:
-        (open, finished), words ``[B, N, z]``, finished ones filled up with pad.
     """
-    batch, beams, block, vocabulary = log_probs.shape
-    ends = log_probs[..., eos : eos + 1].clone()
-    log_probs[..., eos] = float("-inf")
-    likely, words = log_probs.topk(min(beams, vocabulary))
-    parents = torch.arange(beams, device=scores.device).expand(batch, beams)
-    opened = _Pool(scores, parents, parents.new_empty(batch, beams, 0))
-    finished = _Pool(scores[:, :0], parents[:, :0], parents.new_empty(batch, 0, 0))
-    for slot in range(block):
-        ending = opened.extend(ends[:, :, slot], words.new_full((batch, beams, 1), eos))
-        filled = finished.words.new_full((*finished.scores.shape, 1), pad)
-        finished = _Pool(finished.scores, finished.parents, torch.cat([finished.words, filled], 2)).join(ending)
-        finished = finished.best(beams)
-        opened = opened.extend(likely[:, :, slot], words[:, :, slot]).best(beams)
-    log_probs[..., eos] = ends.squeeze(-1)
-    return opened, finished
+    beams = scores.size(1)
+    opened, ended = (
+        _Candidates.of(blocks, scores).best(beams)
+        for blocks in fold_canonical(log_probs.flatten(0, 1), beams, eos=eos, pad=pad)
+    )
+    # As in one-word search: what has ended is finished if it is among the N best of all.
+    both = torch.cat([ended.scores, opened.scores], 1)
+    ranks = both.argsort(dim=1, descending=True, stable=True).argsort(1)[:, : ended.scores.size(1)]
+    return opened, ended._replace(scores=ended.scores.masked_fill(ranks >= beams, float("-inf")))
 
 
-def fold_paper(log_probs: Tensor) -> _Pool:
-    """The N best blocks of every hypothesis (Algorithm 1, lines 10 to 14).
-
-    Args:
-        log_probs: ``[B, N, z, V]``.
-
-    Returns:
-        Blocks of the hypotheses, scores ``[B * N, N]`` and words ``[B * N, N, z]``.
-    """
-    batch, beams, block, vocabulary = log_probs.shape
-    likely, words = log_probs.flatten(0, 1).topk(min(beams, vocabulary))
-    zeros = likely.new_zeros(batch * beams, 1)
-    pool = _Pool(zeros, zeros.long(), zeros.long().unsqueeze(2)[..., :0])
-    for slot in range(block):
-        # One hypothesis a group: [B * N, 1, K].
-        pool = pool.extend(likely[:, slot].unsqueeze(1), words[:, slot].unsqueeze(1)).best(beams)
-    return pool
+def paper_candidates(log_probs: Tensor, scores: Tensor, *, eos: int) -> Tuple[_Candidates, _Candidates]:
+    """The N best open continuations of each sentence, and every block with ``</s>`` among the N best of a hypothesis."""
+    beams = scores.size(1)
+    everything = _Candidates.of(fold_paper(log_probs.flatten(0, 1), beams), scores)
+    over = everything.words.eq(eos).any(-1)
+    opened = everything._replace(scores=everything.scores.masked_fill(over, float("-inf"))).best(beams)
+    return opened, everything._replace(scores=everything.scores.masked_fill(~over, float("-inf")))
 
 
 class _Table:
@@ -265,13 +304,9 @@ def _beam(
         log_probs = log_probs.view(-1, beams, block, log_probs.size(-1))
         _check(log_probs)
         if plan.paper_scoring:
-            opened, ended = _paper_candidates(log_probs, table.scores, eos)
+            opened, ended = paper_candidates(log_probs, table.scores, eos=eos)
         else:
-            opened, ended = fold_canonical(log_probs, table.scores, eos=eos, pad=pad)
-            # As in one-word search: what has ended counts as finished if it is among the N best of all.
-            ranks = torch.cat([ended.scores, opened.scores], 1).argsort(dim=1, descending=True, stable=True).argsort(1)
-            last = ranks[:, : ended.scores.size(1)] >= beams
-            ended = ended._replace(scores=ended.scores.masked_fill(last, float("-inf")))
+            opened, ended = canonical_candidates(log_probs, table.scores, eos=eos, pad=pad)
         numbers = states[0].sentences.tolist()
         for place, column in ended.scores.gt(float("-inf")).nonzero().tolist():
             hypotheses = done[numbers[place]]
@@ -288,25 +323,13 @@ def _beam(
         if not kept:
             break
         places = torch.tensor(kept, device=sentences.device)
-        opened = _Pool(*(part[places] for part in opened))
+        opened = _Candidates(*(part[places] for part in opened))
         rows = (places.unsqueeze(1) * beams + opened.parents).flatten()
         picked = log_probs[places.unsqueeze(1), opened.parents].gather(3, opened.words.unsqueeze(-1)).squeeze(-1)
         current = opened.words.flatten(0, 1)
         table.advance(rows, step * block, current, picked.flatten(0, 1), opened.scores)
         reorder(states, rows, sentences=places if len(kept) < len(numbers) else None)
     return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:beams] for hypotheses in done]
-
-
-def _paper_candidates(log_probs: Tensor, scores: Tensor, eos: int) -> "tuple[_Pool, _Pool]":
-    """(N best open blocks of a sentence, all blocks with ``</s>`` among the N best of each hypothesis)."""
-    batch, beams = scores.shape
-    pool = fold_paper(log_probs)
-    totals = (pool.scores.view(batch, beams, -1) + scores.unsqueeze(-1)).flatten(1)
-    words = pool.words.view(batch, totals.size(1), -1)
-    parents = torch.arange(beams, device=scores.device).repeat_interleave(pool.scores.size(1)).expand(batch, -1)
-    over = words.eq(eos).any(-1)
-    ended = _Pool(totals.masked_fill(~over, float("-inf")), parents, words)
-    return _Pool(totals.masked_fill(over, float("-inf")), parents, words).best(beams), ended
 
 
 def _check(log_probs: Tensor) -> None:

@@ -1,5 +1,7 @@
 """Block search against exhaustive enumeration, stock fairseq, and itself in other batches."""
 
+import itertools
+
 import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.sample import slot_order
-from fairseq_hrt.bidirectional.search import fold_canonical, fold_paper
+from fairseq_hrt.bidirectional.search import canonical_candidates, paper_candidates
 from fairseq_hrt.common.options import DecodingOptions
 
 EOS, PAD = 2, 1
@@ -108,39 +110,41 @@ def test_greedy_takes_the_best_word_of_each_slot(room, directions, count, min_le
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_folding_equals_writing_out_all_blocks(data):
-    """Random distributions, any beam up to V ** z."""
-    import itertools
-
+    """Random distributions of several hypotheses, any beam up to V ** z."""
     torch.manual_seed(data.draw(st.integers(0, 10_000)))
     vocabulary, block = data.draw(st.sampled_from([(3, 1), (3, 2), (3, 3), (4, 2), (5, 2)]))
     beams = data.draw(st.integers(1, vocabulary**block))
     log_probs = torch.log_softmax(torch.randn(2, beams, block, vocabulary).double() * 2, -1)
     scores = -torch.rand(2, beams).double()
-    scores[0, beams // 2 :] = float("-inf")
-    opened, finished = fold_canonical(log_probs, scores, eos=EOS, pad=PAD)
-    pool = fold_paper(log_probs)
+    scores[0, (beams + 1) // 2 :] = float("-inf")
+    before = log_probs.clone()
+    canonical = canonical_candidates(log_probs, scores, eos=EOS, pad=PAD)
+    paper = paper_candidates(log_probs, scores, eos=EOS)
+    assert torch.equal(log_probs, before)
     for row in range(2):
-        outcomes = {True: {}, False: {}}
+        whole, outcomes = [], {}
         for parent in range(beams):
-            everything = {}
+            mine = []
             for words in itertools.product(range(vocabulary), repeat=block):
-                whole = sum(float(log_probs[row, parent, place, word]) for place, word in enumerate(words))
-                everything[words] = whole
-                ended = EOS in words
-                kept = words[: words.index(EOS) + 1] if ended else words
-                total = float(scores[row, parent]) + sum(
-                    float(log_probs[row, parent, place, word]) for place, word in enumerate(kept)
-                )
-                outcomes[ended][(parent, *kept, *[PAD] * (block - len(kept)))] = total
-            best = sorted(everything.values(), reverse=True)[:beams]
-            mine = pool.scores.view(2, beams, -1)[row, parent].tolist()
-            assert mine == pytest.approx(best[: len(mine)], abs=1e-9)
-        for pool_of, ended in ((opened, False), (finished, True)):
-            expected = sorted((v for v in outcomes[ended].values() if v > -1e9), reverse=True)[:beams]
-            got = [value for value in pool_of.scores[row].tolist() if value > -1e9]
-            assert got == pytest.approx(expected, abs=1e-9)
-            for value, parent, words in zip(got, pool_of.parents[row].tolist(), pool_of.words[row].tolist()):
-                assert outcomes[ended][(parent, *words)] == pytest.approx(value, abs=1e-9)
+                costs = [float(log_probs[row, parent, place, word]) for place, word in enumerate(words)]
+                end = words.index(EOS) + 1 if EOS in words else block
+                score = float(scores[row, parent])
+                mine.append((score + sum(costs), parent, words))
+                outcomes[(parent, *words[:end], *[PAD] * (block - end))] = score + sum(costs[:end])
+            whole += sorted(mine, reverse=True)[:beams]
+        outcomes = sorted(((score, key[0], key[1:]) for key, score in outcomes.items()), reverse=True)
+        expected = [
+            [c for c in outcomes if EOS not in c[2]][:beams],
+            [c for c in outcomes[:beams] if EOS in c[2]],
+            [c for c in sorted(whole, reverse=True) if EOS not in c[2]][:beams],
+            [c for c in sorted(whole, reverse=True) if EOS in c[2]],
+        ]
+        for candidates, wanted in zip((*canonical, *paper), expected):
+            listed = zip(*(part[row].tolist() for part in candidates))
+            got = [(score, parent, tuple(words)) for score, parent, words in listed if score > -1e9]
+            wanted = [candidate for candidate in wanted if candidate[0] > -1e9]
+            assert [c[1:] for c in got] == [c[1:] for c in wanted]
+            assert [c[0] for c in got] == pytest.approx([c[0] for c in wanted], abs=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
