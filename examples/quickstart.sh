@@ -1,24 +1,27 @@
 #!/usr/bin/env bash
-# The main job in one command: hybrid-regressive translation (HRT) from raw text to a table of quality and speed.
+# The main job in one command: fast translation models from raw text to a table of their quality and speed.
 #
 #   bash examples/quickstart.sh                                   the built-in English-German corpus
 #   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
 #
-# Makes the environment on first use, then: subwords -> autoregressive teacher -> distillation -> HRT fine-tuned from
-# the teacher, chunk sizes 2 and 3 in one model -> every way of decoding compared. Results in $OUT (runs/quickstart):
-# table.md, results.json, quality_speed.png. Interrupted and started again, it goes on where it stopped.
+# Makes the environment on first use, then: subwords -> autoregressive teacher -> distillation -> fine-tuned from the
+# teacher: HRT, chunk sizes 2 and 3 in one model, and bidirectional models of 2 and 4 words a step -> every way of
+# decoding compared. Results in $OUT (runs/quickstart): table.md, results.json, quality_speed.png. Interrupted and
+# started again, it goes on where it stopped.
 #
+# FAMILIES: what is trained and compared besides the teacher ("hrt bidirectional");
 # TRAIN, VALID, TEST: sentences of the built-in corpus; MODES: its valid translations a sentence in training; MERGES:
-# subword merges; AT_UPDATES, HRT_UPDATES; BEAM: of the distillation; RAW_PROBABILITY: share of raw targets in HRT's
-# training; SPEED_SENTENCES, REPEATS: of the comparison; THREADS; SEED; DRY_RUN=1 only shows the commands.
+# subword merges; AT_UPDATES, HRT_UPDATES, IB_UPDATES; BEAM: of the distillation; RAW_PROBABILITY: share of raw targets
+# in the students' training; SPEED_SENTENCES, REPEATS: of the comparison; THREADS; SEED; DRY_RUN=1 only shows the commands.
 set -euo pipefail
 if [ -z "${DRY_RUN:-}" ]; then bash "$(dirname "$0")/setup_env.sh"; fi
 OUT=${OUT:-$(dirname "$0")/../runs/quickstart}
 source "$(dirname "$0")/common/recipe.sh"
-source "$COMMON/hrt_systems.sh"
+source "$COMMON/systems.sh"
+FAMILIES=${FAMILIES-hrt bidirectional}
 SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1}
 TRAIN=${TRAIN:-20000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
-AT_UPDATES=${AT_UPDATES:-1100} HRT_UPDATES=${HRT_UPDATES:-1200}
+AT_UPDATES=${AT_UPDATES:-1100} HRT_UPDATES=${HRT_UPDATES:-1200} IB_UPDATES=${IB_UPDATES:-700}
 BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5}
 SPEED_SENTENCES=${SPEED_SENTENCES:-50} REPEATS=${REPEATS:-5} THREADS=${THREADS:-1}
 export OUT SRC TGT MERGES BEAM DRY_RUN STAGE_CHAIN
@@ -34,6 +37,12 @@ TRAINING=(
     --max-tokens 1200 --required-batch-size-multiple 1 --num-workers 0 --seed "$SEED"
     --no-epoch-checkpoints --log-format simple --log-interval 50
 )
+
+chosen() { [[ " $FAMILIES " == *" $1 "* ]]; }
+
+for family in $FAMILIES; do
+    case $family in hrt | bidirectional) ;; *) fail "FAMILIES=$FAMILIES: no family $family; there are: hrt bidirectional" ;; esac
+done
 
 make_corpus() {
     run python examples/corpus/generate.py --out "$OUT/corpus" \
@@ -58,8 +67,24 @@ train_hrt() {
         --total-num-update "$HRT_UPDATES" --max-update "$HRT_UPDATES" --save-dir "$OUT/hrt"
 }
 
+# Two directions, the given number of words in each of them a step.
+train_bidirectional() {
+    run fairseq-train "$OUT/data-bin" --user-dir fairseq_hrt --task translation_bidirectional \
+        --arch bidirectional_transformer_tiny "${TRAINING[@]}" --criterion bidirectional_loss \
+        --bidirectional-directions 2 --bidirectional-tokens-per-step "$1" \
+        --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW_PROBABILITY" \
+        --finetune-from-model "$OUT/at/checkpoint_best.pt" \
+        --lr 0.003 --warmup-updates "$((IB_UPDATES / 10))" \
+        --total-num-update "$IB_UPDATES" --max-update "$IB_UPDATES" --save-dir "$OUT/bidirectional_2x$1"
+}
+
 compare() {
-    hrt_systems "$OUT/at/checkpoint_best.pt" "$OUT/hrt/checkpoint_last.pt"
+    autoregressive_systems "$OUT/at/checkpoint_best.pt"
+    if chosen hrt; then hrt_systems "$OUT/hrt/checkpoint_last.pt"; fi
+    if chosen bidirectional; then
+        bidirectional_systems IBDecoder "$OUT/bidirectional_2x1/checkpoint_last.pt"
+        bidirectional_systems "IB+SA(2)" "$OUT/bidirectional_2x2/checkpoint_last.pt"
+    fi
     run python -m fairseq_hrt.cli.benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
         --references "$REFERENCES" "${VALID_TRANSLATIONS[@]}" --detokenize "moses:$TGT" \
         "${SYSTEMS[@]}" \
@@ -84,6 +109,14 @@ bash "$COMMON/prepare_text.sh" "$RAW"
 STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES"$'\n'
 stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED" train_at
 bash "$COMMON/distill.sh" "$OUT/at/checkpoint_best.pt"
-stage hrt "$OUT/hrt" "$HRT_UPDATES updates, raw $RAW_PROBABILITY, seed $SEED" train_hrt
+if chosen hrt; then
+    stage hrt "$OUT/hrt" "$HRT_UPDATES updates, raw $RAW_PROBABILITY, seed $SEED" train_hrt
+fi
+if chosen bidirectional; then
+    for tokens in 1 2; do
+        stage "bidirectional_2x$tokens" "$OUT/bidirectional_2x$tokens" \
+            "$IB_UPDATES updates, raw $RAW_PROBABILITY, seed $SEED" train_bidirectional "$tokens"
+    done
+fi
 stage compare "$OUT/comparison" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads" compare
 say "results: $OUT/table.md, $OUT/results.json, $OUT/quality_speed.png"

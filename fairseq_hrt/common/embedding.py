@@ -82,14 +82,14 @@ class PackedEmbedding:
             tokens: LongTensor ``[R, q]``.
             positions: LongTensor ``[q]`` or ``[R, q]``; None: 0 to q - 1.
         """
-        x, scale = F.embedding(tokens, self.tokens), self.scale
+        x, scale = torch.embedding(self.tokens, tokens), self.scale
         if self.projection is not None:
             x, scale = F.linear(x * scale, self.projection), 1.0
         if self.table is not None:
             if positions is None:
                 vectors = self.table[self.offset : self.offset + tokens.size(1)]
             else:
-                vectors = F.embedding(positions + self.offset if self.offset else positions, self.table)
+                vectors = torch.embedding(self.table, positions + self.offset if self.offset else positions)
             x = torch.add(vectors, x, alpha=scale)
         elif scale != 1.0:
             x = x * scale

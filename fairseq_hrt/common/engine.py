@@ -340,11 +340,12 @@ def _append(state: DecoderState, number: int, projected: Tensor) -> Tuple[Tensor
     count = projected.size(3)
     total = state.length + count
     if state.lengths is None:
-        cache[..., state.length : total, :] = projected
+        cache.narrow(3, state.length, count).copy_(projected)
     else:
         slots = _slots(state, count)[None, :, None, :, None].expand_as(projected)
         cache.scatter_(3, slots, projected)
-    return cache[0, ..., :total, :], cache[1, ..., :total, :]
+    keys, values = cache.narrow(3, 0, total).unbind()
+    return keys, values
 
 
 def _causal_visibility(state: DecoderState, count: int, causal: bool, device: torch.device) -> Optional[Tensor]:

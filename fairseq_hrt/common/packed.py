@@ -36,13 +36,23 @@ def attend(
         ``[G, q, d]``.
     """
     if bias is None:
-        scores = torch.baddbmm(queries.new_empty(1), queries, keys.transpose(1, 2), beta=0, alpha=scale)
+        # With beta 0 the first argument only has to have a shape that fits.
+        scores = torch.baddbmm(queries[:1, :1, :1], queries, keys.transpose(1, 2), beta=0, alpha=scale)
     else:
         scores = torch.baddbmm(bias, queries, keys.transpose(1, 2), beta=scale, alpha=scale)
     # Half precision sums of exponentials lose too much: fairseq, too, takes the softmax in float32.
     if scores.dtype.itemsize < 4:
         return torch.bmm(torch.softmax(scores, -1, dtype=torch.float32).to(values.dtype), values)
     return torch.bmm(torch.softmax(scores, -1), values)
+
+
+def _merge_heads(mixed: Tensor, rows: int, heads: int) -> Tensor:
+    """``[R * H, q, d]`` → ``[R, q, H * d]``."""
+    _, count, width = mixed.shape
+    if count == 1:
+        # Nothing changes places in memory.
+        return mixed.view(rows, 1, heads * width)
+    return mixed.view(rows, heads, count, width).transpose(1, 2).reshape(rows, count, heads * width)
 
 
 class PackedNorm:
@@ -52,7 +62,8 @@ class PackedNorm:
         self.shape, self.weight, self.bias, self.eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
 
     def __call__(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
+        # What F.layer_norm calls after looking for subclasses of tensors.
+        return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
 
 class PackedFeedForward:
@@ -140,8 +151,7 @@ class PackedSelfAttention:
             scale=self.scale,
             bias=bias,
         )
-        mixed = mixed.view(rows, heads, count, width).transpose(1, 2).reshape(rows, count, heads * width)
-        return self.output(mixed)
+        return self.output(_merge_heads(mixed, rows, heads))
 
 
 class PackedCrossAttention:
@@ -178,8 +188,7 @@ class PackedCrossAttention:
             scale=self.scale,
             bias=bias,
         )
-        mixed = mixed.view(batch, heads, count, width).transpose(1, 2).reshape(x.shape)
-        return self.output(mixed)
+        return self.output(_merge_heads(mixed, batch, heads).view(x.shape))
 
 
 class PackedLayer:

@@ -18,7 +18,7 @@ EXAMPLES = ROOT / "examples"
 RECIPES = sorted(
     str(path.relative_to(EXAMPLES))
     for path in EXAMPLES.rglob("*.sh")
-    if path.name not in ("recipe.sh", "hrt_systems.sh", "setup_env.sh")
+    if path.name not in ("recipe.sh", "systems.sh", "setup_env.sh")
 )
 DIMENSIONS = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
 ARGUMENTS = {"common/prepare_text.sh": ["raw"], "common/distill.sh": ["at/checkpoint_best.pt"]}
@@ -158,7 +158,8 @@ def test_a_wrong_option_is_found(command):
 def test_teacher_and_student_have_the_same_shapes(monkeypatch):
     """Fine-tuning needs every tensor of the teacher; a changed dimension in one recipe would only show after hours."""
     monkeypatch.chdir(ROOT)
-    for recipes in (["quickstart.sh"], ["multi30k/hrt/train_at.sh", "multi30k/hrt/train_hrt.sh"]):
+    students = ["multi30k/hrt/train_hrt.sh", "multi30k/bidirectional/train.sh"]
+    for recipes in (["quickstart.sh"], ["multi30k/hrt/train_at.sh", *students]):
         shapes = []
         for command in (command for recipe in recipes for command in commands(recipe)):
             arguments = command[2:] if command[0] == "python" else command[1:]
@@ -167,7 +168,7 @@ def test_teacher_and_student_have_the_same_shapes(monkeypatch):
             parsed = options.parse_args_and_arch(options.get_training_parser(), arguments)
             names = [f"{side}_{name}" for side in ("encoder", "decoder") for name in DIMENSIONS]
             shapes.append([getattr(parsed, name) for name in [*names, "share_all_embeddings"]])
-        assert len(shapes) == 2 and shapes[0] == shapes[1]
+        assert len(shapes) >= 2 and all(shape == shapes[0] for shape in shapes)
 
 
 def test_own_data_are_used(tmp_path):
@@ -256,15 +257,16 @@ def test_tokenisation_keeps_lines_and_can_be_undone(tmp_path, capsys):
 def test_quickstart_from_end_to_end(tmp_path):
     settings = {
         "OUT": str(tmp_path / "out"), "TRAIN": "300", "VALID": "20", "TEST": "20", "MERGES": "200",
-        "AT_UPDATES": "6", "HRT_UPDATES": "6", "SPEED_SENTENCES": "3", "REPEATS": "1",
+        "AT_UPDATES": "6", "HRT_UPDATES": "6", "IB_UPDATES": "6", "SPEED_SENTENCES": "3", "REPEATS": "1",
     }  # fmt: skip
     bash(EXAMPLES / "quickstart.sh", **settings)
     document = json.loads((tmp_path / "out/results.json").read_text())
-    assert [system["name"] for system in document["systems"]][-2:] == ["HRT k=2 (1,1)", "HRT k=3 (1,1)"]
+    names = [system["name"] for system in document["systems"]]
+    assert {"AT greedy", "HRT k=2 (1,1)", "HRT k=3 (1,1)", "IBDecoder greedy", "IB+SA(2) greedy"} <= set(names)
     for system in document["systems"]:
         assert 0 <= system["quality"]["valid_share"] <= 1
         assert system["timings"]["1"]["decoder_calls"] > 0
     assert (tmp_path / "out/quality_speed.png").stat().st_size > 0
     assert "× AT greedy" in (tmp_path / "out/table.md").read_text()
     again = bash(EXAMPLES / "quickstart.sh", **settings).stdout
-    assert again.count("finished before") == 9 and "\n+ " not in again
+    assert again.count("finished before") == 11 and "\n+ " not in again

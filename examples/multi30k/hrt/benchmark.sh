@@ -9,8 +9,9 @@ set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} THREADS=${THREADS:-1} REPEATS=${REPEATS:-5} SPEED_SENTENCES=${SPEED_SENTENCES:-200}
 OUT=${OUT:-runs/multi30k/$SRC-$TGT}
-source "$COMMON/hrt_systems.sh"
-hrt_systems "$OUT/at/checkpoint_best.pt" "$OUT/hrt/checkpoint_last.pt"
+source "$COMMON/systems.sh"
+autoregressive_systems "$OUT/at/checkpoint_best.pt"
+hrt_systems "$OUT/hrt/checkpoint_last.pt"
 
 run python -m fairseq_hrt.cli.benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
     --references "$OUT/raw/test.$TGT.gz" --detokenize "moses:$TGT" "${SYSTEMS[@]}" \
