@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fairseq import options
-from fairseq_hrt.cli import benchmark
+from fairseq_hrt.cli import average, benchmark
 from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +64,8 @@ def parse(command):
         parsed = benchmark.build_parser().parse_args(arguments[2:])
         for spec in map(parse_system, parsed.system):
             parse(["fairseq-generate", *generate_arguments(spec, ["data-bin"], spec.task or "translation")])
+    elif program == "python" and arguments[:2] == ["-m", "fairseq_hrt.cli.average"]:
+        average.build_parser().parse_args(arguments[2:])
     elif program == "python":
         assert (ROOT / arguments[0]).is_file(), command
     else:

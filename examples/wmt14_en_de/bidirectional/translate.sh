@@ -10,7 +10,7 @@ source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} BEAM=${BEAM:-4}
 OUT=${OUT:-runs/wmt14_en_de/bidirectional}
 
-run python "$COMMON/average_checkpoints.py" --folder "$OUT" --last 5 --output "$OUT/averaged.pt"
+run python -m fairseq_hrt.cli.average --folder "$OUT" --last 5 --output "$OUT/averaged.pt"
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_bidirectional \
     --source-lang en --target-lang de --path "$OUT/averaged.pt" --beam "$BEAM" --lenpen 0.6 --batch-size 32 \
     --max-len-a 1 --max-len-b 50 --remove-bpe --quiet "$@"

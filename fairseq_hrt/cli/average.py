@@ -1,0 +1,73 @@
+"""Averages checkpoints of one training run into a new one.
+
+Example:
+
+    python -m fairseq_hrt.cli.average --folder checkpoints --last 5 --output checkpoints/averaged.pt
+    python -m fairseq_hrt.cli.average --folder checkpoints --best 5 --output checkpoints/averaged.pt
+    python -m fairseq_hrt.cli.average --inputs a.pt b.pt --output averaged.pt
+
+--last takes the numbered checkpoints of the latest epochs, or updates where the run kept those; --best those with the
+best value of the run's --best-checkpoint-metric. Files are loaded safely (see README, checkpoints).
+"""
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Optional, Sequence
+
+import torch
+
+from ..common.averaging import average, best_checkpoints, last_checkpoints
+
+logger = logging.getLogger(__name__)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fairseq_hrt.cli.average",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="the run's --save-dir")
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--last", type=int, metavar="N", help="its last N numbered checkpoints")
+    chosen.add_argument("--best", type=int, metavar="N", help="its N best checkpoints")
+    chosen.add_argument("--inputs", type=Path, nargs="+", metavar="FILE", help="these checkpoints")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="where the average is written")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Runs the command; returns its exit status."""
+    logging.basicConfig(format="%(asctime)s | %(levelname)s | %(name)s | %(message)s", level=logging.INFO)
+    options = build_parser().parse_args(arguments)
+    if (options.inputs is None) == (options.folder is None):
+        build_parser().error("--last and --best need --folder, --inputs stands alone")
+    try:
+        if options.inputs is not None:
+            paths = options.inputs
+        elif options.last is not None:
+            paths = last_checkpoints(options.folder, options.last)
+        else:
+            paths = best_checkpoints(options.folder, options.best)
+        logger.info("averaging %s", ", ".join(str(path) for path in paths))
+        state = average(paths)
+        # Complete or not there at all: a full disk or a kill must not leave half a checkpoint behind.
+        partial = options.output.with_name(options.output.name + ".partial")
+        try:
+            torch.save(state, partial)
+            os.replace(partial, options.output)
+        finally:
+            partial.unlink(missing_ok=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        logger.error("%s", error)
+        return 1
+    logger.info("written to %s", options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
