@@ -63,7 +63,7 @@ class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
         default=False,
         metadata={
             "help": "cut training targets that are longer than --max-target-positions at their end, before the words "
-            "are put in order (without it fairseq refuses or skips such pairs)"
+            "are put in order; without it fairseq leaves such pairs out"
         },
     )
     bidirectional_scoring: ChoiceEnum(["canonical", "paper"]) = field(

@@ -149,6 +149,8 @@ class SlotScorer:
 
     def __init__(self, dictionary: Dictionary, slots) -> None:
         self.dictionary, self.slots = dictionary, slots
+        # Read by fairseq's command line.
+        self.eos = dictionary.eos()
 
     @torch.no_grad()
     def generate(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored) -> List[List[Dict]]:

@@ -1,62 +1,38 @@
 """The hybrid-regressive room through the real command line: train, resume, decode, validate, and everything refused."""
 
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
-import torch
-
-from fairseq_hrt.compat.checkpoint_loading import allowed_types
+from command_line import (
+    OPTIMIZER,
+    RESUMABLE,
+    SIZES,
+    VALIDATED,
+    assert_same,
+    hypotheses,
+    lines,
+    parameters,
+    refused,
+    train_in_two_processes,
+    train_until_killed,
+)
 
 pytestmark = pytest.mark.slow
 
-SIZES = [
-    f"--{side}-{name}"
-    for side in ("encoder", "decoder")
-    for name in ("layers=1", "embed-dim=16", "ffn-embed-dim=32", "attention-heads=2")
-]
-OPTIMIZER = (
-    "--optimizer adam --lr 0.003 --max-tokens 300 --seed 3 --cpu --log-format simple --log-interval 1 --dropout 0.1 "
-    "--disable-validation --no-save-optimizer-state --num-workers 0"
-).split()
 HRT = "--user-dir fairseq_hrt --task translation_hrt --arch hrt_transformer --criterion hrt_loss --hrt-chunk-sizes 2,3".split()
 DECODE = "--user-dir fairseq_hrt --task translation_hrt --cpu --batch-size 7 --max-len-b 20".split()
-
-
-@pytest.fixture(scope="module")
-def teacher(command, toy_data, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("teacher")
-    command(
-        "fairseq-train", toy_data, "--task", "translation", "--arch", "transformer", *SIZES, *OPTIMIZER,
-        "--criterion", "label_smoothed_cross_entropy", "--max-update", "8", "--save-dir", folder,
-    )  # fmt: skip
-    return folder / "checkpoint_last.pt"
 
 
 @pytest.fixture(scope="module")
 def student(command, toy_data, teacher, tmp_path_factory):
     """Fine-tuned from the teacher on mixed targets, validated with bare --eval-bleu; (folder, output of the training)."""
     folder = tmp_path_factory.mktemp("student")
-    options = [option for option in OPTIMIZER if option != "--disable-validation"]
     output = command(
-        "fairseq-train", toy_data, *HRT, *SIZES, *options, "--max-update", "8", "--save-dir", folder,
+        "fairseq-train", toy_data, *HRT, *SIZES, *VALIDATED, "--max-update", "8", "--save-dir", folder,
         "--finetune-from-model", teacher, "--distilled-data", toy_data, "--raw-probability", "0.5",
         "--eval-bleu", "--hrt-eval-autoregressive",
     )  # fmt: skip
     return folder, output.stdout + output.stderr
-
-
-def lines(output, kind):
-    """``{sentence: [text after the tab, …]}`` of the lines ``H-0\\t…`` and the like."""
-    found = {}
-    for number, text in re.findall(rf"^{kind}-(\d+)(?:_\d+)?\t(.*)$", output, re.M):
-        found.setdefault(int(number), []).append(text)
-    return found
 
 
 def test_training_and_validation_report_all_tasks(student):
@@ -80,12 +56,12 @@ def test_training_and_validation_report_all_tasks(student):
 )
 def test_generate(command, toy_data, student, options):
     output = command("fairseq-generate", toy_data, *DECODE, "--path", student[0] / "checkpoint_last.pt", *options.split()).stdout
-    hypotheses, scores = lines(output, "H"), lines(output, "P")
-    assert sorted(hypotheses) == list(range(20))
-    assert all(len(found) == (2 if "--nbest" in options else 1) for found in hypotheses.values())
-    for number, found in hypotheses.items():
-        for text, positions in zip(found, scores[number]):
-            assert len(text.split("\t")[1].split()) + 1 == len(positions.split())
+    found, scores = hypotheses(output), lines(output, "P")
+    assert sorted(found) == list(range(20))
+    assert all(len(texts) == (2 if "--nbest" in options else 1) for texts in found.values())
+    for number, texts in found.items():
+        for text, positions in zip(texts, scores[number]):
+            assert len(text.split()) + 1 == len(positions.split())
     assert "BLEU4 = " in output
     if "--print-step" in options:
         steps, history = lines(output, "I"), lines(output, "E")
@@ -119,30 +95,13 @@ def test_autoregressive_engine_equals_fairseq(command, toy_data, teacher):
             ).stdout
             for task in ("translation", "translation_autoregressive")
         ]  # fmt: skip
-        texts = [{n: [h.split("\t")[1] for h in found] for n, found in lines(out, "H").items()} for out in both]
+        texts = [hypotheses(out) for out in both]
         assert len(texts[0]) == 20 and texts[0] == texts[1]
 
 
 # ---------------------------------------------------------------------- training is reproducible
 
 
-def parameters(folder):
-    with torch.serialization.safe_globals(allowed_types()):
-        state = torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"]
-    # A buffer that fairseq never initialises; only its device is used.
-    return {name: value for name, value in state.items() if not name.endswith("_float_tensor")}
-
-
-def assert_same(first, second, **tolerance):
-    assert first.keys() == second.keys()
-    for name in first:
-        if tolerance:
-            torch.testing.assert_close(first[name], second[name], **tolerance, msg=name)
-        else:
-            assert torch.equal(first[name], second[name]), name
-
-
-RESUMABLE = [option for option in OPTIMIZER if option != "--no-save-optimizer-state"]
 TRAINING = [*HRT, *SIZES, *RESUMABLE, "--max-update", "30", "--save-interval-updates", "5", "--keep-interval-updates", "1"]
 
 
@@ -155,16 +114,7 @@ def undisturbed(command, toy_data, tmp_path_factory):
 
 def test_killed_and_resumed_training_is_bit_equal(command, toy_data, undisturbed, tmp_path):
     arguments = [*TRAINING, "--distilled-data", toy_data, "--raw-probability", "0.5", "--save-dir", tmp_path]
-    program = [str(Path(sys.executable).with_name("fairseq-train")), *map(str, [toy_data, *arguments])]
-    with subprocess.Popen(
-        program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    ) as process:
-        for line in process.stdout:
-            if "Saved checkpoint" in line:
-                time.sleep(0.05)
-                process.send_signal(signal.SIGKILL)
-                break
-    assert process.returncode == -signal.SIGKILL
+    train_until_killed(toy_data, *arguments)
     command("fairseq-train", toy_data, *arguments)
     assert_same(parameters(undisturbed), parameters(tmp_path))
 
@@ -181,32 +131,11 @@ def test_two_processes_learn_what_one_learns(toy_data, command, tmp_path):
     """Without dropout, two processes of one batch each are one process of two batches an update."""
     shared = [*HRT, *SIZES, *RESUMABLE, "--max-update", "6", "--dropout", "0", "--batch-size", "8"]
     command("fairseq-train", toy_data, *shared, "--update-freq", "2", "--save-dir", tmp_path / "one")
-    program = Path(sys.executable).with_name("fairseq-train")
-    # The address of a rendezvous by file needs no free port.
-    workers = [
-        subprocess.Popen(
-            [
-                str(program), str(toy_data), *shared, "--save-dir", str(tmp_path / "two"), "--distributed-world-size", "2",
-                "--distributed-rank", str(rank), "--distributed-init-method", f"file://{tmp_path}/rendezvous",
-                "--distributed-backend", "gloo", "--distributed-no-spawn",
-            ],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    outputs = [worker.communicate(timeout=240)[0] for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], outputs[0][-3000:]
+    train_in_two_processes(tmp_path / "rendezvous", toy_data, *shared, "--save-dir", tmp_path / "two")
     assert_same(parameters(tmp_path / "one"), parameters(tmp_path / "two"), rtol=1e-4, atol=1e-5)
 
 
 # ---------------------------------------------------------------------- what is refused
-
-
-def refused(command, *arguments):
-    """The end of the output of a command that must fail."""
-    result = command(*arguments, check=False)
-    assert result.returncode
-    return " ".join((result.stdout + result.stderr).splitlines()[-3:])
 
 
 @pytest.mark.parametrize(
