@@ -1,0 +1,169 @@
+"""The loss of the slots, the task that makes them, and the scorer."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
+from fairseq_hrt.bidirectional.criterion import BidirectionalLoss
+from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
+from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
+from fairseq_hrt.common.distillation import draw_raw, truncate_targets
+from fairseq_hrt.common.options import DecodingOptions
+
+PAD, EOS = 1, 2
+
+
+def build(room, *, model=None, **overrides):
+    cfg = BidirectionalTaskConfig(seed=5)
+    for name, value in overrides.items():
+        setattr(cfg, name, value)
+    task = BidirectionalTranslationTask(cfg, room.dictionary(), room.dictionary())
+    model = room.bidirectional(**(model or {}))
+    task.decoder = model.decoder
+    return task, model
+
+
+def batch(room, lengths, seed=0):
+    """Sources, and targets of these lengths without ``</s>``."""
+    sample = room.sample([length + 2 for length in lengths], seed=seed)
+    targets = torch.full((len(lengths), max(lengths) + 1), PAD)
+    words = torch.randint(4, 16, targets.shape, generator=torch.Generator().manual_seed(seed))
+    for row, length in enumerate(lengths):
+        targets[row, :length] = words[row, :length]
+        targets[row, length] = EOS
+    return {**sample, "target": targets}
+
+
+def slot_by_slot(room, model, sample, row):
+    """Log-probability of each written word and ``</s>`` of one sentence, each predicted from the words before its block."""
+    from fairseq_hrt.bidirectional.sample import slot_order
+
+    target = sample["target"][row]
+    count = int(target.ne(PAD).sum()) - 1
+    written = [int(target[index]) for index in slot_order(count, model.decoder.directions)] + [EOS]
+    tokens = sample["net_input"]["src_tokens"][row]
+    tokens = tokens[tokens.ne(PAD)].unsqueeze(0)
+    oracle = room.oracle(
+        model, {"src_tokens": tokens, "src_lengths": torch.tensor([tokens.size(1)])}, limit=10**6, min_length=0
+    )
+    scores = []
+    for first in range(0, len(written), oracle.block):
+        rows = oracle.log_probs(written[:first])
+        scores += [rows[place][word] for place, word in enumerate(written[first : first + oracle.block])]
+    return scores
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 1), (2, 2), (4, 1)])
+def test_the_loss_is_that_of_words_predicted_step_by_step(room, shape):
+    task, model = build(room, model=dict(directions=shape[0], tokens_per_step=shape[1]))
+    sample = task.add_slots(batch(room, [5, 1, 8, 2]), 1)
+    loss, size, log = BidirectionalLoss(task, 0.0)(model, sample)
+    expected = [score for row in range(4) for score in slot_by_slot(room, model, sample, row)]
+    assert size == log["ntokens"] == len(expected) == 5 + 1 + 8 + 2 + 4
+    assert float(loss) == float(log["nll_loss"]) == pytest.approx(-sum(expected), rel=1e-4)
+
+
+def test_label_smoothing_is_that_of_fairseq(room):
+    from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+
+    task, model = build(room)
+    sample = task.add_slots(batch(room, [5, 3]), 1)
+    loss, _, log = BidirectionalLoss(task, 0.1)(model, sample)
+    net_input = sample["net_input"]
+    logits = model(**net_input, prev_output_tokens=sample["slots"].input)[0]
+    expected, nll = label_smoothed_nll_loss(
+        logits.log_softmax(-1).flatten(0, 1), sample["slots"].target.flatten().unsqueeze(1), 0.1, ignore_index=PAD
+    )
+    assert float(loss) == pytest.approx(float(expected), rel=1e-4)
+    assert float(log["nll_loss"]) == pytest.approx(float(nll), rel=1e-4)
+    with pytest.raises(ValueError, match="--label-smoothing 1.5"):
+        BidirectionalLoss(task, 1.5)
+
+
+def test_dead_slots_count_only_when_they_are_trained(room):
+    task, _ = build(room, model=dict(directions=2, tokens_per_step=2))
+    sample = batch(room, [5, 3])
+    assert task.add_slots(sample, 1)["slots"].target.ne(PAD).sum() == 10
+    assert task.add_slots(sample, 1, train_dead_slots=True)["slots"].target.ne(PAD).sum() == 12
+
+
+def test_raw_and_distilled_targets(room):
+    task, _ = build(room, raw_probability=0.5)
+    sample = batch(room, [4] * 40)
+    sample["distilled_target"] = torch.cat([torch.full((40, 6), 9), torch.full((40, 1), EOS)], 1)
+    use_raw = draw_raw(5, 3, sample["id"], 0.5)
+    slots = task.add_slots(sample, 3)["slots"]
+    assert torch.equal(slots.target.ne(PAD).sum(1) == 5, use_raw) and 8 < use_raw.sum() < 32
+    assert torch.equal(sample["target"], task.add_slots(sample, 3)["target"]), "BLEU is computed against this"
+
+
+def test_an_empty_batch_passes(room):
+    task, _ = build(room)
+    assert task.add_slots({}, 1) == {}
+
+
+@pytest.mark.parametrize("directions", [1, 2, 4])
+@torch.no_grad()
+def test_references_are_scored_like_found_translations(room, directions):
+    task, model = build(room, model=dict(directions=directions, tokens_per_step=2))
+    sample = room.sample([4, 6, 3])
+    generator = BidirectionalGenerator([model], room.dictionary(), DecodingOptions(beam=3, max_len_b=9))
+    best = [hypotheses[0] for hypotheses in generator.generate(None, sample)]
+    width = max(hypothesis["tokens"].numel() for hypothesis in best)
+    sample["target"] = torch.full((3, width), PAD)
+    for row, hypothesis in zip(sample["target"], best):
+        row[: hypothesis["tokens"].numel()] = hypothesis["tokens"]
+    scorer = task.build_generator([model, model], SimpleNamespace(score_reference=True))
+    for hypothesis, (scored,) in zip(best, scorer.generate([model, model], sample)):
+        assert scored["tokens"].tolist() == hypothesis["tokens"].tolist()
+        torch.testing.assert_close(
+            scored["positional_scores"], hypothesis["positional_scores"], rtol=1e-4, atol=1e-4
+        )
+        assert float(scored["score"]) == pytest.approx(float(hypothesis["score"]), abs=1e-4)
+
+
+def test_targets_are_cut_before_they_are_ordered():
+    import numpy as np
+    from fairseq.data import LanguagePairDataset, ListDataset
+
+    from fairseq.data import Dictionary
+
+    dictionary = Dictionary()
+    for number in range(12):
+        dictionary.add_symbol(f"w{number}")
+    rows = [torch.tensor([*range(4, 4 + length), EOS]) for length in (3, 9)]
+    sizes = np.array([4, 10])
+    data = LanguagePairDataset(
+        ListDataset(rows, sizes), sizes, dictionary, ListDataset(rows, sizes), sizes, dictionary, left_pad_target=False
+    )
+    truncate_targets(data, 6, EOS)
+    assert [data[i]["target"].tolist() for i in range(2)] == [[4, 5, 6, 2], [4, 5, 6, 7, 8, 2]]
+    assert data.tgt_sizes.tolist() == [4, 6]
+
+
+def test_validation_decodes_with_weights_that_change(room, monkeypatch):
+    """The generator made while the model is built sees every later update; others may copy the weights."""
+    task, model = build(room)
+    assert task.make_generator([model], DecodingOptions()).options.static_weights
+    assert task.build_generator([model], SimpleNamespace()).options.static_weights
+    task._building_model = True
+    assert not task.build_generator([model], SimpleNamespace()).options.static_weights
+
+
+def test_other_criterions_and_models_are_refused(room):
+    from fairseq_hrt.bidirectional.task import require_bidirectional
+
+    with pytest.raises(ValueError, match="TransformerModel, no bidirectional_transformer"):
+        require_bidirectional(room.model())
+    with pytest.raises(ValueError, match="--task translation_bidirectional"):
+        BidirectionalLoss(build(room)[0], 0.1)(None, {"net_input": {}})
+
+
+def test_half_precision_stays_finite(room):
+    task, model = build(room)
+    model = model.bfloat16()
+    loss, _, _ = BidirectionalLoss(task, 0.1)(model, task.add_slots(batch(room, [5, 3]), 1))
+    loss.backward()
+    assert torch.isfinite(loss) and all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
