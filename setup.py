@@ -87,9 +87,9 @@ REQUIREMENTS = [
 ]
 
 EXTRAS = {
-    # the recipes: segmentation, tokenization, and plots. The first two shape the data that models
-    # are trained on, so their releases are fixed
-    "examples": ["subword-nmt==0.3.8", "sacremoses>=0.1.1,<0.3", "matplotlib>=3.7"],
+    # the recipes: segmentation, tokenization, plots, and the score of summaries. The first two shape
+    # the data that models are trained on, so their releases are fixed; a score must not change either
+    "examples": ["subword-nmt==0.3.8", "sacremoses>=0.1.1,<0.3", "matplotlib>=3.7", "rouge-score==0.1.2"],
     "test": ["pytest>=8", "hypothesis>=6.90"],
 }
 

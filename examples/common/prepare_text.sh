@@ -4,7 +4,7 @@
 #   OUT=runs/example SRC=en TGT=de MERGES=6000 bash examples/common/prepare_text.sh RAW
 #
 # RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
-# text), $OUT/data-bin (binarised). Started again it does only what is missing.
+# text), $OUT/data-bin (binarised). LANGUAGE: of both sides, where SRC and TGT are no language codes. Started again it does only what is missing.
 set -euo pipefail
 source "$(dirname "$0")/recipe.sh"
 RAW=${1:?"usage: OUT=... bash prepare_text.sh FOLDER_WITH_RAW_TEXT"}
@@ -29,7 +29,7 @@ tokenise() {
     for split in $SPLITS; do
         for language in $SRC $TGT; do
             file=$(raw_file "$split.$language")
-            run_to "$OUT/text/$split.$language" python "$COMMON/tokenize_text.py" --language "$language" "$file"
+            run_to "$OUT/text/$split.$language" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$language}" "$file"
         done
         if [ -z "$DRY_RUN" ] && [ "$(wc -l <"$OUT/text/$split.$SRC")" != "$(wc -l <"$OUT/text/$split.$TGT")" ]; then
             fail "$split.$SRC and $split.$TGT of $RAW have different numbers of lines"

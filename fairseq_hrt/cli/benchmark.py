@@ -25,7 +25,8 @@ from typing import List, Optional, Sequence
 import torch
 
 from ..evaluation import quality, trace
-from ..evaluation.comparison import Comparison, Settings, compare, to_json
+from ..evaluation.comparison import Comparison, Settings, compare, target_texts, to_json
+from ..evaluation.length import by_length, draw_by_length, markdown_by_length, read_limits
 from ..evaluation.report import markdown
 from ..evaluation.systems import System, parse_system, read_systems
 
@@ -77,6 +78,14 @@ def build_parser() -> argparse.ArgumentParser:
     ):
         protocol.add_argument(name, type=int, default=default, metavar="N", help=f"{explanation} (default: {default})")
     protocol.add_argument("--batch-sizes", default="1,32", help="batch sizes of the speed test (default: 1,32)")
+    protocol.add_argument(
+        "--rouge", action="store_true", help="also ROUGE-1, -2 and -L, for summaries (needs the package rouge-score)"
+    )
+    protocol.add_argument(
+        "--length-bins",
+        metavar="N,N,...",
+        help="also quality and time by source length, e.g. 10,20,30: up to 10 tokens, up to 20, up to 30, more",
+    )
     output = parser.add_argument_group("output")
     output.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, figures and translations")
     output.add_argument(
@@ -126,22 +135,36 @@ def run(options: argparse.Namespace) -> None:
     systems = []
     for spec in specs:
         logger.info("loading %s", spec.name)
-        systems.append(System(spec, _data_arguments(options)))
+        systems.append(System(spec, data_arguments(options)))
+    limits = read_limits(options.length_bins) if options.length_bins else None
+    detokenize = quality.build_detokenizer(options.detokenize)
+    if options.references:
+        references = quality.read_lines(options.references)
+    else:
+        references = [detokenize(text) for text in target_texts(systems[0])]
     comparison = compare(
         systems,
         references=options.ratio_to,
-        reference_texts=quality.read_lines(options.references) if options.references else None,
+        reference_texts=references,
         valid=quality.read_valid_translations(options.valid_translations) if options.valid_translations else None,
-        detokenize=quality.build_detokenizer(options.detokenize),
+        detokenize=detokenize,
         settings=settings,
+        rouge=options.rouge,
     )
     table = markdown(comparison)
+    if limits:
+        # Without </s>, as users count.
+        lengths = [len(systems[0].dataset[i]["source"]) - 1 for i in range(len(systems[0].dataset))]
+        bins = by_length(comparison, lengths, references, limits)
+        table += "\n" + markdown_by_length(comparison, bins)
     sys.stdout.write(table)
     if options.examples:
         text = trace.examples(comparison, systems, options.examples, colour=trace.use_colour(sys.stdout))
         sys.stdout.write("\n" + text + "\n")
     if options.out:
         write(options.out, comparison, table)
+        if limits:
+            draw_by_length(comparison, bins, [options.out / f"by_length.{kind}" for kind in ("png", "svg")])
         if options.examples:
             plain = trace.examples(comparison, systems, options.examples, colour=False)
             (options.out / "examples.txt").write_text(plain + "\n", encoding="utf-8")
@@ -180,7 +203,8 @@ def _batch_sizes(text: str) -> List[int]:
     return sizes
 
 
-def _data_arguments(options: argparse.Namespace) -> List[str]:
+def data_arguments(options: argparse.Namespace) -> List[str]:
+    """The options of ``fairseq-generate`` that choose the data."""
     arguments = [options.data, "--gen-subset", options.gen_subset]
     if options.source_lang:
         arguments += ["--source-lang", options.source_lang]

@@ -91,20 +91,22 @@ def compare(
     systems: Sequence[System],
     *,
     references: Sequence[str],
-    reference_texts: Optional[Sequence[str]],
+    reference_texts: Sequence[str],
     valid: Optional[Sequence[Set[str]]],
     detokenize: Detokenizer,
     settings: Settings,
+    rouge: bool = False,
 ) -> Comparison:
     """Decodes with every system and measures.
 
     Args:
         systems: loaded, over the same sentences.
         references: names of the systems that speed ratios refer to.
-        reference_texts: detokenised reference translations; None: those of the binarised data, detokenised.
+        reference_texts: detokenised reference translations.
         valid: all valid translations of each sentence, if they are known.
         detokenize: turns tokenised words into text.
         settings: how.
+        rouge: also ROUGE, for summaries.
 
     Raises:
         ValueError: an unknown reference system; texts that do not fit the test set.
@@ -113,14 +115,12 @@ def compare(
     for name in references:
         if name not in names:
             raise ValueError(f"reference {name!r} is none of the systems {names}")
-    if reference_texts is None:
-        reference_texts = [detokenize(text) for text in target_texts(systems[0])]
     results = []
     for system in systems:
         logger.info("decoding the test set: %s", system.name)
         best = decode_all(system, settings.quality_batch)
         hypotheses = [detokenize(system.text(hypothesis["tokens"])) for hypothesis in best]
-        quality = evaluate(hypotheses, reference_texts, valid)
+        quality = evaluate(hypotheses, reference_texts, valid, rouge=rouge)
         results.append(Result(system.name, system.signature(), hypotheses, best, quality))
     sample = speed_sample(len(systems[0].dataset), settings.speed_sentences, settings.seed)
     lengths = [systems[0].dataset.num_tokens(i) for i in sample]

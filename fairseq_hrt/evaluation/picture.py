@@ -25,7 +25,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 
 
 def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None:
-    """Draws BLEU against speed at ``batch_size`` into ``paths`` (the suffix names the format, e.g. .png and .svg).
+    """Draws BLEU (ROUGE-L where it was computed) against speed at ``batch_size`` into ``paths`` (the suffix names the format, e.g. .png and .svg).
 
     The horizontal axis is the speed relative to the first reference system, or sentences a second without one. Systems
     of one task share a colour.
@@ -41,16 +41,18 @@ def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None
     canvas = FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     tasks = list(dict.fromkeys(result.signature["task"] for result in comparison.results))
-    scores = [result.quality.bleu for result in comparison.results]
-    for result, spread in zip(comparison.results, spreads):
+    # For summaries ROUGE-L is the figure of merit.
+    rouge = [result.quality.rouge for result in comparison.results]
+    scores = [own["ROUGE-L"] if own else result.quality.bleu for own, result in zip(rouge, comparison.results)]
+    for result, spread, score in zip(comparison.results, spreads, scores):
         colour = _COLOURS[tasks.index(result.signature["task"]) % len(_COLOURS)]
         error = [[spread.median - spread.low], [spread.high - spread.median]]
-        axes.errorbar(spread.median, result.quality.bleu, xerr=error, fmt="o", color=colour, capsize=2, linewidth=1)
+        axes.errorbar(spread.median, score, xerr=error, fmt="o", color=colour, capsize=2, linewidth=1)
     if comparison.references:
         axes.set_xlabel(f"speed relative to {comparison.references[0]} (batch size {batch_size})")
     else:
         axes.set_xlabel(f"sentences per second (batch size {batch_size})")
-    axes.set_ylabel("sacreBLEU")
+    axes.set_ylabel("ROUGE-L" if any(rouge) else "sacreBLEU")
     axes.margins(0.15, 0.15)
     axes.grid(color="0.9")
     axes.set_axisbelow(True)

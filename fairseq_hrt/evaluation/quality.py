@@ -22,6 +22,7 @@ class Quality:
         chrf: chrF2, 0 to 100.
         chrf_signature: likewise.
         valid_share: share of hypotheses that are one of the valid translations, 0 to 1; None without these.
+        rouge: F1 of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 100, mean over the sentences; None where it was not asked for.
     """
 
     bleu: float
@@ -29,15 +30,20 @@ class Quality:
     chrf: float
     chrf_signature: str
     valid_share: Optional[float]
+    rouge: Optional[Dict[str, float]] = None
 
 
 def evaluate(
-    hypotheses: Sequence[str], references: Sequence[str], valid: Optional[Sequence[Set[str]]] = None
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    valid: Optional[Sequence[Set[str]]] = None,
+    *,
+    rouge: bool = False,
 ) -> Quality:
     """Scores detokenised ``hypotheses`` against one reference each, and against sets of ``valid`` translations.
 
     Raises:
-        ValueError: the numbers of sentences differ.
+        ValueError: the numbers of sentences differ; ROUGE is wanted but its package is not installed.
     """
     for name, others in (("references", references), ("sets of valid translations", valid)):
         if others is not None and len(others) != len(hypotheses):
@@ -49,7 +55,27 @@ def evaluate(
         chrf=chrf.corpus_score(hypotheses, [references]).score,
         chrf_signature=str(chrf.get_signature()),
         valid_share=None if valid is None else valid_share(hypotheses, valid),
+        rouge=rouge_scores(hypotheses, references) if rouge else None,
     )
+
+
+def rouge_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[str, float]:
+    """Mean F1 of ROUGE-1, ROUGE-2 and ROUGE-L (Lin, 2004), with Porter's stemmer, by the package rouge-score.
+
+    Raises:
+        ValueError: the package is not installed.
+    """
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise ValueError("--rouge needs the package rouge-score: pip install rouge-score") from error
+    names = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
+    scorer = RougeScorer(list(names.values()), use_stemmer=True)
+    scores = [scorer.score(reference, hypothesis) for reference, hypothesis in zip(references, hypotheses)]
+    return {
+        shown: 100 * sum(score[name].fmeasure for score in scores) / max(len(scores), 1)
+        for shown, name in names.items()
+    }
 
 
 def valid_share(hypotheses: Sequence[str], valid: Sequence[Set[str]]) -> float:

@@ -32,12 +32,14 @@ def decode_signature(signature: Dict[str, str]) -> str:
 
 
 def _quality_header(comparison: Comparison) -> List[str]:
-    return ["System", "BLEU", "chrF", *(["valid %"] if _has_valid(comparison) else [])]
+    rouge = comparison.results[0].quality.rouge or {}
+    return ["System", "BLEU", "chrF", *rouge, *(["valid %"] if _has_valid(comparison) else [])]
 
 
 def _quality_row(comparison: Comparison, result: Result) -> List[str]:
     quality = result.quality
     row = [result.name, f"{quality.bleu:.2f}", f"{quality.chrf:.2f}"]
+    row += [f"{value:.2f}" for value in (quality.rouge or {}).values()]
     if _has_valid(comparison):
         row.append("" if quality.valid_share is None else f"{100 * quality.valid_share:.1f}")
     return row

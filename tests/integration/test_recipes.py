@@ -18,7 +18,7 @@ EXAMPLES = ROOT / "examples"
 RECIPES = sorted(
     str(path.relative_to(EXAMPLES))
     for path in EXAMPLES.rglob("*.sh")
-    if path.name not in ("recipe.sh", "systems.sh", "setup_env.sh")
+    if path.name not in ("recipe.sh", "systems.sh", "summarise.sh", "setup_env.sh")
 )
 DIMENSIONS = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
 ARGUMENTS = {"common/prepare_text.sh": ["raw"], "common/distill.sh": ["at/checkpoint_best.pt"]}

@@ -1,6 +1,7 @@
 """Scores, valid translations, detokenisation."""
 
 import gzip
+import sys
 
 import pytest
 from fairseq_hrt.evaluation.quality import (
@@ -8,6 +9,7 @@ from fairseq_hrt.evaluation.quality import (
     evaluate,
     read_lines,
     read_valid_translations,
+    rouge_scores,
     valid_share,
 )
 
@@ -62,3 +64,17 @@ def test_detokenizers():
     assert build_detokenizer("moses:de")("Ja , der Hund , der bellt .") == "Ja, der Hund, der bellt."
     with pytest.raises(ValueError, match="moses:LANGUAGE"):
         build_detokenizer("sentencepiece")
+
+
+def test_rouge():
+    pytest.importorskip("rouge_score")
+    scores = rouge_scores(["the cat sat on the mat", "x"], ["the cat lay on the mat", "y"])
+    assert scores == pytest.approx({"ROUGE-1": 100 * 5 / 6 / 2, "ROUGE-2": 100 * 3 / 5 / 2, "ROUGE-L": 100 * 5 / 6 / 2})
+    assert evaluate(["a b"], ["a b"]).rouge is None
+    assert evaluate(["a b"], ["a b"], rouge=True).rouge["ROUGE-L"] == pytest.approx(100)
+
+
+def test_rouge_without_its_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+    with pytest.raises(ValueError, match="pip install rouge-score"):
+        rouge_scores(["a"], ["a"])

@@ -1,0 +1,50 @@
+# Summarisation as translation from articles to summaries; sourced by the recipes of the corpora, never run.
+#
+#   summarise RAW      trains a Transformer, IBDecoder and IB+SA(2) from it on its summaries, compares quality (ROUGE) and speed
+#
+# RAW holds {train,valid,test}.{article,summary}, one text a line, plain or gzip. Before the call the recipe sets OUT, MERGES,
+# SIZES and TRAINING (options of fairseq-train: the model's dimensions; optimisation and batches), AT_UPDATES, IB_UPDATES,
+# AVERAGE (checkpoints that are averaged, 1: none), BEAM, SEED, SPEED_SENTENCES, REPEATS and THREADS.
+
+SRC=article TGT=summary
+export SRC TGT OUT MERGES LANGUAGE=en DRY_RUN BEAM
+
+summarise() {
+    local raw=$1 tokens
+    bash "$COMMON/prepare_text.sh" "$raw"
+    STAGE_CHAIN+="text: $raw $MERGES"$'\n'
+    export STAGE_CHAIN
+    DATA_OPTIONS=("$OUT/data-bin" --source-lang article --target-lang summary)
+    SHARED=(--share-all-embeddings "${SIZES[@]}" "${TRAINING[@]}" --label-smoothing 0.1 --seed "$SEED" --log-format simple --log-interval 50)
+    stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED" train_teacher
+    bash "$COMMON/distill.sh" "$OUT/at/averaged.pt"
+    for tokens in 1 2; do
+        stage "bidirectional_2x$tokens" "$OUT/bidirectional_2x$tokens" "$IB_UPDATES updates, seed $SEED" train_student "$tokens"
+    done
+    stage compare "$OUT/comparison" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads" compare_summaries
+    say "results: $OUT/comparison/table.md"
+}
+
+train_teacher() {
+    run fairseq-train "${DATA_OPTIONS[@]}" --task translation --arch transformer "${SHARED[@]}" \
+        --criterion label_smoothed_cross_entropy --max-update "$AT_UPDATES" --save-dir "$OUT/at"
+    run python -m fairseq_hrt.cli.average --folder "$OUT/at" --last "$AVERAGE" --output "$OUT/at/averaged.pt"
+}
+
+train_student() {
+    run fairseq-train "${DATA_OPTIONS[@]}" --user-dir fairseq_hrt --task translation_bidirectional \
+        --arch bidirectional_transformer "${SHARED[@]}" --criterion bidirectional_loss \
+        --bidirectional-directions 2 --bidirectional-tokens-per-step "$1" --distilled-data "$OUT/distilled/data-bin" \
+        --finetune-from-model "$OUT/at/averaged.pt" --max-update "$IB_UPDATES" --save-dir "$OUT/bidirectional_2x$1"
+    run python -m fairseq_hrt.cli.average --folder "$OUT/bidirectional_2x$1" --last "$AVERAGE" \
+        --output "$OUT/bidirectional_2x$1/averaged.pt"
+}
+
+compare_summaries() {
+    autoregressive_systems "$OUT/at/averaged.pt"
+    bidirectional_systems IBDecoder "$OUT/bidirectional_2x1/averaged.pt"
+    bidirectional_systems "IB+SA(2)" "$OUT/bidirectional_2x2/averaged.pt"
+    run python -m fairseq_hrt.cli.benchmark "${DATA_OPTIONS[@]}" --detokenize moses:en --rouge "${SYSTEMS[@]}" \
+        --ratio-to "AT greedy (fairseq)" --ratio-to "AT greedy" --threads "$THREADS" \
+        --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" --examples 3 --out "$OUT/comparison"
+}

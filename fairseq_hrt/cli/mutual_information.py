@@ -1,0 +1,90 @@
+"""Estimates the mutual information that models writing several words a step ignore.
+
+Example:
+
+    python -m fairseq_hrt.cli.mutual_information data-bin --gen-subset valid --out results \\
+        --baseline 'name=interleaved,path=interleaved/checkpoint_best.pt' \\
+        --system 'name=IBDecoder,path=ib/checkpoint_best.pt' --system 'name=IB+SA(2),path=ib_sa/checkpoint_best.pt'
+
+The baseline writes one word a step in the same order: --bidirectional-directions 2 --bidirectional-block 1 for models of
+two directions, an ordinary Transformer for one direction. The systems are compared on the reference translations. The table
+goes to the standard output and, with a picture and all figures, into --out: mutual_information.md, .json, .png, .svg.
+"""
+
+import argparse
+import json
+import logging
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Optional, Sequence
+
+from ..evaluation import mutual_information
+from ..evaluation.systems import System, parse_system
+from .benchmark import data_arguments
+
+logger = logging.getLogger(__name__)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fairseq_hrt.cli.mutual_information",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", help="folder written by fairseq-preprocess")
+    parser.add_argument("--gen-subset", default="valid", help="its part (default: %(default)s)")
+    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
+    parser.add_argument("-t", "--target-lang", help="target language")
+    parser.add_argument("--baseline", required=True, metavar="name=...,path=...", help="one word a step, same order")
+    parser.add_argument(
+        "--system", action="append", required=True, metavar="name=...,path=...", help="repeat for each parallel model"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the bootstrap (default: %(default)s)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    try:
+        run(options)
+    except (ValueError, OSError) as error:
+        parser.exit(2, f"error: {error}\n")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Scores the references with every model and writes the estimates.
+
+    Raises:
+        ValueError: models, options and files that do not fit each other.
+    """
+    scores = {}
+    for text in [options.baseline, *options.system]:
+        spec = parse_system(f"{text},score_reference=true")
+        logger.info("scoring with %s", spec.name)
+        if spec.name in scores:
+            raise ValueError(f"two models are called {spec.name!r}: give each a name of its own")
+        scores[spec.name] = mutual_information.score_references(System(spec, data_arguments(options)))
+    baseline, *systems = scores
+    results = [
+        mutual_information.estimate(name, scores[name], scores[baseline], seed=options.seed) for name in systems
+    ]
+    table = mutual_information.markdown(results)
+    sys.stdout.write(table)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "mutual_information.md").write_text(table, encoding="utf-8")
+        document = {"command": sys.argv, "results": [asdict(result) for result in results]}
+        (options.out / "mutual_information.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        mutual_information.draw(results, [options.out / f"mutual_information.{kind}" for kind in ("png", "svg")])
+        logger.info("written to %s", options.out)
+
+
+if __name__ == "__main__":
+    main()

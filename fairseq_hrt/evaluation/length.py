@@ -1,0 +1,136 @@
+"""Quality and time against the length of the source."""
+
+import statistics
+from bisect import bisect_left
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence
+
+import sacrebleu
+
+from .comparison import Comparison, Result
+
+
+@dataclass(frozen=True)
+class LengthBin:
+    """Sentences whose source has ``low`` to ``high`` tokens (``high`` None: any number).
+
+    Attributes:
+        sentences: indices into the test set.
+        bleu: sacreBLEU by the name of the system.
+        milliseconds: median time of a sentence at batch size 1 by the name of the system; empty where none was timed.
+    """
+
+    low: int
+    high: Optional[int]
+    sentences: List[int]
+    bleu: Dict[str, float]
+    milliseconds: Dict[str, float]
+
+    @property
+    def title(self) -> str:
+        """``1–10`` or ``31–``."""
+        return f"{self.low}–{'' if self.high is None else self.high}"
+
+
+def read_limits(text: str) -> List[int]:
+    """Upper limits of the bins: ``10,20,30``.
+
+    Raises:
+        ValueError: they are no increasing positive numbers.
+    """
+    try:
+        limits = [int(limit) for limit in text.split(",")]
+    except ValueError:
+        limits = []
+    if not limits or limits[0] < 1 or sorted(set(limits)) != limits:
+        raise ValueError(f"--length-bins {text!r}: give increasing numbers separated by commas, e.g. 10,20,30")
+    return limits
+
+
+def by_length(
+    comparison: Comparison, lengths: Sequence[int], references: Sequence[str], limits: Sequence[int]
+) -> List[LengthBin]:
+    """Splits a comparison by source length; bins without sentences are left out.
+
+    Args:
+        comparison: of systems that translated the same test set.
+        lengths: source tokens of each of its sentences, ``</s>`` not counted.
+        references: detokenised, one a sentence.
+        limits: see :func:`read_limits`.
+    """
+    members: List[List[int]] = [[] for _ in range(len(limits) + 1)]
+    for sentence, length in enumerate(lengths):
+        members[bisect_left(limits, length)].append(sentence)
+    bounds = [0, *limits]
+    return [
+        LengthBin(
+            low=bounds[number] + 1,
+            high=limits[number] if number < len(limits) else None,
+            sentences=sentences,
+            bleu={result.name: _bleu(result, sentences, references) for result in comparison.results},
+            milliseconds=_milliseconds(comparison, sentences),
+        )
+        for number, sentences in enumerate(members)
+        if sentences
+    ]
+
+
+def _bleu(result: Result, sentences: Sequence[int], references: Sequence[str]) -> float:
+    hypotheses = [result.hypotheses[sentence] for sentence in sentences]
+    return sacrebleu.BLEU().corpus_score(hypotheses, [[references[sentence] for sentence in sentences]]).score
+
+
+def _milliseconds(comparison: Comparison, sentences: Sequence[int]) -> Dict[str, float]:
+    """Medians over the timed ones of ``sentences``, each taken at its median over the repeats."""
+    wanted, found = set(sentences), {}
+    for result in comparison.results:
+        timing = result.timings.get(1)
+        if timing is None:
+            continue
+        each = zip(timing.batches, zip(*timing.seconds))
+        times = [1000 * statistics.median(seconds) for (sentence,), seconds in each if sentence in wanted]
+        if times:
+            found[result.name] = statistics.median(times)
+    return found
+
+
+def markdown_by_length(comparison: Comparison, bins: Sequence[LengthBin]) -> str:
+    """BLEU and milliseconds of each system in each bin."""
+    header = ["System", *(f"{own.title} ({len(own.sentences)})" for own in bins)]
+    lines = ["| " + " | ".join(header) + " |", "|---" + "|---:" * len(bins) + "|"]
+    for result in comparison.results:
+        cells = []
+        for own in bins:
+            time = own.milliseconds.get(result.name)
+            cells.append(f"{own.bleu[result.name]:.2f}" + ("" if time is None else f" / {time:.1f} ms"))
+        lines.append("| " + " | ".join([result.name.replace("|", "\\|"), *cells]) + " |")
+    title = "BLEU and median time of a sentence at batch size 1, by source tokens (sentences):"
+    return title + "\n\n" + "\n".join(lines) + "\n"
+
+
+def draw_by_length(comparison: Comparison, bins: Sequence[LengthBin], paths: Sequence[Path]) -> None:
+    """Two panels over the bins, BLEU and milliseconds, a line a system; the suffix of a path names the format."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.5), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, 2)
+    places = range(len(bins))
+    for result in comparison.results:
+        panels[0].plot(places, [own.bleu[result.name] for own in bins], marker="o", markersize=4, label=result.name)
+        times = [own.milliseconds.get(result.name, float("nan")) for own in bins]
+        panels[1].plot(places, times, marker="o", markersize=4)
+    for axes, name in zip(panels, ("sacreBLEU", "milliseconds a sentence (batch size 1, median)")):
+        axes.set_xticks(list(places), [own.title for own in bins])
+        axes.set_xlabel("source tokens")
+        axes.set_ylabel(name)
+        axes.grid(color="0.9")
+        axes.set_axisbelow(True)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    panels[1].set_ylim(bottom=0)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    for path in paths:
+        figure.savefig(path)

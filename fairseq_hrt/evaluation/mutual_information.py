@@ -1,0 +1,119 @@
+"""How much the words of one decoding step depend on each other: what a parallel step loses.
+
+A model that predicts z words at once assumes them independent given the earlier steps. The mean of
+log P_autoregressive - log P_parallel over the words of real translations, both models writing in the *same order*,
+estimates the mutual information per word that this ignores (IBDecoder, Appendix B: the difference of log perplexities;
+its Table 3 is in logarithms to base 10, here are nats). ``</s>`` counts, dead slots do not, nothing is smoothed.
+True mutual information is never negative; an estimate below zero is the noise of two trainings.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, List, Sequence
+
+import numpy as np
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class MutualInformation:
+    """Estimate for one parallel model.
+
+    Attributes:
+        name: of the parallel model.
+        perplexity: per word, of the parallel model.
+        baseline_perplexity: of the autoregressive model in the same order.
+        nats: mutual information per word.
+        low, high: 95 % confidence interval, from resampled sentences.
+        words: scored, ``</s>`` included.
+    """
+
+    name: str
+    perplexity: float
+    baseline_perplexity: float
+    nats: float
+    low: float
+    high: float
+    words: int
+
+
+def estimate(
+    name: str, parallel: Sequence[Sequence[float]], baseline: Sequence[Sequence[float]], *, seed: int = 1
+) -> MutualInformation:
+    """Compares the log-probabilities that two models give the words of the same sentences.
+
+    Args:
+        parallel, baseline: natural log-probabilities of the words of each sentence.
+        seed: of the bootstrap.
+
+    Raises:
+        ValueError: the sentences or their lengths differ.
+    """
+    if [len(scores) for scores in parallel] != [len(scores) for scores in baseline] or not parallel:
+        raise ValueError(f"{name} and its baseline did not score the same sentences: use one data set for both")
+    counts = np.array([len(scores) for scores in parallel])
+    totals = np.array([[math.fsum(own), math.fsum(other)] for own, other in zip(parallel, baseline)])
+    words = int(counts.sum())
+    means = totals.sum(0) / words
+    random = np.random.default_rng(seed)
+    resampled = random.integers(len(counts), size=(RESAMPLES, len(counts)))
+    gains = (totals[:, 1] - totals[:, 0])[resampled].sum(1) / counts[resampled].sum(1)
+    low, high = np.quantile(gains, [0.025, 0.975])
+    return MutualInformation(
+        name=name,
+        perplexity=math.exp(-means[0]),
+        baseline_perplexity=math.exp(-means[1]),
+        nats=float(means[1] - means[0]),
+        low=float(low),
+        high=float(high),
+        words=words,
+    )
+
+
+def score_references(system) -> List[List[float]]:
+    """Log-probability of each word of the reference translations, by a :class:`~.systems.System` that scores them."""
+    found: Dict[int, List[float]] = {}
+    for start in range(0, len(system.dataset), 64):
+        sample = system.collate(range(start, min(start + 64, len(system.dataset))))
+        for sentence, (hypothesis, *_) in zip(sample["id"].tolist(), system.decode(sample)):
+            found[sentence] = hypothesis["positional_scores"].tolist()
+    return [found[sentence] for sentence in range(len(found))]
+
+
+def markdown(results: Sequence[MutualInformation]) -> str:
+    """One row a parallel model."""
+    lines = [
+        "| Model | perplexity | autoregressive, same order | nats / word | 95 % interval |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for result in results:
+        lines.append(
+            f"| {result.name} | {result.perplexity:.3f} | {result.baseline_perplexity:.3f} | {result.nats:.4f} "
+            f"| {result.low:.4f} – {result.high:.4f} |"
+        )
+    note = f"Natural logarithms, {results[0].words} words with </s>, {RESAMPLES} resamples of the sentences."
+    return "\n".join(lines) + "\n\n" + note + "\n"
+
+
+def draw(results: Sequence[MutualInformation], paths: Sequence[Path]) -> None:
+    """A bar a model with its confidence interval; the suffix of a path names the format."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 0.8 + 0.5 * len(results)), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    places = range(len(results))
+    widths = [result.nats for result in results]
+    error = [[r.nats - r.low for r in results], [r.high - r.nats for r in results]]
+    axes.barh(places, widths, xerr=error, color="#56B4E9", capsize=3, height=0.6)
+    axes.set_yticks(list(places), [result.name for result in results])
+    axes.invert_yaxis()
+    axes.axvline(0, color="0.3", linewidth=0.8)
+    axes.set_xlabel("mutual information of the words of one step (nats a word, 95 % interval)")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for path in paths:
+        figure.savefig(path)
