@@ -1,6 +1,7 @@
 """Decoding in slots, and what comes after it: the words back in their natural order."""
 
-from typing import Dict, List, Optional, Sequence
+from functools import lru_cache
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -12,7 +13,7 @@ from ..common.generator import AutoregressiveGenerator
 from ..common.hypothesis import Hypothesis
 from ..common.options import DecodingOptions
 from ..common.state import Memory
-from .sample import deduplicate, natural_index, slot_positions
+from .sample import deduplicate, natural_index, natural_order, slot_positions
 from .search import BlockPlan, block_search
 
 
@@ -89,6 +90,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             constraints=rules,
             causal=decoder.causal,
             visible=decoder.visible_keys,
+            slots=torch.arange(slots, device=limits.device),
             positions=positions,
             beam=min(options.beam, len(self.dictionary) - 1),
             paper_scoring=self.paper_scoring,
@@ -103,29 +105,22 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         """The hypothesis with its words, scores and steps in natural order."""
         decoder = self.decoder
         words = len(hypothesis.tokens) - 1
-        index = natural_index(
-            torch.arange(words), torch.tensor(words), decoder.directions, middle_to_side=decoder.middle_to_side
-        ).tolist()
-        # Place of each slot's word; </s> stays last.
-        index.append(words)
-        slots = sorted(range(words + 1), key=index.__getitem__)
+        slots = _slots_in_natural_order(words, decoder.directions, decoder.middle_to_side)
         if self.options.retain_history:
-            hypothesis.history = self._history(hypothesis, index)
+            hypothesis.history = self._history(hypothesis, slots)
         hypothesis.tokens = [hypothesis.tokens[slot] for slot in slots]
         hypothesis.positional_scores = [hypothesis.positional_scores[slot] for slot in slots]
         hypothesis.token_steps = [hypothesis.token_steps[slot] for slot in slots]
         hypothesis.token_directions = [slot % decoder.directions for slot in slots]
         return hypothesis
 
-    def _history(self, hypothesis: Hypothesis, index: List[int]) -> List[List[int]]:
+    def _history(self, hypothesis: Hypothesis, slots: Sequence[int]) -> List[List[int]]:
         """The translation after each step in its final order; ``<unk>`` stands for a word that is not there yet."""
-        partial = [self.dictionary.unk()] * len(index)
-        history = []
-        for first in range(0, len(index), self.decoder.block):
-            for slot in range(first, min(first + self.decoder.block, len(index))):
-                partial[index[slot]] = hypothesis.tokens[slot]
-            history.append(list(partial))
-        return history
+        unk = self.dictionary.unk()
+        return [
+            [hypothesis.tokens[slot] if slot < end else unk for slot in slots]
+            for end in range(self.decoder.block, len(slots) + self.decoder.block, self.decoder.block)
+        ]
 
     def _tidy(self, hypothesis: Hypothesis) -> Hypothesis:
         """Collapses repetitions if the user wants it; scores are those of the search."""
@@ -137,6 +132,12 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             values = getattr(hypothesis, name)
             setattr(hypothesis, name, [values[place] for place in kept] if values else values)
         return hypothesis
+
+
+@lru_cache(maxsize=1024)
+def _slots_in_natural_order(words: int, directions: int, middle_to_side: bool) -> Tuple[int, ...]:
+    """The slot of each word, and of ``</s>`` behind them."""
+    return (*natural_order(words, directions, middle_to_side=middle_to_side).tolist(), words)
 
 
 class SlotScorer:

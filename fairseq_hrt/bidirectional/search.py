@@ -39,6 +39,7 @@ class BlockPlan:
         paper_scoring: see this module's text.
         lenpen, normalize: hypotheses are ranked by score / length ** lenpen.
         temperature: of the softmax.
+        slots: LongTensor, 0, 1, 2, … for all slots of the longest translation.
         positions: LongTensor, signed positions of the slots for hooks.
     """
 
@@ -47,6 +48,7 @@ class BlockPlan:
     constraints: Constraints
     causal: bool
     visible: Callable[[int], Optional[Tensor]]
+    slots: Tensor
     positions: Tensor
     beam: int = 1
     paper_scoring: bool = False
@@ -96,7 +98,7 @@ def _predict(ensemble: EngineEnsemble, states, words: Tensor, step: int, beams: 
     scores = ensemble.log_probabilities(
         states,
         words,
-        torch.arange(first, first + plan.block, device=words.device),
+        plan.slots[first : first + plan.block],
         every=True,
         causal=plan.causal,
         visible=plan.visible(first),
@@ -104,7 +106,7 @@ def _predict(ensemble: EngineEnsemble, states, words: Tensor, step: int, beams: 
     )
     rules, sentences = plan.constraints, states[0].sentences
     if rules.only_padding(first, first + plan.block):
-        scores[..., rules.pad] = float("-inf")
+        scores.select(-1, rules.pad).fill_(float("-inf"))
     else:
         for place in range(plan.block):
             rules.apply(scores[:, place], first + place, sentences, beams, None)

@@ -58,7 +58,7 @@ class Constraints:
         Returns:
             ``log_probs``.
         """
-        log_probs[:, self.pad] = float("-inf")
+        log_probs.select(1, self.pad).fill_(float("-inf"))
         if self.unkpen:
             log_probs[:, self.unk] -= self.unkpen
         if step >= self.shortest_limit:
@@ -69,7 +69,7 @@ class Constraints:
         if self.prefix is not None and step < min(self.prefix.size(1), self.longest_limit):
             self._force_prefix(log_probs, self.prefix[sentences, step].repeat_interleave(beams))
         elif step < self.min_length:
-            log_probs[:, self.eos] = float("-inf")
+            log_probs.select(1, self.eos).fill_(float("-inf"))
         if self.blocker is not None:
             log_probs = self.blocker(history, log_probs, sentences.numel(), beams, step)
         return log_probs
