@@ -77,14 +77,21 @@ class BidirectionalDecoder(TransformerDecoderBase):
             raise ValueError(
                 "fairseq's own search cannot decode a bidirectional_transformer; use --task translation_bidirectional"
             )
-        if incremental_state is not None:
-            # One word a step from left to right: the whole prefix is computed again, right for all tools of fairseq.
-            incremental_state = None
+        # One word a step from left to right: the whole prefix is computed again, which is right for fairseq's own tools.
         return super().forward(prev_output_tokens, encoder_out=encoder_out, incremental_state=None, **options)
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
-        """Adds the direction vectors that an autoregressive checkpoint lacks, so that it can be fine-tuned."""
+        """Adds the direction vectors that an autoregressive checkpoint lacks, so that it can be fine-tuned.
+
+        Raises:
+            ValueError: the checkpoint's positions or directions are not those of this model.
+        """
         super().upgrade_state_dict_named(state_dict, name)
+        if isinstance(self.embed_positions, SlotPositions) and f"{name}.embed_positions.weight" in state_dict:
+            raise ValueError(
+                "the checkpoint has learned decoder positions, this model counts with sinusoids: fine-tune it with "
+                "--bidirectional-directions 1 --decoder-learned-pos, or start from a checkpoint without learned positions"
+            )
         key = f"{name}.embed_positions.directions"
         wanted = getattr(self.embed_positions, "directions", None)
         known = state_dict.get(key)

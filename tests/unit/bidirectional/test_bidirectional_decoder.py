@@ -143,6 +143,11 @@ def test_fine_tuning_starts_from_an_autoregressive_checkpoint(room, directions):
         assert torch.equal(model.decoder.embed_positions.directions, before)
 
 
+def test_learned_positions_of_a_checkpoint_are_named(room):
+    with pytest.raises(ValueError, match="learned decoder positions.*--bidirectional-directions 1 --decoder-learned-pos"):
+        room.bidirectional(directions=2).load_state_dict(room.model(decoder_learned_pos=True).state_dict())
+
+
 def test_other_numbers_of_directions_are_refused(room):
     with pytest.raises(ValueError, match="vectors for 6 directions.*--bidirectional-directions 4"):
         room.bidirectional(directions=4).load_state_dict(room.bidirectional(directions=6).state_dict())

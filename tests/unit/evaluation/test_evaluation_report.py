@@ -133,3 +133,10 @@ def test_steps_are_shown():
 def test_a_step_for_each_token():
     with pytest.raises(ValueError, match="2 tokens but 1 steps"):
         show_steps(["a", "b"], [1], colour=False)
+
+
+def test_directions_have_letters():
+    tokens, steps = ["Ja", ",", "gern"], [1, 2, 1]
+    assert show_steps(tokens, steps, colour=False, directions=[0, 0, 1]) == "Ja/1a ,/2a gern/1b"
+    painted = show_steps(tokens, steps, colour=True, directions=[0, 0, 1]).split(" ")
+    assert "[4;" in painted[2] and "[4;" not in painted[0]
