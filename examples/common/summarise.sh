@@ -9,6 +9,27 @@
 SRC=article TGT=summary
 export SRC TGT OUT MERGES LANGUAGE=en DRY_RUN BEAM
 
+# The base model and its optimisation (IBDecoder, Appendix A) for 24 GiB of GPU memory; arguments: further options.
+settings_of_the_paper() {
+    local side update_freq
+    SEED=${SEED:-1} GPUS=${GPUS:-1} AT_UPDATES=${UPDATES:-100000} IB_UPDATES=${UPDATES:-100000} AVERAGE=5
+    MERGES=${MERGES:-32000} BEAM=${BEAM:-4} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1}
+    case $GPUS in
+    1 | 2 | 4 | 8) update_freq=$((8 / GPUS)) ;;
+    *) fail "GPUS=$GPUS: give 1, 2, 4 or 8" ;;
+    esac
+    SIZES=()
+    for side in encoder decoder; do
+        SIZES+=("--$side-layers" 6 "--$side-embed-dim" 512 "--$side-ffn-embed-dim" 2048 "--$side-attention-heads" 8)
+    done
+    TRAINING=(
+        --dropout 0.1 --attention-dropout 0.1 --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9
+        --lr 0.0007 --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-07
+        --max-tokens 8000 --update-freq "$update_freq" --distributed-world-size "$GPUS" --fp16
+        --save-interval-updates 2000 --keep-interval-updates 5 --no-epoch-checkpoints "$@"
+    )
+}
+
 summarise() {
     local raw=$1 tokens
     bash "$COMMON/prepare_text.sh" "$raw"

@@ -5,10 +5,10 @@ from typing import Any, Dict, List, Tuple
 import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
-from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from ..common.losses import check_label_smoothing, log_losses
 from .config import BidirectionalLossConfig
 
 
@@ -23,9 +23,7 @@ class BidirectionalLoss(FairseqCriterion):
 
     def __init__(self, task: FairseqTask, label_smoothing: float) -> None:
         super().__init__(task)
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(f"--label-smoothing {label_smoothing} must lie in [0, 1)")
-        self.label_smoothing = label_smoothing
+        self.label_smoothing = check_label_smoothing(label_smoothing)
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict]:
         """Loss of a batch that the task has given its ``slots``.
@@ -52,15 +50,7 @@ class BidirectionalLoss(FairseqCriterion):
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
         """Losses in bits per slot."""
-
-        def total(key: str) -> float:
-            return sum(float(log.get(key, 0)) for log in logging_outputs)
-
-        bits = 1 / torch.log(torch.tensor(2.0)).item()
-        count = total("sample_size")
-        metrics.log_scalar("loss", bits * total("loss") / max(count, 1), count, round=3)
-        metrics.log_scalar("nll_loss", bits * total("nll_loss") / max(count, 1), count, round=3)
-        metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
+        log_losses(logging_outputs)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

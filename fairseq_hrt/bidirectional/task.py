@@ -1,6 +1,6 @@
 """Task ``translation_bidirectional``: slot samples for training and block-wise decoding."""
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 import torch
 from fairseq.criterions import FairseqCriterion
@@ -12,7 +12,6 @@ from ..common.distillation import choose_targets, draw_raw, truncate_targets
 from ..common.options import DecodingOptions
 from ..common.task import EngineTranslationTask
 from .config import BidirectionalTaskConfig
-from .criterion import BidirectionalLoss
 from .generator import BidirectionalGenerator, SlotScorer
 from .model import BidirectionalTransformerModel
 from .sample import SlotSample, slot_sample
@@ -23,20 +22,11 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     """Interleaved bidirectional, semi-autoregressive and multi-directional translation."""
 
     cfg: BidirectionalTaskConfig
-
-    def build_criterion(self, cfg: Any) -> FairseqCriterion:
-        criterion = super().build_criterion(cfg)
-        if not isinstance(criterion, BidirectionalLoss):
-            raise ValueError(
-                f"--task translation_bidirectional is trained with --criterion bidirectional_loss, not {cfg._name}"
-            )
-        return criterion
+    family = "bidirectional_transformer"
+    losses = ("bidirectional_loss",)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> BidirectionalTransformerModel:
-        if self.cfg.left_pad_target:
-            raise ValueError("--left-pad-target: bidirectional_transformer needs targets padded on the right")
         model = super().build_model(cfg, from_checkpoint)
-        require_bidirectional(model)
         self.decoder = model.decoder
         return model
 
@@ -48,8 +38,6 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> BidirectionalGenerator:
-        for model in models:
-            require_bidirectional(model)
         return BidirectionalGenerator(
             models,
             self.target_dictionary,
@@ -58,20 +46,9 @@ class BidirectionalTranslationTask(EngineTranslationTask):
             collapse_repeats=self.cfg.bidirectional_deduplicate,
         )
 
-    def build_generator(
-        self,
-        models: Sequence[FairseqEncoderDecoderModel],
-        args: Any,
-        seq_gen_cls: Optional[type] = None,
-        extra_gen_cls_kwargs: Optional[Dict[str, Any]] = None,
-        prefix_allowed_tokens_fn: Optional[Callable] = None,
-    ) -> Any:
-        if getattr(args, "score_reference", False):
-            for model in models:
-                require_bidirectional(model)
-            self.decoder = models[0].decoder
-            return SlotScorer(self.target_dictionary, self.slots)
-        return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any) -> SlotScorer:
+        self.decoder = models[0].decoder
+        return SlotScorer(self.target_dictionary, self.slots)
 
     # ------------------------------------------------------------------ training
 
@@ -114,13 +91,3 @@ class BidirectionalTranslationTask(EngineTranslationTask):
         self, sample: Dict[str, Any], model: torch.nn.Module, criterion: FairseqCriterion
     ) -> Tuple[Tensor, int, Dict[str, Any]]:
         return super().valid_step(self.add_slots(sample, 0), model, criterion)
-
-
-def require_bidirectional(model: Any) -> None:
-    """Raises ValueError for models of other families."""
-    if not isinstance(model, BidirectionalTransformerModel):
-        raise ValueError(
-            f"the model is a {type(model).__name__}, no bidirectional_transformer: train with --arch "
-            "bidirectional_transformer (fine-tune with --finetune-from-model), or decode this one with "
-            "--task translation_autoregressive"
-        )

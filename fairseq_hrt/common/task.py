@@ -5,8 +5,9 @@ from typing import Any, Callable, Dict, Optional, Sequence
 import numpy as np
 import torch
 from fairseq import utils
+from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
-from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 
 from .distillation import with_distilled_targets
@@ -15,24 +16,62 @@ from .options import DecodingOptions
 
 
 class EngineTranslationTask(TranslationTask):
-    """Base of the rooms' tasks; a room defines :meth:`make_generator`."""
+    """Base of the rooms' tasks; a room defines :meth:`make_generator`.
 
+    Attributes:
+        family: name of the room's registered model; empty where any Transformer of fairseq is decoded.
+        losses: names of the criterions that the family is trained with.
+    """
+
+    family: str = ""
+    losses: Sequence[str] = ()
     # Generators made while the model is built decode between its updates.
     _building_model = False
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
-        """The model, and with ``--eval-bleu`` the generator of the validation."""
+        """The model, and with ``--eval-bleu`` the generator of the validation.
+
+        Raises:
+            ValueError: a model of another family, or targets padded on the left.
+        """
+        if self.family and self.cfg.left_pad_target:
+            raise ValueError(f"--left-pad-target: {self.family} needs targets padded on the right")
         self._building_model = True
         try:
-            return super().build_model(cfg, from_checkpoint)
+            model = super().build_model(cfg, from_checkpoint)
         finally:
             self._building_model = False
+        self.require_family([model])
+        return model
+
+    def build_criterion(self, cfg: Any) -> FairseqCriterion:
+        """The criterion.
+
+        Raises:
+            ValueError: the family is trained with another one.
+        """
+        if self.losses and cfg._name not in self.losses:
+            raise ValueError(f"{self.family} is trained with --criterion {' or '.join(self.losses)}, not {cfg._name}")
+        return super().build_criterion(cfg)
+
+    def require_family(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
+        """Raises ValueError for models of other families."""
+        for model in models:
+            if self.family and not isinstance(model, MODEL_REGISTRY[self.family]):
+                raise ValueError(
+                    f"the model is a {type(model).__name__}, no {self.family}: train with --arch {self.family} (fine-tune "
+                    "with --finetune-from-model), or decode this one with --task translation_autoregressive"
+                )
 
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> EngineGenerator:
         """The room's generator."""
         raise NotImplementedError
+
+    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any) -> Any:
+        """What scores given translations (``--score-reference``); fairseq's own scorer where nothing else is defined."""
+        return super().build_generator(models, args)
 
     def build_generator(
         self,
@@ -48,7 +87,8 @@ class EngineTranslationTask(TranslationTask):
             ValueError: an option is not supported; the message names it.
         """
         if getattr(args, "score_reference", False):
-            return super().build_generator(models, args)
+            self.require_family(models)
+            return self.make_scorer(models, args)
         if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
             raise ValueError(
                 f"{type(self).__name__} brings its own search: another generator class or allowed-token function "
@@ -56,6 +96,7 @@ class EngineTranslationTask(TranslationTask):
             )
         if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
             raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
+        self.require_family(models)
         options = DecodingOptions.from_args(args, static_weights=not self._building_model)
         return self.make_generator(models, options)
 

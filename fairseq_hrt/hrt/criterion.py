@@ -9,6 +9,7 @@ from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from ..common.losses import BITS, check_label_smoothing, log_losses
 from .config import HRTLossConfig
 
 # The four tasks as (name, belongs to the causal view, uses chunks).
@@ -24,9 +25,7 @@ class HRTLoss(FairseqCriterion):
 
     def __init__(self, task: FairseqTask, label_smoothing: float) -> None:
         super().__init__(task)
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(f"--label-smoothing {label_smoothing} must lie in [0, 1)")
-        self.label_smoothing = label_smoothing
+        self.label_smoothing = check_label_smoothing(label_smoothing)
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Tensor, Dict]:
         """Loss of a batch that the task has given its ``views``.
@@ -67,14 +66,10 @@ class HRTLoss(FairseqCriterion):
         def total(key: str) -> float:
             return sum(float(log.get(key, 0)) for log in logging_outputs)
 
-        bits = 1 / torch.log(torch.tensor(2.0)).item()
-        tokens = total("sample_size")
-        metrics.log_scalar("loss", bits * total("loss") / max(tokens, 1), tokens, round=3)
-        metrics.log_scalar("nll_loss", bits * total("nll_loss") / max(tokens, 1), tokens, round=3)
-        metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
+        log_losses(logging_outputs)
         for name, _, _ in TASKS:
             count = total(f"{name}_ntokens")
-            metrics.log_scalar(f"{name}_loss", bits * total(f"{name}_nll_loss") / max(count, 1), count, round=3)
+            metrics.log_scalar(f"{name}_loss", BITS * total(f"{name}_nll_loss") / max(count, 1), count, round=3)
         sentences = total("nsentences")
         metrics.log_scalar("chunked", total("chunked_sentences") / max(sentences, 1), sentences, round=3)
 

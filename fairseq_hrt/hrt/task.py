@@ -12,7 +12,6 @@ from ..common.options import DecodingOptions
 from ..common.task import EngineTranslationTask, log_bleu
 from .chunking import ChunkChooser
 from .config import HRTTaskConfig
-from .criterion import HRTLoss
 from .curriculum import chunked_share, draw_chunk_sizes, draw_masks
 from .generator import HRTGenerator
 from .model import HRTTransformerModel
@@ -24,18 +23,11 @@ class HRTTranslationTask(EngineTranslationTask):
     """Hybrid-regressive translation."""
 
     cfg: HRTTaskConfig
-
-    def build_criterion(self, cfg: Any) -> FairseqCriterion:
-        criterion = super().build_criterion(cfg)
-        if not isinstance(criterion, HRTLoss):
-            raise ValueError(f"--task translation_hrt is trained with --criterion hrt_loss, not {cfg._name}")
-        return criterion
+    family = "hrt_transformer"
+    losses = ("hrt_loss",)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> HRTTransformerModel:
-        if self.cfg.left_pad_target:
-            raise ValueError("--left-pad-target: hrt_transformer needs targets padded on the right")
         model = super().build_model(cfg, from_checkpoint)
-        require_hrt(model)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             options = self.sequence_generator.options
             self.autoregressive_generator = self._generator([model], options, choice="1")
@@ -46,8 +38,6 @@ class HRTTranslationTask(EngineTranslationTask):
         return self._generator(models, options, choice=self.cfg.hrt_decode_chunk)
 
     def _generator(self, models: Sequence[Any], options: DecodingOptions, choice: Any) -> HRTGenerator:
-        for model in models:
-            require_hrt(model)
         chooser = ChunkChooser.parse(choice, self.cfg.hrt_chunk_table, models[0].decoder.chunk_sizes)
         return HRTGenerator(
             models,
@@ -127,12 +117,3 @@ class HRTTranslationTask(EngineTranslationTask):
         super().reduce_metrics(logging_outputs, criterion)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             log_bleu(logging_outputs, "_bleu_autoregressive", "bleu_autoregressive")
-
-
-def require_hrt(model: Any) -> None:
-    """Raises ValueError for models of other families."""
-    if not isinstance(model, HRTTransformerModel):
-        raise ValueError(
-            f"the model is a {type(model).__name__}, no hrt_transformer: train with --arch hrt_transformer (fine-tune "
-            "with --finetune-from-model), or decode this one with --task translation_autoregressive"
-        )

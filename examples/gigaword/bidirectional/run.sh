@@ -11,25 +11,7 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 source "$COMMON/systems.sh"
-DATA=${DATA:-data/gigaword} OUT=${OUT:-$REPOSITORY/runs/gigaword} SEED=${SEED:-1} GPUS=${GPUS:-1}
-AT_UPDATES=${UPDATES:-100000} IB_UPDATES=${UPDATES:-100000} AVERAGE=5 MERGES=${MERGES:-32000} BEAM=${BEAM:-4}
-SPEED_SENTENCES=${SPEED_SENTENCES:-1951} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1}
-case $GPUS in
-1) UPDATE_FREQ=8 ;;
-2) UPDATE_FREQ=4 ;;
-4) UPDATE_FREQ=2 ;;
-8) UPDATE_FREQ=1 ;;
-*) fail "GPUS=$GPUS: give 1, 2, 4 or 8" ;;
-esac
-SIZES=()
-for side in encoder decoder; do
-    SIZES+=("--$side-layers" 6 "--$side-embed-dim" 512 "--$side-ffn-embed-dim" 2048 "--$side-attention-heads" 8)
-done
-TRAINING=(
-    --dropout 0.1 --attention-dropout 0.1 --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9
-    --lr 0.0007 --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-07
-    --max-tokens 8000 --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16
-    --save-interval-updates 2000 --keep-interval-updates 5 --no-epoch-checkpoints --max-source-positions 256 --max-target-positions 128
-)
+DATA=${DATA:-data/gigaword} OUT=${OUT:-$REPOSITORY/runs/gigaword} SPEED_SENTENCES=${SPEED_SENTENCES:-1951}
 source "$COMMON/summarise.sh"
+settings_of_the_paper --max-source-positions 256 --max-target-positions 128
 summarise "$DATA"

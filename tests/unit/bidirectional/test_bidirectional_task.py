@@ -153,10 +153,11 @@ def test_validation_decodes_with_weights_that_change(room, monkeypatch):
 
 
 def test_other_criterions_and_models_are_refused(room):
-    from fairseq_hrt.bidirectional.task import require_bidirectional
-
+    task, _ = build(room)
     with pytest.raises(ValueError, match="TransformerModel, no bidirectional_transformer"):
-        require_bidirectional(room.model())
+        task.build_generator([room.model()], SimpleNamespace())
+    with pytest.raises(ValueError, match="bidirectional_loss, not cross_entropy"):
+        task.build_criterion(SimpleNamespace(_name="cross_entropy"))
     with pytest.raises(ValueError, match="--task translation_bidirectional"):
         BidirectionalLoss(build(room)[0], 0.1)(None, {"net_input": {}})
 
