@@ -105,6 +105,8 @@ def test_greedy_takes_the_best_word_of_each_slot(room, directions, count, min_le
         best = found[row][0]
         assert best["tokens"].tolist() == natural(expected, directions)
         assert best["steps"] == -(-len(expected) // (directions * count))
+        # What stands behind </s> in its step does not count.
+        assert float(best["score"]) == pytest.approx(float(best["positional_scores"].mean()), abs=TOLERANCE)
 
 
 @settings(max_examples=200, deadline=None)

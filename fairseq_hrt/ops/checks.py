@@ -1,0 +1,47 @@
+"""Checks and masks that the programs share."""
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+
+def check(links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor] = None, lengths: Optional[Tensor] = None) -> None:
+    """Refuses what would give a wrong result without a word.
+
+    Raises:
+        ValueError: shapes or lengths that do not fit, or NaN; the message names the argument.
+    """
+    batch, size = links.shape[:2]
+    if links.dim() != 3 or links.size(2) != size:
+        raise ValueError(f"links has the shape {list(links.shape)}: it must be [B, L, L]")
+    if vertex_lengths.shape != (batch,) or bool((vertex_lengths < 2).any()) or bool((vertex_lengths > size).any()):
+        raise ValueError(f"vertex_lengths {vertex_lengths.tolist()} must be {batch} numbers from 2 to {size}")
+    if match is not None:
+        if match.dim() != 3 or match.size(0) != batch or match.size(2) != size:
+            raise ValueError(f"match has the shape {list(match.shape)}, links {list(links.shape)}: expected [B, T, L]")
+        if lengths.shape != (batch,) or bool((lengths < 2).any()) or bool((lengths > match.size(1)).any()):
+            raise ValueError(f"target_lengths {lengths.tolist()} must be {batch} numbers from 2 to {match.size(1)}")
+    inside = pairs_inside(links, vertex_lengths)
+    for name, values, mask in (("links", links, inside), ("match", match, None)):
+        if values is None:
+            continue
+        if mask is None:
+            vertices = torch.arange(size, device=links.device) < vertex_lengths.unsqueeze(1)
+            tokens = torch.arange(match.size(1), device=links.device) < lengths.unsqueeze(1)
+            mask = tokens.unsqueeze(2) & vertices.unsqueeze(1)
+        if bool((values.isnan() & mask).any()):
+            raise ValueError(f"{name} holds NaN: the model's weights are broken or overflow in half precision")
+
+
+def pairs_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
+    """Pairs of valid vertices: BoolTensor ``[B, L, L]``."""
+    inside = torch.arange(links.size(1), device=links.device) < vertex_lengths.unsqueeze(1)
+    return inside.unsqueeze(2) & inside.unsqueeze(1)
+
+
+def probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
+    """exp(links) between valid vertices, 0 elsewhere; float32 at least."""
+    dtype = torch.float32 if links.dtype.itemsize < 4 else links.dtype
+    masked = links.to(dtype).masked_fill(~pairs_inside(links, vertex_lengths), float("-inf"))
+    return masked.exp()

@@ -1,0 +1,107 @@
+"""Expected n-gram matches between a target and the texts of a graph (FA-DAT, section 3)."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .checks import check, probabilities
+
+
+class FuzzyAlignment(NamedTuple):
+    """All ``[B]``, differentiable.
+
+    Attributes:
+        score: brevity penalty times precision, what is maximised.
+        precision: p'_n, expected matches by expected n-grams of the graph's texts.
+        brevity_penalty: min(1, exp(1 - T / expected length)).
+        expected_length: expected number of vertices on a path, the first and the last included.
+        recall: expected matches by n-grams of the target.
+    """
+
+    score: Tensor
+    precision: Tensor
+    brevity_penalty: Tensor
+    expected_length: Tensor
+    recall: Tensor
+
+
+def passing_probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
+    """Probability that a path passes each vertex: p_0 = 1, p_v = sum_(u < v) p_u P(v | u) (FA-DAT, Eq. 12).
+
+    Not a loop over the vertices but one triangular system: p (I - E) = e_0.
+
+    Args:
+        links: ``[B, L, L]``, log P(v | u), impossible for v <= u.
+        vertex_lengths: LongTensor ``[B]``.
+
+    Returns:
+        ``[B, L]``, 0 behind the last vertex; differentiable; float32 at least.
+
+    Raises:
+        ValueError: shapes or lengths that do not fit, NaN, or a link that does not lead forward.
+    """
+    check(links, vertex_lengths)
+    edges = probabilities(links, vertex_lengths)
+    if bool(edges.detach().tril().any()):
+        raise ValueError("links leads backwards or to the vertex itself: log P(v | u) must be -inf for v <= u")
+    return _passing(edges)
+
+
+def _passing(edges: Tensor) -> Tensor:
+    size = edges.size(1)
+    system = torch.eye(size, dtype=edges.dtype, device=edges.device) - edges.transpose(1, 2)
+    start = torch.zeros(edges.size(0), size, 1, dtype=edges.dtype, device=edges.device)
+    start[:, 0] = 1
+    return torch.linalg.solve_triangular(system, start, upper=False, unitriangular=True).squeeze(2)
+
+
+def fuzzy_alignment(
+    match: Tensor, links: Tensor, targets: Tensor, target_lengths: Tensor, vertex_lengths: Tensor, *, order: int = 2
+) -> FuzzyAlignment:
+    """Expected clipped n-gram precision with brevity penalty (FA-DAT, Eq. 8 to 17).
+
+    Args:
+        match: ``[B, T, L]``, log P(y_i | v).
+        links: ``[B, L, L]``, log P(v | u).
+        targets: LongTensor ``[B, T]``, with ``<s>`` and ``</s>``.
+        target_lengths, vertex_lengths: LongTensors ``[B]``.
+        order: n.
+
+    Raises:
+        ValueError: shapes or lengths that do not fit, NaN, or an order below 1.
+    """
+    if order < 1:
+        raise ValueError(f"n-grams of order {order}: the order must be at least 1")
+    check(links, vertex_lengths, match, target_lengths)
+    edges = probabilities(links, vertex_lengths)
+    passing = passing_probabilities(links, vertex_lengths)
+    vertices = torch.arange(links.size(1), device=links.device) < vertex_lengths.unsqueeze(1)
+    emissions = match.to(edges.dtype).masked_fill(~vertices.unsqueeze(1), float("-inf")).exp()
+
+    windows = max(targets.size(1) - order + 1, 0)
+    matched, produced = passing.unsqueeze(1) * emissions[:, :windows], passing
+    for place in range(1, order):
+        matched = torch.bmm(matched, edges) * emissions[:, place : place + windows]
+        produced = torch.bmm(produced.unsqueeze(1), edges).squeeze(1)
+    expected, counts = matched.sum(2), _counts(targets, target_lengths, order, windows)
+    hits = torch.where(counts > 0, torch.minimum(expected, counts.to(expected.dtype)), 0.0).sum(1)
+
+    produced = produced.sum(1)
+    length = passing.sum(1)
+    precision = torch.where(produced > 0, hits / produced.clamp(min=1e-30), 0.0)
+    brevity = torch.exp((1 - target_lengths.to(length.dtype) / length).clamp(max=0))
+    in_target = (target_lengths - order + 1).clamp(min=1).to(hits.dtype)
+    return FuzzyAlignment(brevity * precision, precision, brevity, length, hits / in_target)
+
+
+@torch.no_grad()
+def _counts(targets: Tensor, lengths: Tensor, order: int, windows: int) -> Tensor:
+    """How often the n-gram beginning at each place occurs, at its first occurrence; 0 at others and at padding: ``[B, W]``."""
+    if not windows:
+        return targets.new_zeros(len(targets), 0)
+    grams = targets.unfold(1, order, 1)
+    valid = torch.arange(windows, device=targets.device) + order <= lengths.unsqueeze(1)
+    same = (grams.unsqueeze(1) == grams.unsqueeze(2)).all(3) & valid.unsqueeze(1) & valid.unsqueeze(2)
+    repeated = same.tril(-1).any(2)
+    return same.sum(2) * ~repeated
