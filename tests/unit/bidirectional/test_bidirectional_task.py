@@ -89,6 +89,16 @@ def test_dead_slots_count_only_when_they_are_trained(room):
     assert task.add_slots(sample, 1, train_dead_slots=True)["slots"].target.ne(PAD).sum() == 12
 
 
+@pytest.mark.parametrize("trained", [False, True])
+def test_the_option_for_dead_slots_reaches_the_training_step(room, trained):
+    task, model = build(room, model=dict(tokens_per_step=2), bidirectional_train_dead_slots=trained)
+    optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
+    _, size, _ = task.train_step(batch(room, [5, 3]), model, BidirectionalLoss(task, 0.1), optimizer, 1)
+    assert size == (12 if trained else 10)
+    _, size, _ = task.valid_step(batch(room, [5, 3]), model, BidirectionalLoss(task, 0.1))
+    assert size == 10, "perplexities stay comparable"
+
+
 def test_raw_and_distilled_targets(room):
     task, _ = build(room, raw_probability=0.5)
     sample = batch(room, [4] * 40)
