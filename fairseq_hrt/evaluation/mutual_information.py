@@ -112,7 +112,7 @@ def draw(results: Sequence[MutualInformation], paths: Sequence[Path]) -> None:
     axes.set_yticks(list(places), [result.name for result in results])
     axes.invert_yaxis()
     axes.axvline(0, color="0.3", linewidth=0.8)
-    axes.set_xlabel("mutual information of the words of one step (nats a word, 95 % interval)")
+    axes.set_xlabel("mutual information within a step (nats a word, 95 % interval)")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for path in paths:
