@@ -118,11 +118,13 @@ def draw_by_length(comparison: Comparison, bins: Sequence[LengthBin], paths: Seq
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, 2)
     places = range(len(bins))
-    for result in comparison.results:
-        panels[0].plot(places, [own.bleu[result.name] for own in bins], marker="o", markersize=4, label=result.name)
+    for number, result in enumerate(comparison.results):
+        # No two of up to 24 systems look the same.
+        look = dict(color=f"C{number % 8}", linestyle=("-", "--", ":")[number // 8 % 3], marker="osv"[number // 8 % 3])
+        panels[0].plot(places, [own.bleu[result.name] for own in bins], markersize=4, label=result.name, **look)
         times = [own.milliseconds.get(result.name, float("nan")) for own in bins]
-        panels[1].plot(places, times, marker="o", markersize=4)
-    for axes, name in zip(panels, ("sacreBLEU", "milliseconds a sentence (batch size 1, median)")):
+        panels[1].plot(places, times, markersize=4, **look)
+    for axes, name in zip(panels, ("sacreBLEU", "ms a sentence (batch size 1)")):
         axes.set_xticks(list(places), [own.title for own in bins])
         axes.set_xlabel("source tokens")
         axes.set_ylabel(name)
