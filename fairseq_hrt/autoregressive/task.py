@@ -24,4 +24,10 @@ class AutoregressiveTranslationTask(EngineTranslationTask):
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> AutoregressiveGenerator:
+        for model in models:
+            task = getattr(model.decoder, "only_task", None)
+            if task is not None:
+                raise ValueError(
+                    f"a {type(model).__name__} does not write word by word from left to right: decode it with --task {task}"
+                )
         return AutoregressiveGenerator(models, self.target_dictionary, options)

@@ -44,6 +44,11 @@ class BidirectionalDecoder(TransformerDecoderBase):
             )
         self._mask = torch.empty(0)
 
+    @property
+    def only_task(self) -> Optional[str]:
+        """The task that alone can decode this model; None where it writes word by word from left to right."""
+        return None if self.block == self.directions == 1 else "translation_bidirectional"
+
     def buffered_future_mask(self, tensor: Tensor) -> Tensor:
         """Additive mask ``[W, W]`` for inputs ``[W, B, D]``; fairseq's decoder asks for it by this name."""
         width = tensor.size(0)
@@ -73,7 +78,7 @@ class BidirectionalDecoder(TransformerDecoderBase):
         Raises:
             ValueError: asked for fairseq's own decoding step by step, which knows nothing of slots.
         """
-        if incremental_state is not None and (self.block > 1 or self.directions > 1):
+        if incremental_state is not None and self.only_task is not None:
             raise ValueError(
                 "fairseq's own search cannot decode a bidirectional_transformer; use --task translation_bidirectional"
             )

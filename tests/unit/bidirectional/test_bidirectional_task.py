@@ -172,6 +172,21 @@ def test_other_criterions_and_models_are_refused(room):
         BidirectionalLoss(build(room)[0], 0.1)(None, {"net_input": {}})
 
 
+def test_the_autoregressive_task_takes_only_what_it_can_decode(room):
+    from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
+
+    task = AutoregressiveTranslationTask(AutoregressiveTranslationConfig(), room.dictionary(), room.dictionary())
+    for options in (dict(directions=2), dict(directions=1, tokens_per_step=2), dict(directions=2, block=1)):
+        with pytest.raises(ValueError, match="--task translation_bidirectional"):
+            task.build_generator([room.bidirectional(**options)], SimpleNamespace())
+    sample = room.sample([4, 3])
+    model = room.bidirectional(directions=1)
+    found = task.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(None, sample)
+    own, _ = build(room)
+    expected = own.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(None, sample)
+    assert [h["tokens"].tolist() for best in found for h in best] == [h["tokens"].tolist() for best in expected for h in best]
+
+
 def test_half_precision_stays_finite(room):
     task, model = build(room)
     model = model.bfloat16()
