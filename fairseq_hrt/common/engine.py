@@ -83,6 +83,7 @@ class TransformerEngine:
             bias=bias,
             lengths=tokens.size(1) - padding.sum(1),
             width=tokens.size(1),
+            encoded=encoded,
         )
 
     def _encode_packed(self, tokens: Tensor, padding: Tensor, bias: Optional[Tensor]) -> Tensor:

@@ -17,6 +17,7 @@ class Hypothesis:
         token_steps: decoder call (1 = first) in which each token was fixed.
         steps: decoder calls that the sentence needed.
         token_directions: direction that wrote each token, where there are several.
+        token_vertices: where tokens are written into a graph, the vertex of each.
         history: the partial translations after each step, if asked for; ``<unk>`` stands for an open position.
     """
 
@@ -27,17 +28,18 @@ class Hypothesis:
     steps: int
     history: List[List[int]] = field(default_factory=list)
     token_directions: List[int] = field(default_factory=list)
+    token_vertices: List[int] = field(default_factory=list)
 
     def to_fairseq(self) -> Dict[str, Any]:
         """The dictionary of fairseq's generator contract.
 
         ``steps`` and ``history`` appear through the stock ``--print-step`` and ``--retain-iter-history``;
-        ``token_steps`` and ``token_directions`` are ours. Tensors are fresh, since ``fairseq-generate`` divides the
+        ``token_steps``, ``token_directions`` and ``token_vertices`` are ours. Tensors are fresh, since ``fairseq-generate`` divides the
         scores in place.
         """
-        directions = {"token_directions": torch.tensor(self.token_directions)} if self.token_directions else {}
+        where = {"token_directions": self.token_directions, "token_vertices": self.token_vertices}
         return {
-            **directions,
+            **{name: torch.tensor(values) for name, values in where.items() if values},
             "tokens": torch.tensor(self.tokens, dtype=torch.long),
             "score": torch.tensor(self.score),
             "positional_scores": torch.tensor(self.positional_scores, dtype=torch.float),

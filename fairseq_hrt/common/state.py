@@ -16,6 +16,7 @@ class Memory:
         bias: ``[B, 1, 1, S]``, 0 for a source token and -inf for padding; None when nothing is padded.
         lengths: LongTensor ``[B]``, source tokens of each sentence, ``</s>`` included.
         width: S, the padded source length.
+        encoded: ``[B, S, D]``, the encoder's output.
     """
 
     keys: List[Tensor]
@@ -23,6 +24,7 @@ class Memory:
     bias: Optional[Tensor]
     lengths: Tensor
     width: int
+    encoded: Optional[Tensor] = None
 
     def select(self, sentences: Tensor) -> "Memory":
         """The memory of some sentences, given by their indices."""
@@ -32,6 +34,7 @@ class Memory:
             bias=None if self.bias is None else self.bias[sentences],
             lengths=self.lengths[sentences],
             width=self.width,
+            encoded=None if self.encoded is None else self.encoded[sentences],
         )
 
 

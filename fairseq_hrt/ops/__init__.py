@@ -7,12 +7,13 @@ path goes from the one to the other. What lies outside ``target_lengths`` and ``
 
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
-from .gather import gather_log_probs
+from .gather import best_tokens, gather_log_probs
 from .viterbi import ViterbiPath, joint_viterbi
 
 __all__ = [
     "FuzzyAlignment",
     "ViterbiPath",
+    "best_tokens",
     "dag_best_alignment",
     "dag_log_likelihood",
     "fuzzy_alignment",

@@ -1,6 +1,6 @@
 """Log-probabilities of a few tokens at every vertex without the log-softmax of all of them."""
 
-from typing import Any, Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -70,3 +70,34 @@ class _LogPartition(torch.autograd.Function):
                 of_bias += spread.sum(0)
         whole = torch.cat(of_features).view(features.shape)
         return whole, of_weight.to(weight.dtype), None if bias is None else of_bias.to(bias.dtype), None
+
+
+@torch.no_grad()
+def best_tokens(
+    features: Tensor,
+    weight: Tensor,
+    *,
+    bias: Optional[Tensor] = None,
+    penalties: Optional[Mapping[int, float]] = None,
+    chunk: int = CHUNK,
+) -> Tuple[Tensor, Tensor]:
+    """The most probable token of each vertex: (log-probabilities, LongTensor of tokens), both of the shape of the vertices.
+
+    Args:
+        features: ``[..., D]``.
+        weight: ``[V, D]``.
+        bias: ``[V]``.
+        penalties: by token, subtracted from its log-probability; infinity forbids it.
+        chunk: logits held at one time.
+    """
+    dtype = torch.float32 if features.dtype.itemsize < 4 else features.dtype
+    scores, tokens = [], []
+    for part in _chunks(features, weight.size(0), chunk):
+        logits = F.linear(part, weight, bias).to(dtype)
+        partition = torch.logsumexp(logits, -1)
+        for token, penalty in (penalties or {}).items():
+            logits[:, token] -= penalty
+        best, token = logits.max(-1)
+        scores.append(best - partition)
+        tokens.append(token)
+    return torch.cat(scores).view(features.shape[:-1]), torch.cat(tokens).view(features.shape[:-1])

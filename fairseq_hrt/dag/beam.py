@@ -1,0 +1,201 @@
+"""Beam search for the most probable text: a hypothesis is a prefix, summed over all the paths that emit it.
+
+Every prefix keeps the distribution over the vertices where it may stand. One product with the links moves it on, one product
+with the vertices' token probabilities gives the probability of every continuation: prefixes that different paths emit are
+merged by construction, and the probability of a finished text is its exact likelihood.
+"""
+
+from dataclasses import dataclass
+from typing import Any, List, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class BeamPlan:
+    """What is searched.
+
+    Attributes:
+        beam: prefixes kept.
+        nbest: texts wanted.
+        lenpen: texts are ranked by log-probability / tokens ** lenpen; 0: not normalised.
+        limits: LongTensor ``[B]``, most words of a text.
+        shortest: fewest words.
+        eos: id of ``</s>``.
+        language_model: adds its score, or None.
+    """
+
+    beam: int
+    nbest: int
+    lenpen: float
+    limits: Tensor
+    shortest: int
+    eos: int
+    language_model: Optional["LanguageModel"] = None
+
+
+@dataclass
+class Texts:
+    """Finished texts, best first.
+
+    Attributes:
+        tokens: LongTensor ``[B, nbest, words + 1]``, ``</s>`` included, -1 behind it.
+        log_probs: ``[B, nbest]``, log P(text); -inf where there are fewer texts.
+        ranks: ``[B, nbest]``, what they are sorted by.
+    """
+
+    tokens: Tensor
+    log_probs: Tensor
+    ranks: Tensor
+
+
+def prefix_beam(links: Tensor, log_probs: Tensor, end_scores: Tensor, last: Tensor, plan: BeamPlan) -> Texts:
+    """The best texts of a batch.
+
+    Args:
+        links: ``[B, L, L]``, log P(v | u).
+        log_probs: ``[B, L, V]`` of inner vertices' tokens.
+        end_scores: ``[B, 2]``, log P(<s> | first) and log P(</s> | last).
+        last: LongTensor ``[B]``.
+    """
+    batch, size, vocabulary = log_probs.shape
+    device, beams = links.device, plan.beam
+    rows = torch.arange(batch, device=device)
+    vertex = torch.arange(size, device=device)
+    inner = (vertex > 0) & (vertex < last.unsqueeze(1))
+    edges, emissions = links.exp(), log_probs.exp() * inner.unsqueeze(2)
+    longest = int(torch.minimum(plan.limits, last - 1).max().clamp(min=0))
+    # Where each prefix stands, summing to 1, and its log-probability.
+    standing = edges.new_zeros(batch, beams, size)
+    standing[:, :, 0] = 1
+    scores = edges.new_full((batch, beams), float("-inf"))
+    scores[:, 0] = end_scores[:, 0]
+    words = last.new_full((batch, beams, 0), -1)
+    bonus = _Bonus(plan, batch)
+    texts = Texts(
+        last.new_full((batch, plan.nbest, longest + 1), -1),
+        scores.new_full((batch, plan.nbest), float("-inf")),
+        scores.new_full((batch, plan.nbest), float("-inf")),
+    )
+    for count in range(longest + 1):
+        reached = torch.bmm(standing, edges)
+        ended = reached[rows, :, last].log() + scores + end_scores[:, 1:]
+        # An empty text only where there is no other: nothing is left to say with two vertices.
+        allowed = (count >= plan.shortest) | (last == 1)
+        ended = ended.masked_fill(~allowed.unsqueeze(1), float("-inf"))
+        _collect(texts, words, ended, bonus.ending(ended), plan)
+        if count == longest or _complete(texts, scores + bonus.total, plan):
+            break
+        mass = torch.bmm(reached * inner.unsqueeze(1), emissions)
+        totals = (mass.log() + scores.unsqueeze(2)).masked_fill((count >= plan.limits).view(-1, 1, 1), float("-inf"))
+        parent, token = bonus.select(totals, beams)
+        scores = totals.view(batch, -1).gather(1, parent * vocabulary + token)
+        words = torch.cat([words.gather(1, parent.unsqueeze(2).expand(-1, -1, count)), token.unsqueeze(2)], 2)
+        moved = reached.gather(1, parent.unsqueeze(2).expand(-1, -1, size))
+        emitted = emissions.gather(2, token.unsqueeze(1).expand(-1, size, -1)).transpose(1, 2)
+        standing = moved * emitted
+        standing = standing / standing.sum(2, keepdim=True).clamp(min=1e-37)
+    return texts
+
+
+def _collect(texts: Texts, words: Tensor, log_probs: Tensor, ranked: Tensor, plan: BeamPlan) -> None:
+    """Merges texts that end now, ``words`` ``[B, N, t]`` with ``log_probs`` ``[B, N]``, into the finished ones."""
+    count = words.size(2)
+    ranks = torch.cat([texts.ranks, ranked / (count + 1) ** plan.lenpen], 1)
+    texts.ranks, place = ranks.topk(plan.nbest, 1)
+    texts.log_probs = torch.cat([texts.log_probs, log_probs], 1).gather(1, place)
+    fresh = texts.tokens.new_full((*words.shape[:2], texts.tokens.size(2)), -1)
+    fresh[:, :, :count] = words
+    fresh[:, :, count] = plan.eos
+    everything = torch.cat([texts.tokens, fresh], 1)
+    texts.tokens = everything.gather(1, place.unsqueeze(2).expand(-1, -1, everything.size(2)))
+
+
+def _complete(texts: Texts, scores: Tensor, plan: BeamPlan) -> bool:
+    """Whether no open prefix can overtake the worst finished text that is wanted: probabilities only fall."""
+    if plan.language_model is not None:
+        return False
+    best = scores.max(1).values
+    possible = best / (plan.limits + 1) ** max(plan.lenpen, 0.0)
+    return bool((possible <= texts.ranks[:, -1]).all())
+
+
+class LanguageModel:
+    """An n-gram model read by ``kenlm``.
+
+    Args:
+        path: ARPA or binary file over the target's subwords.
+        symbols: the target dictionary's symbols by number.
+        weight: of its natural log-probability.
+
+    Raises:
+        ValueError: the package is not installed, or the file cannot be read.
+    """
+
+    def __init__(self, path: str, symbols: List[str], weight: float) -> None:
+        try:
+            import kenlm
+        except ImportError as error:
+            raise ValueError("--dag-lm-path needs the package kenlm: pip install kenlm") from error
+        try:
+            self.model = kenlm.Model(path)
+        except (OSError, RuntimeError) as error:
+            raise ValueError(f"--dag-lm-path {path}: {error}") from error
+        self.new_state, self.symbols, self.weight = kenlm.State, symbols, weight
+
+    def start(self) -> Any:
+        """The state at the beginning of a sentence."""
+        state = self.new_state()
+        self.model.BeginSentenceWrite(state)
+        return state
+
+    def step(self, state: Any, token: Optional[int]) -> Tuple[Any, float]:
+        """(next state, weighted natural log-probability of a token; None: of the end)."""
+        following = self.new_state()
+        word = "</s>" if token is None else self.symbols[token]
+        # KenLM's logarithms are decimal.
+        return following, 2.302585092994046 * self.weight * self.model.BaseScore(state, word, following)
+
+
+class _Bonus:
+    """What a language model adds to the scores of the prefixes; nothing without one.
+
+    Attributes:
+        total: ``[B, N]``, or the number 0.
+    """
+
+    def __init__(self, plan: BeamPlan, batch: int) -> None:
+        self.model = plan.language_model
+        self.total: Any = 0.0
+        if self.model is not None:
+            self.total = torch.zeros(batch, plan.beam, device=plan.limits.device)
+            self.states = [[self.model.start()] * plan.beam for _ in range(batch)]
+
+    def ending(self, log_probs: Tensor) -> Tensor:
+        """``[B, N]`` with the language model's view of prefixes that end now."""
+        if self.model is None:
+            return log_probs
+        last = [[self.model.step(state, None)[1] for state in row] for row in self.states]
+        return log_probs + self.total + torch.tensor(last, dtype=log_probs.dtype, device=log_probs.device)
+
+    def select(self, totals: Tensor, beams: int) -> Tuple[Tensor, Tensor]:
+        """(parents, tokens), LongTensors ``[B, N]``, of the best continuations ``[B, N, V]``."""
+        batch, _, vocabulary = totals.shape
+        if self.model is None:
+            flat = totals.view(batch, -1).topk(beams, 1).indices
+            return flat // vocabulary, flat % vocabulary
+        # The language model is asked about twice as many as are kept.
+        combined = (totals + self.total.unsqueeze(2).to(totals)).view(batch, -1)
+        scores, flat = combined.topk(min(2 * beams, combined.size(1)), 1)
+        parents, tokens = flat // vocabulary, flat % vocabulary
+        steps = [
+            [self.model.step(self.states[row][parent], token) for parent, token in zip(*pairs)]
+            for row, pairs in enumerate(zip(parents.tolist(), tokens.tolist()))
+        ]
+        more = torch.tensor([[score for _, score in row] for row in steps], dtype=scores.dtype, device=scores.device)
+        chosen = (scores + more).topk(beams, 1).indices
+        self.states = [[steps[row][place][0] for place in places] for row, places in enumerate(chosen.tolist())]
+        parents, tokens = parents.gather(1, chosen), tokens.gather(1, chosen)
+        self.total = self.total.gather(1, parents) + more.gather(1, chosen).to(self.total)
+        return parents, tokens

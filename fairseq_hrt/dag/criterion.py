@@ -1,0 +1,221 @@
+"""Criterions ``dag_nll_loss`` and ``dag_fuzzy_loss``."""
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+import torch.nn.functional as F
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.logging import metrics
+from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
+
+from ..common.losses import BITS
+from ..ops import dag_log_likelihood, fuzzy_alignment
+from .config import DagFuzzyLossConfig, DagNllLossConfig
+from .glancing import Glanced, GlanceSchedule, choose_glanced, force
+from .model import DagOutput, Glancer
+from .sample import GraphSample
+
+
+class DagLoss(FairseqCriterion):
+    """Glancing, the length loss and the log, which both losses share.
+
+    Both are means over sentences: fairseq divides the gradient by the number of sentences of the whole update, whatever the
+    micro-batches. Sentences without any path (a target longer than its graph) are left out and counted.
+    """
+
+    def __init__(
+        self, task: FairseqTask, dag_glance_schedule: str, dag_glance_strategy: str, dag_length_loss_factor: float
+    ) -> None:
+        super().__init__(task)
+        self.schedule = GlanceSchedule(dag_glance_schedule)
+        self.strategy = str(dag_glance_strategy)
+        self.length_loss_factor = dag_length_loss_factor
+        self.seed: int = task.cfg.seed
+
+    def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict]:
+        """Loss of a batch that the task has given its ``graph``.
+
+        Returns:
+            (loss summed over sentences, number of sentences with a path, logging output).
+        """
+        if "graph" not in sample:
+            raise ValueError(f"{type(self).__name__} needs the training samples of --task translation_dag")
+        graph, source = sample["graph"], sample["net_input"]
+        share = self.schedule.at(graph.update) if model.training else 0.0
+        output = model(
+            src_tokens=source["src_tokens"],
+            src_lengths=source["src_lengths"],
+            graph=graph,
+            glance=self.glancer(graph, share) if share or self.glances_without_share and model.training else None,
+        )
+        losses, possible, log = self.losses(output, graph)
+        loss = losses.sum()
+        if output.length_logits is not None:
+            loss = loss + self.length_loss(model, output.length_logits, graph, log)
+        counted = int(possible.sum())
+        log.update(
+            loss=loss.data,
+            ntokens=int(graph.target_lengths[possible].sum()),
+            nsentences=len(possible),
+            sample_size=counted,
+            skipped=len(possible) - counted,
+            vertices=int(graph.vertex_lengths.sum()),
+            tokens=int(graph.target_lengths.sum()),
+        )
+        if output.glanced is not None:
+            log.update(_glancing_log(output.glanced))
+        return loss, counted, log
+
+    @property
+    def glances_without_share(self) -> bool:
+        """``cmlm`` draws its share itself; the schedule only switches it off with a plain 0."""
+        return self.strategy == "cmlm" and any(share for _, share in self.schedule.knots)
+
+    def losses(self, output: DagOutput, graph: GraphSample) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
+        """(loss of each sentence ``[B]``, 0 without a path; BoolTensor ``[B]``, whether there is a path; more to log)."""
+        raise NotImplementedError
+
+    def glancer(self, graph: GraphSample, share: float) -> Glancer:
+        """What the model asks for the vertices that are shown."""
+
+        def choose(alignment: Tensor, best: Tensor) -> Glanced:
+            return choose_glanced(
+                alignment,
+                best,
+                graph.targets,
+                graph.target_lengths,
+                share=share,
+                strategy=self.strategy,
+                ids=graph.ids,
+                update=graph.update,
+                seed=self.seed,
+            )
+
+        return choose
+
+    def length_loss(self, model: nn.Module, logits: Tensor, graph: GraphSample, log: Dict[str, Any]) -> Tensor:
+        """Cross-entropy of the length head, weighted and summed over sentences."""
+        head = getattr(model, "module", model).decoder.length_head
+        labels = head.label(graph.target_lengths - 2, graph.source_lengths)
+        loss = F.cross_entropy(logits.float(), labels, reduction="sum")
+        log["length_loss"] = loss.data
+        return self.length_loss_factor * loss
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
+        """Means over sentences or tokens of everything that was logged."""
+        log = _Sums(logging_outputs)
+        log.mean("skipped", "nsentences", name="skipped_share")
+        metrics.log_scalar_sum("skipped_sentences", log("skipped"), priority=200, round=0)
+        log.mean("vertices", "tokens", name="vertices_per_token")
+        log.mean("length_loss", "nsentences", factor=BITS)
+        if any("path_vertices" in output for output in logging_outputs):
+            log.mean("path_right", "path_vertices", name="glance_accuracy")
+            log.mean("shown", "path_vertices", name="glance_rate")
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True
+
+
+class _Sums:
+    """Sums over batches and workers, logged as quotients."""
+
+    def __init__(self, logging_outputs: Sequence[Dict[str, Any]]) -> None:
+        self.outputs = logging_outputs
+
+    def __call__(self, key: str) -> float:
+        return sum(float(output.get(key, 0)) for output in self.outputs)
+
+    def mean(self, key: str, count: str, *, name: Optional[str] = None, factor: float = 1.0) -> None:
+        if any(key in output for output in self.outputs):
+            weight = max(self(count), 1)
+            metrics.log_scalar(name or key, factor * self(key) / weight, weight, round=3)
+
+
+def _glancing_log(glanced: Glanced) -> Dict[str, int]:
+    return {
+        "path_vertices": int((glanced.alignment >= 0).sum()),
+        "path_right": int(glanced.right.sum()),
+        "shown": int(glanced.shown.sum()),
+    }
+
+
+@register_criterion("dag_nll_loss", dataclass=DagNllLossConfig)
+class DagNllLoss(DagLoss):
+    """-log P(y) / T over all paths (DA-Transformer, Eq. 5).
+
+    ``nll_loss`` and ``ppl`` are bits and perplexity per target token with ``<s>`` and ``</s>``; in training they are those of
+    the pass that was shown tokens.
+    """
+
+    def __init__(
+        self,
+        task: FairseqTask,
+        dag_glance_schedule: str,
+        dag_glance_strategy: str,
+        dag_length_loss_factor: float,
+        dag_glance_forcing: str,
+    ) -> None:
+        super().__init__(task, dag_glance_schedule, dag_glance_strategy, dag_length_loss_factor)
+        self.forcing = str(dag_glance_forcing)
+
+    def losses(self, output: DagOutput, graph: GraphSample) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
+        match = output.match
+        if output.glanced is not None:
+            match = force(match, output.glanced, self.forcing)
+        likelihood = dag_log_likelihood(match, output.links, graph.target_lengths, graph.vertex_lengths)
+        possible = likelihood > float("-inf")
+        likelihood = torch.where(possible, likelihood, 0.0)
+        return -likelihood / graph.target_lengths, possible, {"nll_loss": -likelihood.sum().data}
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
+        log = _Sums(logging_outputs)
+        log.mean("loss", "sample_size", factor=BITS)
+        log.mean("nll_loss", "ntokens", factor=BITS)
+        metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
+        super().reduce_metrics(logging_outputs)
+
+
+@register_criterion("dag_fuzzy_loss", dataclass=DagFuzzyLossConfig)
+class DagFuzzyLoss(DagLoss):
+    """-(brevity penalty * clipped n-gram precision), expected over all paths (FA-DAT, Eq. 17).
+
+    Fine-tunes a model that was trained with ``dag_nll_loss``. Shown tokens change the decoder's input only. The log-likelihood is
+    neither computed nor mixed in.
+    """
+
+    def __init__(
+        self,
+        task: FairseqTask,
+        dag_glance_schedule: str,
+        dag_glance_strategy: str,
+        dag_length_loss_factor: float,
+        dag_ngram_order: int,
+    ) -> None:
+        super().__init__(task, dag_glance_schedule, dag_glance_strategy, dag_length_loss_factor)
+        if dag_ngram_order < 1:
+            raise ValueError(f"--dag-ngram-order {dag_ngram_order} must be at least 1")
+        self.order = dag_ngram_order
+
+    def losses(self, output: DagOutput, graph: GraphSample) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
+        found = fuzzy_alignment(
+            output.match, output.links, graph.targets, graph.target_lengths, graph.vertex_lengths, order=self.order
+        )
+        # A graph that is too small for its target still has n-grams in common with it, but not what the user wants.
+        possible = graph.target_lengths <= graph.vertex_lengths
+        log: Dict[str, Any] = {
+            name: torch.where(possible, getattr(found, name), 0.0).sum().data
+            for name in ("precision", "recall", "brevity_penalty")
+        }
+        log["length_ratio"] = torch.where(possible, found.expected_length / graph.target_lengths, 0.0).sum().data
+        return -torch.where(possible, found.score, 0.0), possible, log
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
+        log = _Sums(logging_outputs)
+        for name in ("loss", "precision", "recall", "brevity_penalty", "length_ratio"):
+            log.mean(name, "sample_size")
+        super().reduce_metrics(logging_outputs)

@@ -1,0 +1,110 @@
+"""fairseq's Transformer decoder without its causal mask, with links between its positions."""
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models.transformer import TransformerDecoderBase
+from torch import Tensor, nn
+
+from .config import DagModelConfig
+from .graph_size import UpsampleScale
+from .links import LinkPredictor
+from .sample import vertex_inputs
+
+
+class LengthHead(nn.Module):
+    """Predicts how many more words the target has than the source has tokens.
+
+    Args:
+        width: D of the encoder.
+        classes: differences told apart.
+    """
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        if classes < 2:
+            raise ValueError(f"--dag-length-classes {classes} must be at least 2")
+        self.classes = classes
+        self.output = nn.Linear(width, classes)
+
+    def forward(self, encoded: Tensor, padding: Tensor) -> Tensor:
+        """Logits ``[B, classes]`` from the encoder's ``[B, S, D]`` and its padding ``[B, S]``."""
+        real = (~padding).unsqueeze(2).to(encoded)
+        return self.output((encoded * real).sum(1) / real.sum(1))
+
+    def label(self, words: Tensor, source_lengths: Tensor) -> Tensor:
+        """The class of a target of so many words: LongTensor ``[B]``."""
+        return (words - source_lengths + self.classes // 2).clamp(0, self.classes - 1)
+
+    def words(self, logits: Tensor, source_lengths: Tensor) -> Tensor:
+        """The most probable number of words, at least 1: LongTensor ``[B]``."""
+        return (logits.argmax(1) - self.classes // 2 + source_lengths).clamp(min=1)
+
+
+class DagDecoder(TransformerDecoderBase):
+    """Writes a graph: features of all vertices in one pass, and the links between them.
+
+    Attributes:
+        links: the :class:`LinkPredictor`.
+        length_head: with ``--dag-upsample-base predict``, else None.
+        scale: the :class:`UpsampleScale`.
+        count_bos: whether the source length counts a start symbol.
+        only_task: the task that alone can decode this model.
+    """
+
+    only_task = "translation_dag"
+
+    def __init__(self, cfg: DagModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
+        if cfg.adaptive_softmax_cutoff is not None or cfg.cross_self_attention:
+            raise ValueError(
+                "dag_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention; remove them"
+            )
+        super().__init__(cfg, dictionary, embed_tokens)
+        self.special = {
+            name: getattr(dictionary, name)() for name in ("bos", "unk", "eos", "pad")
+        }
+        self.scale = UpsampleScale.parse(cfg.dag_upsample_scale)
+        self.count_bos: bool = cfg.dag_count_bos
+        self.links = LinkPredictor(
+            self.output_embed_dim,
+            cfg.decoder.attention_heads,
+            features=cfg.dag_link_features,
+            size=self.max_positions(),
+            reach=cfg.dag_max_transition_length,
+        )
+        self.length_head: Optional[LengthHead] = None
+        if str(cfg.dag_upsample_base) == "predict":
+            self.length_head = LengthHead(cfg.encoder.embed_dim, cfg.dag_length_classes)
+
+    def vertex_inputs(self, vertex_lengths: Tensor) -> Tensor:
+        """``<s> <unk> … <unk> </s>`` for graphs of these sizes: LongTensor ``[B, L]``."""
+        return vertex_inputs(vertex_lengths, **self.special)
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Optional[Dict[str, List[Tensor]]] = None,
+        incremental_state: Optional[Dict[str, Any]] = None,
+        features_only: bool = False,
+        **options: Any,
+    ) -> Tuple[Tensor, Dict[str, Any]]:
+        """fairseq's interface over vertices ``[B, L]``: every vertex attends all of them.
+
+        Raises:
+            ValueError: asked for fairseq's own decoding step by step.
+        """
+        if incremental_state is not None:
+            raise ValueError("fairseq's own search cannot decode a dag_transformer; use --task translation_dag")
+        features, extra = self.extract_features(
+            prev_output_tokens, encoder_out=encoder_out, full_context_alignment=True
+        )
+        return (features if features_only else self.output_layer(features)), extra
+
+    def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
+        """Adds the links and the length head that the checkpoint of another Transformer lacks, so that it can be fine-tuned."""
+        super().upgrade_state_dict_named(state_dict, name)
+        for key, value in self.state_dict().items():
+            if key.startswith(("links.", "length_head.")):
+                state_dict.setdefault(f"{name}.{key}", value.detach().clone())
+        return state_dict

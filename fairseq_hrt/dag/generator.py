@@ -1,0 +1,322 @@
+"""From graphs to translations."""
+
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoderDecoderModel
+from torch import Tensor
+
+from ..common.constraints import length_limits
+from ..common.generator import EngineGenerator
+from ..common.hypothesis import Hypothesis
+from ..common.options import DecodingOptions
+from ..common.search import check_number
+from ..common.state import Memory
+from ..common.trace import DecodingStep
+from ..ops import dag_best_alignment, joint_viterbi
+from .beam import BeamPlan, LanguageModel, prefix_beam
+from .config import DagTaskConfig
+from .graph import GraphBuilder, Graphs
+from .graph_size import vertices_from_source, vertices_from_target
+from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
+
+
+class DagGenerator(EngineGenerator):
+    """Decodes ``dag_transformer`` models.
+
+    A hypothesis' score is log P(path, tokens) (with ``beam``: log P(tokens), over all paths), divided by the number of its
+    tokens ** lenpen; words beyond ``--max-len-a/-b`` are cut off by greedy, lookahead and sample, which decide about a path
+    before its length is known, and never considered by the others.
+
+    Args:
+        models: the ensemble; all see graphs of the same size.
+        dictionary: the target dictionary.
+        options: what the user asked for.
+        config: the task's options.
+        scale: lambda.
+
+    Attributes:
+        graph_hooks: called with the :class:`Graphs` and the best hypotheses of every batch.
+
+    Raises:
+        ValueError: options that the strategy does not know.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        dictionary: Dictionary,
+        options: DecodingOptions,
+        *,
+        config: DagTaskConfig,
+        scale: float,
+    ) -> None:
+        super().__init__(models, dictionary, options)
+        self.strategy = str(config.dag_decode_strategy)
+        self.config, self.scale = config, scale
+        self.decoder = models[0].decoder
+        _check(self.strategy, options, config)
+        if len({(model.decoder.count_bos, model.decoder.length_head is None) for model in models}) > 1:
+            raise ValueError("the models of an ensemble must agree in --dag-upsample-base and --dag-count-bos")
+        never = (dictionary.bos(), dictionary.pad(), dictionary.eos())
+        self.penalties: Dict[int, float] = {token: float("inf") for token in never}
+        if options.unkpen:
+            self.penalties[dictionary.unk()] = options.unkpen
+        self.language_model: Optional[LanguageModel] = None
+        if config.dag_lm_path is not None:
+            self.language_model = LanguageModel(config.dag_lm_path, dictionary.symbols, config.dag_lm_weight)
+        self.graph_hooks: List[Callable[[Graphs, List[List[Hypothesis]]], None]] = []
+        self._builder: Optional[GraphBuilder] = None
+
+    def decode(
+        self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
+    ) -> List[List[Hypothesis]]:
+        if prefix is not None or start is not None:
+            raise ValueError("--prefix-size and start symbols of languages: a graph has no prefix; use --task translation")
+        with torch.inference_mode():
+            memories = self.ensemble.encode(net_input)
+            graphs = self.build_graphs(memories)
+            limits = length_limits(
+                memories[0].lengths,
+                max_len_a=self.options.max_len_a,
+                max_len_b=self.options.max_len_b,
+                capacity=int(graphs.lengths.max()) + 1,
+            )
+            if self.strategy == "beam":
+                found = self.by_beam(graphs, limits)
+            elif self.strategy == "sample" or self.suppresses_repeats:
+                found = self.by_walk(graphs, limits, net_input["src_tokens"])
+            else:
+                found = self.by_path(graphs, limits)
+            for best in found:
+                check_number(best[0].score)
+            self._announce(memories[0], found)
+            for hook in self.graph_hooks:
+                hook(graphs, found)
+        return found
+
+    # ------------------------------------------------------------------ the graph
+
+    def build_graphs(self, memories: List[Memory]) -> Graphs:
+        """The graphs of encoded sentences."""
+        if self._builder is None:
+            self._builder = GraphBuilder(self.ensemble, self.penalties)
+        self._builder.refresh(static_weights=self.options.static_weights)
+        return self._builder.build(memories, self.vertex_lengths(memories))
+
+    def vertex_lengths(self, memories: List[Memory]) -> Tensor:
+        """L of each sentence, from its own length alone: LongTensor ``[B]``."""
+        lengths = memories[0].lengths
+        scale = torch.full(lengths.shape, self.scale, dtype=torch.double, device=lengths.device)
+        if self.decoder.length_head is None:
+            sizes = vertices_from_source(lengths + self.decoder.count_bos, scale)
+        else:
+            logits = 0
+            for model, memory in zip(self.models, memories):
+                padding = torch.zeros(memory.encoded.shape[:2], dtype=torch.bool, device=lengths.device)
+                if memory.bias is not None:
+                    padding = memory.bias.flatten(1).ne(0)
+                logits = logits + torch.log_softmax(model.decoder.length_head(memory.encoded, padding).float(), -1)
+            sizes = vertices_from_target(self.decoder.length_head.words(logits, lengths), scale)
+        return sizes.clamp(max=min(model.max_decoder_positions() for model in self.models))
+
+    # ------------------------------------------------------------------ strategies
+
+    @property
+    def suppresses_repeats(self) -> bool:
+        """Whether a choice depends on the words before it."""
+        return bool(self.config.dag_no_repeat_consecutive or self.options.no_repeat_ngram_size)
+
+    def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
+        """greedy, lookahead, viterbi and joint-viterbi: first the path, then its tokens where they did not decide."""
+        if self.strategy in ("greedy", "viterbi"):
+            scores = tokens = None
+        else:
+            scores, tokens = graphs.best_tokens()
+        if "viterbi" in self.strategy:
+            passed = self._viterbi(graphs, scores, limits)
+        else:
+            successors = best_successors(graphs.links, scores, self.config.dag_decode_beta)
+            passed = follow(successors, graphs.last)
+        if tokens is None:
+            scores, tokens = graphs.best_tokens(passed)
+        paths = path_lists(passed)
+        # In front of the path -1, so that the first vertex has no link.
+        rows, vertices = passed.nonzero(as_tuple=True)
+        words, parts = tokens[rows, vertices].tolist(), scores[rows, vertices]
+        before = torch.cat([vertices.new_zeros(1), vertices[:-1]])
+        into = graphs.links[rows, before, vertices].masked_fill(vertices == 0, 0.0)
+        parts = (parts + into).tolist()
+        found, place = [], 0
+        for path, limit in zip(paths, limits.tolist()):
+            end = place + len(path)
+            found.append([self._hypothesis(path, words[place:end], parts[place:end], limit)])
+            place = end
+        return found
+
+    def _viterbi(self, graphs: Graphs, scores: Optional[Tensor], limits: Tensor) -> Tensor:
+        """The vertices of the best path: BoolTensor ``[B, L]``."""
+        # Twice the words that the scale promises.
+        interior = torch.minimum((2 * graphs.lengths / self.scale).long(), limits).clamp(min=1)
+        paths = joint_viterbi(
+            torch.zeros_like(graphs.links[:, :, 0]) if scores is None else scores.to(graphs.links.dtype),
+            graphs.links,
+            graphs.lengths,
+            max_interior=interior,
+            length_beta=self.config.dag_decode_length_beta,
+        ).paths
+        passed = torch.zeros(graphs.links.shape[:2], dtype=torch.bool, device=paths.device)
+        rows = torch.arange(len(paths), device=paths.device).unsqueeze(1).expand_as(paths)
+        passed[rows[paths >= 0], paths[paths >= 0]] = True
+        return passed
+
+    def by_walk(self, graphs: Graphs, limits: Tensor, source: Tensor) -> List[List[Hypothesis]]:
+        """sample, and lookahead with repeat suppression: choices that depend on the words before."""
+        config, sampling = self.config, self.strategy == "sample"
+        rules = WalkRules(
+            beta=config.dag_decode_beta,
+            candidates=config.dag_candidates,
+            consecutive=config.dag_no_repeat_consecutive,
+            anywhere=self.options.no_repeat_ngram_size,
+            temperature=self.options.temperature if sampling else None,
+            top_p=config.dag_sample_topp,
+            seed=config.seed,
+        )
+        log_probs, ends = graphs.log_probs(), graphs.end_scores()
+        found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
+        for number in range(self.options.nbest):
+            keys = sentence_keys(source, self.dictionary.pad(), number)
+            vertices, words = walk(graphs.links, log_probs, graphs.last, rules, eos=self.eos, keys=keys)
+            for row, best in enumerate(found):
+                kept = vertices[row] >= 0
+                path = torch.cat([vertices.new_zeros(1), vertices[row][kept]])
+                tokens = words[row][kept]
+                parts = graphs.links[row, path[:-1], path[1:]]
+                parts = parts + torch.cat([log_probs[row, path[1:-1], tokens[:-1]], ends[row, 1:].to(parts)])
+                parts = [float(ends[row, 0]), *parts.tolist()]
+                limit = int(limits[row])
+                best.append(self._hypothesis(path.tolist(), [graphs.bos, *tokens.tolist()], parts, limit))
+        return [sorted(best, key=lambda hypothesis: -hypothesis.score) for best in found]
+
+    def by_beam(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
+        """The most probable texts over all paths."""
+        options = self.options
+        ends = graphs.end_scores()
+        log_probs = graphs.log_probs()
+        plan = BeamPlan(
+            beam=options.beam,
+            nbest=options.nbest,
+            lenpen=options.lenpen if options.normalize else 0.0,
+            limits=limits,
+            shortest=options.min_len,
+            eos=self.eos,
+            language_model=self.language_model,
+        )
+        texts = prefix_beam(graphs.links, log_probs, ends.to(graphs.links), graphs.last, plan)
+        found = []
+        for row in range(len(graphs.lengths)):
+            best = []
+            for number in range(options.nbest):
+                tokens = [token for token in texts.tokens[row, number].tolist() if token >= 0]
+                if tokens and float(texts.ranks[row, number]) > float("-inf"):
+                    hypothesis = self._aligned(graphs, row, tokens, log_probs, ends)
+                    total = float(texts.log_probs[row, number])
+                    # The best path's parts, with what the other paths add shared out evenly.
+                    more = (total - sum(hypothesis.positional_scores)) / len(hypothesis.tokens)
+                    hypothesis.positional_scores = [part + more for part in hypothesis.positional_scores]
+                    hypothesis.score = float(texts.ranks[row, number])
+                    best.append(hypothesis)
+            found.append(best)
+        return found
+
+    def _aligned(self, graphs: Graphs, row: int, tokens: List[int], log_probs: Tensor, ends: Tensor) -> Hypothesis:
+        """A text with its best path."""
+        size = int(graphs.lengths[row])
+        text = torch.tensor(tokens[:-1], device=log_probs.device, dtype=torch.long)
+        match = log_probs.new_full((1, len(tokens) + 1, size), float("-inf"))
+        match[0, 1:-1] = log_probs[row, :size, text].t()
+        match[0, 1:-1, 0] = match[0, 1:-1, -1] = float("-inf")
+        match[0, 0, 0], match[0, -1, -1] = ends[row]
+        links = graphs.links[row : row + 1, :size, :size]
+        lengths = (text.new_tensor([len(tokens) + 1]), text.new_tensor([size]))
+        path = (dag_best_alignment(match, links, *lengths)[0] >= 0).nonzero().squeeze(1)
+        parts = match[0, torch.arange(len(path)), path]
+        parts[1:] += links[0, path[:-1], path[1:]]
+        return self._hypothesis(path.tolist(), [graphs.bos, *tokens], parts.tolist(), len(tokens))
+
+    # ------------------------------------------------------------------ results
+
+    def _hypothesis(self, path: List[int], tokens: List[int], parts: List[float], limit: int) -> Hypothesis:
+        """A path with its tokens and their log-probabilities, the first vertex included, as a translation.
+
+        Repetitions of the word before are dropped; what they cost stays in the score of the word that is kept.
+        """
+        kept: List[int] = []
+        scores: List[float] = []
+        carried = parts[0]
+        for place in range(1, len(tokens)):
+            ending = place + 1 == len(tokens)
+            repeated = bool(kept) and not ending and tokens[place] == tokens[kept[-1]]
+            if repeated and not self.config.dag_keep_repeats:
+                scores[-1] += parts[place]
+            elif ending or len(kept) < limit:
+                kept.append(place)
+                scores.append(parts[place] + carried)
+                carried = 0.0
+        length = len(kept)
+        total = sum(scores)
+        hypothesis = Hypothesis(
+            tokens=[tokens[place] for place in kept],
+            score=total / length**self.options.lenpen if self.options.normalize else total,
+            positional_scores=scores,
+            token_steps=[1] * length,
+            steps=1,
+            token_vertices=[path[place] for place in kept],
+        )
+        if self.options.retain_history:
+            hypothesis.history = [hypothesis.tokens]
+        return hypothesis
+
+    def _announce(self, memory: Memory, found: List[List[Hypothesis]]) -> None:
+        if not self.step_hooks:
+            return
+        best = [hypotheses[0] for hypotheses in found]
+        width = max(len(hypothesis.tokens) for hypothesis in best)
+
+        def padded(rows: Sequence[Sequence[Any]], value: Any) -> Tensor:
+            return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], device=memory.lengths.device)
+
+        step = DecodingStep(
+            self.strategy,
+            1,
+            torch.arange(len(best), device=memory.lengths.device),
+            torch.arange(1, width + 1, device=memory.lengths.device),
+            padded([hypothesis.tokens for hypothesis in best], self.dictionary.pad()),
+            padded([hypothesis.positional_scores for hypothesis in best], 0.0),
+        )
+        for hook in self.step_hooks:
+            hook(step)
+
+
+def _check(strategy: str, options: DecodingOptions, config: DagTaskConfig) -> None:
+    """Raises ValueError for options that the strategy cannot honour, naming them."""
+    several = ("beam", "sample")
+    repeats = ("lookahead", "sample")
+    problems = (
+        (options.nbest > 1 and strategy not in several, f"--nbest {options.nbest}", several),
+        (options.temperature != 1.0 and strategy != "sample", f"--temperature {options.temperature}", ("sample",)),
+        (options.no_repeat_ngram_size > 0 and strategy not in repeats, "--no-repeat-ngram-size", repeats),
+        (config.dag_no_repeat_consecutive > 0 and strategy not in repeats, "--dag-no-repeat-consecutive", repeats),
+        (config.dag_lm_path is not None and strategy != "beam", "--dag-lm-path", ("beam",)),
+        (options.min_len > 1 and strategy != "beam", f"--min-len {options.min_len}", ("beam",)),
+    )
+    for wrong, option, strategies in problems:
+        if wrong:
+            raise ValueError(f"{option} needs --dag-decode-strategy {' or '.join(strategies)}, not {strategy}")
+    if config.dag_candidates < 1:
+        raise ValueError(f"--dag-candidates {config.dag_candidates} must be at least 1")
+    if not 0 < config.dag_sample_topp <= 1:
+        raise ValueError(f"--dag-sample-topp {config.dag_sample_topp} must be greater than 0 and at most 1")
+    if config.dag_no_repeat_consecutive < 0:
+        raise ValueError(f"--dag-no-repeat-consecutive {config.dag_no_repeat_consecutive} must not be negative")

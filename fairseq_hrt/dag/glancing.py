@@ -1,0 +1,133 @@
+"""Glancing: the decoder is shown a few of the target's tokens, at the vertices where its best path would put them.
+
+In a first pass without gradient the best path for the target is found; the more of its tokens are still wrong, the more of them
+are shown in the second pass, which is trained (Qian et al., 2021; DA-Transformer, section 3.4).
+"""
+
+import re
+from typing import List, NamedTuple, Tuple
+
+import torch
+from torch import Tensor
+
+from ..common.hashing import hash_uniform
+
+STRATEGIES = ("number-random", "bernoulli", "fix", "cmlm")
+FORCINGS = ("vertex", "path", "none")
+# Purposes of random numbers.
+_VERTEX, _SENTENCE = 11, 12
+
+
+class GlanceSchedule:
+    """The share tau over the updates: linear between knots, constant before the first and after the last.
+
+    Args:
+        text: ``0.5:0.1@200k``; a knot without ``@`` is at update 0, ``k`` means thousand.
+
+    Raises:
+        ValueError: another form, shares outside [0, 1], or knots that do not follow each other.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.knots: List[Tuple[int, float]] = []
+        for part in str(text).split(":"):
+            found = re.fullmatch(r"([0-9.]+)(?:@([0-9.]+)(k?))?", part.strip())
+            try:
+                share = float(found[1])
+                update = int(float(found[2] or 0) * (1000 if found[3] else 1))
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"--dag-glance-schedule {text!r}: {part!r} is not SHARE or SHARE@UPDATE, as in 0.5:0.1@200k"
+                ) from None
+            if not 0 <= share <= 1 or (self.knots and update <= self.knots[-1][0]):
+                raise ValueError(
+                    f"--dag-glance-schedule {text!r}: shares must lie in [0, 1] and each update behind the one before"
+                )
+            self.knots.append((update, share))
+
+    def at(self, update: int) -> float:
+        """tau at an update."""
+        before = self.knots[0]
+        for knot in self.knots:
+            if update < knot[0]:
+                if knot is before:
+                    break
+                done = (update - before[0]) / (knot[0] - before[0])
+                return before[1] + done * (knot[1] - before[1])
+            before = knot
+        return before[1]
+
+
+class Glanced(NamedTuple):
+    """What is shown.
+
+    Attributes:
+        shown: BoolTensor ``[B, L]``.
+        alignment: LongTensor ``[B, L]``, the target index that the best path puts at a vertex, -1 elsewhere.
+        tokens: LongTensor ``[B, L]``, the aligned target token, 0 elsewhere.
+        right: LongTensor ``[B]``, vertices of the best path whose best token is the aligned one.
+    """
+
+    shown: Tensor
+    alignment: Tensor
+    tokens: Tensor
+    right: Tensor
+
+
+def choose_glanced(
+    alignment: Tensor,
+    best_tokens: Tensor,
+    targets: Tensor,
+    target_lengths: Tensor,
+    *,
+    share: float,
+    strategy: str,
+    ids: Tensor,
+    update: int,
+    seed: int,
+) -> Glanced:
+    """Draws the vertices that are shown; the draw depends on seed, update, sentence and vertex alone.
+
+    Args:
+        alignment: see :class:`Glanced`.
+        best_tokens: LongTensor ``[B, L]``, the most probable token of each vertex.
+        targets: LongTensor ``[B, T]``.
+        target_lengths, ids: LongTensors ``[B]``.
+        share: tau.
+        strategy: one of STRATEGIES.
+    """
+    on_path = alignment >= 0
+    tokens = targets.gather(1, alignment.clamp(min=0)).masked_fill(~on_path, 0)
+    right = (on_path & (best_tokens == tokens)).sum(1)
+    vertex = torch.arange(alignment.size(1), device=alignment.device)
+    drawn = hash_uniform(seed, update, ids.unsqueeze(1), _VERTEX, vertex)
+    length = target_lengths.double()
+    wrong = length - right
+    if strategy == "bernoulli":
+        shown = on_path & (drawn < (wrong / length * share).unsqueeze(1))
+    else:
+        if strategy == "number-random":
+            count = wrong * share
+        elif strategy == "fix":
+            count = length * share
+        else:
+            count = length * hash_uniform(seed, update, ids, _SENTENCE)
+        count = (count + 0.5).floor()
+        # The vertices of the path in random order, the others behind them.
+        rank = drawn.masked_fill(~on_path, 2.0).argsort(1).argsort(1)
+        shown = on_path & (rank < count.unsqueeze(1))
+    return Glanced(shown, alignment, tokens, right)
+
+
+def force(match: Tensor, glanced: Glanced, forcing: str) -> Tensor:
+    """``match`` ``[B, T, L]`` of the second pass with what shown vertices may still do; see ``--dag-glance-forcing``."""
+    if forcing == "none":
+        return match
+    step = torch.arange(match.size(1), device=match.device)
+    shown = glanced.shown.unsqueeze(1)
+    own = shown & (step.view(1, -1, 1) == glanced.alignment.unsqueeze(1))
+    if forcing == "path":
+        # Its step belongs to the vertex: no other one can emit that token, and nothing is paid for it.
+        taken = own.any(2, keepdim=True)
+        return match.masked_fill(taken | shown, float("-inf")).masked_fill(own, 0.0)
+    return torch.where(own, match.detach(), match.masked_fill(shown, float("-inf")))

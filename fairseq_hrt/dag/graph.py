@@ -1,0 +1,194 @@
+"""The graphs of a batch in decoding: links, and the tokens of vertices computed only where they are wanted."""
+
+import math
+from dataclasses import dataclass
+from typing import List, Mapping, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..common.engine import TransformerEngine
+from ..common.ensemble import EngineEnsemble
+from ..common.state import Memory
+from ..ops import best_tokens
+from .links import LinkPredictor, allowed_links
+
+
+class PackedLinks:
+    """A :class:`LinkPredictor` for inference: one product for queries, keys and gates, and the part of the positions added
+    from a table."""
+
+    def __init__(self, predictor: LinkPredictor, width: int) -> None:
+        self.predictor, self.width = predictor, width
+        self.heads, self.reach = predictor.heads, predictor.reach
+        self.weight: Optional[Tensor] = None
+
+    @torch.no_grad()
+    @torch.inference_mode(False)
+    def refresh(self) -> None:
+        """Collects the weights."""
+        predictor, width = self.predictor, self.width
+        layers = (predictor.query, predictor.key, predictor.gate)
+        # [2 D + H, D * parts]
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = torch.cat([layer.bias for layer in layers])
+        self.weight, self.table = weight.new_zeros(len(weight), width), bias.unsqueeze(0)
+        for name, part in zip(predictor.features, weight.split(width, 1)):
+            if name == "feature":
+                self.weight = part.contiguous()
+            else:
+                vectors = predictor.position.weight if name == "position" else predictor.sinusoids.to(part)
+                self.table = self.table + vectors @ part.t()
+
+    def __call__(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
+        """P(v | u), ``[B, L, L]``; see :meth:`LinkPredictor.forward`."""
+        batch, size, width = features.shape
+        table = self.table if self.table.size(0) == 1 else self.table[:size]
+        projected = F.linear(features, self.weight) + table
+        if projected.dtype.itemsize < 4:
+            projected = projected.float()
+        queries, keys, gates = projected.split((width, width, self.heads), 2)
+        # [B, L, D] -> [B * H, L, d]
+        queries, keys = (
+            part.reshape(batch, size, self.heads, -1).transpose(1, 2).reshape(batch * self.heads, size, -1)
+            for part in (queries, keys)
+        )
+        gates = torch.softmax(gates, -1).transpose(1, 2).unsqueeze(3)
+        allowed = allowed_links(size, vertex_lengths, self.reach)
+        hidden = torch.zeros(allowed.shape, dtype=queries.dtype, device=queries.device).masked_fill_(
+            # Rows without a link must not be NaN.
+            ~allowed & allowed.any(2, keepdim=True),
+            float("-inf"),
+        )
+        scores = torch.bmm(queries, keys.transpose(1, 2)).view(batch, self.heads, size, size)
+        scores = torch.softmax(scores.mul_(queries.size(2) ** -0.5).add_(hidden.unsqueeze(1)), -1)
+        return scores.mul_(gates).sum(1).masked_fill_(~allowed, 0.0)
+
+
+@dataclass
+class Graphs:
+    """The graphs of a batch.
+
+    Attributes:
+        links: ``[B, L, L]``, log P(v | u).
+        lengths: LongTensor ``[B]``, L of each sentence.
+        features: ``[B, L, D]`` for each model.
+        engines: the models.
+        penalties: of tokens that inner vertices may not or should not emit.
+        bos, eos: what the first and the last vertex emit.
+    """
+
+    links: Tensor
+    lengths: Tensor
+    features: List[Tensor]
+    engines: List[TransformerEngine]
+    penalties: Mapping[int, float]
+    bos: int
+    eos: int
+
+    @property
+    def last(self) -> Tensor:
+        """The last vertex of each sentence: LongTensor ``[B]``."""
+        return self.lengths - 1
+
+    def best_tokens(self, chosen: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+        """(log-probabilities, tokens) of all vertices, each ``[B, L]``, or of the ``chosen`` ones (BoolTensor ``[B, L]``) with
+        zeros elsewhere. The first vertex emits ``<s>``, the last ``</s>``."""
+        if chosen is None:
+            chosen = torch.ones(self.links.shape[:2], dtype=torch.bool, device=self.links.device)
+            parts = [features.flatten(0, 1) for features in self.features]
+        else:
+            parts = [features[chosen] for features in self.features]
+        if len(parts) == 1:
+            output = self.engines[0].output
+            best, best_token = best_tokens(parts[0], output.weight, bias=output.bias, penalties=self.penalties)
+        else:
+            best, best_token = self._penalised(self._log_probs(parts)).max(-1)
+        scores = torch.zeros(chosen.shape, dtype=best.dtype, device=best.device)
+        tokens = torch.zeros(chosen.shape, dtype=torch.long, device=best.device)
+        scores[chosen], tokens[chosen] = best, best_token
+        return self._ends(scores, tokens)
+
+    def log_probs(self) -> Tensor:
+        """Log-probabilities of all tokens at all vertices, penalties subtracted: ``[B, L, V]``."""
+        return self._penalised(self._log_probs(self.features))
+
+    def end_scores(self) -> Tensor:
+        """log P(<s> | first vertex) and log P(</s> | last vertex): ``[B, 2]``."""
+        rows = torch.arange(len(self.lengths), device=self.lengths.device)
+        found = self._log_probs([torch.stack([part[:, 0], part[rows, self.last]], 1) for part in self.features])
+        return torch.stack([found[:, 0, self.bos], found[:, 1, self.eos]], 1)
+
+    def _ends(self, scores: Tensor, tokens: Tensor) -> Tuple[Tensor, Tensor]:
+        ends = self.end_scores().to(scores.dtype)
+        rows = torch.arange(len(self.lengths), device=self.lengths.device)
+        scores[:, 0], scores[rows, self.last] = ends.unbind(1)
+        tokens[:, 0], tokens[rows, self.last] = self.bos, self.eos
+        return scores, tokens
+
+    def _log_probs(self, features: List[Tensor]) -> Tensor:
+        """The models' average."""
+        averaged: Optional[Tensor] = None
+        for engine, part in zip(self.engines, features):
+            logits = engine.logits(part)
+            log_probs = torch.log_softmax(logits, -1, dtype=torch.float32 if logits.dtype.itemsize < 4 else None)
+            averaged = log_probs if averaged is None else torch.logaddexp(averaged, log_probs)
+        return averaged if len(features) == 1 else averaged - math.log(len(features))
+
+    def _penalised(self, log_probs: Tensor) -> Tensor:
+        for token, penalty in self.penalties.items():
+            log_probs[..., token] -= penalty
+        return log_probs
+
+
+class GraphBuilder:
+    """Runs the decoders of an ensemble once.
+
+    Args:
+        ensemble: dag_transformer models.
+        penalties: see :class:`Graphs`.
+    """
+
+    def __init__(self, ensemble: EngineEnsemble, penalties: Mapping[int, float]) -> None:
+        self.ensemble, self.penalties = ensemble, penalties
+        self.decoders = [engine.model.decoder for engine in ensemble.engines]
+        self.links = [PackedLinks(decoder.links, decoder.output_embed_dim) for decoder in self.decoders]
+
+    def refresh(self, *, static_weights: bool) -> None:
+        """Collects the weights of the links, once where they are static."""
+        for links, decoder in zip(self.links, self.decoders):
+            weight = decoder.links.query.weight
+            moved = links.weight is None or (links.weight.device, links.weight.dtype) != (weight.device, weight.dtype)
+            if moved or not static_weights:
+                links.refresh()
+
+    def build(self, memories: List[Memory], vertex_lengths: Tensor) -> Graphs:
+        """The graphs of encoded sentences, of the given sizes."""
+        decoder = self.decoders[0]
+        tokens = decoder.vertex_inputs(vertex_lengths)
+        size = tokens.size(1)
+        positions = torch.arange(size, device=tokens.device)
+        visible = None
+        if bool((vertex_lengths < size).any()):
+            visible = (positions < vertex_lengths.unsqueeze(1)).unsqueeze(1)
+        self.ensemble.reserve_positions(size)
+        counters = self.ensemble.counters
+        features, averaged = [], None
+        for engine, memory, links in zip(self.ensemble.engines, memories, self.links):
+            counters.decoder_calls += 1
+            counters.decoder_tokens += tokens.numel()
+            state = engine.start(memory, capacity=size)
+            own = engine.step(state, tokens, positions, visible=visible, causal=False, remember=False)
+            probabilities = links(own, vertex_lengths)
+            features.append(own)
+            averaged = probabilities if averaged is None else averaged + probabilities
+        return Graphs(
+            links=(averaged / len(features) if len(features) > 1 else averaged).log(),
+            lengths=vertex_lengths,
+            features=features,
+            engines=self.ensemble.engines,
+            penalties=self.penalties,
+            bos=decoder.special["bos"],
+            eos=decoder.special["eos"],
+        )

@@ -1,0 +1,53 @@
+"""How many vertices a sentence gets."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class UpsampleScale(NamedTuple):
+    """lambda, or the range that it is drawn from."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def parse(cls, text: str) -> "UpsampleScale":
+        """Reads ``8`` or ``4~8``.
+
+        Raises:
+            ValueError: neither of them, or not positive.
+        """
+        ends = str(text).split("~")
+        try:
+            values = [float(end) for end in ends]
+        except ValueError:
+            values = []
+        if not 1 <= len(values) <= 2 or not 0 < values[0] <= values[-1] < float("inf"):
+            raise ValueError(f"--dag-upsample-scale {text!r}: give a positive number such as 8, or a range such as 4~8")
+        return cls(values[0], values[-1])
+
+    @property
+    def middle(self) -> float:
+        """What is used where nothing is drawn."""
+        return (self.low + self.high) / 2
+
+    def at(self, uniform: Tensor) -> Tensor:
+        """The scale for uniform numbers in [0, 1)."""
+        return self.low + (self.high - self.low) * uniform
+
+
+def vertices_from_source(source_tokens: Tensor, scale: Tensor) -> Tensor:
+    """L = ⌊scale * source tokens⌋, at least 2: LongTensor ``[B]``."""
+    return _floor(scale * source_tokens).clamp(min=2)
+
+
+def vertices_from_target(words: Tensor, scale: Tensor) -> Tensor:
+    """L = ⌊scale * words⌋ + 2, ``<s>`` and ``</s>`` besides the words: LongTensor ``[B]``."""
+    return _floor(scale * words) + 2
+
+
+def _floor(value: Tensor) -> Tensor:
+    # 0.1 * 30 is a little less than 3.
+    return (value.double() + 1e-6).floor().long()

@@ -1,0 +1,122 @@
+"""Links between vertices: a mixture of attention heads over the vertices that follow (DA-Transformer, section 3.2).
+
+    S_h(u, v) = q_h(u) k_h(v) / sqrt(d),  v > u;   log P(v | u) = logsumexp_h [ log_softmax_v S_h(u, .) + log_softmax_h g(u) ]
+"""
+
+from typing import Any, List, Optional, Tuple
+
+import torch
+from fairseq.modules import SinusoidalPositionalEmbedding
+from torch import Tensor, nn
+
+FEATURES = ("feature", "position", "sinposition")
+
+
+class LinkPredictor(nn.Module):
+    """Log-probabilities of the links from decoder features.
+
+    Args:
+        width: D of the features.
+        heads: H.
+        features: what the links are computed from, see ``--dag-link-features``.
+        size: most vertices of a graph.
+        reach: most steps that a link leads forward; None: any number.
+
+    Raises:
+        ValueError: unknown features, or a reach below 1.
+    """
+
+    def __init__(self, width: int, heads: int, *, features: str, size: int, reach: Optional[int]) -> None:
+        super().__init__()
+        self.features: List[str] = features.split(":")
+        unknown = [name for name in self.features if name not in FEATURES]
+        if unknown or len(set(self.features)) < len(self.features):
+            raise ValueError(f"--dag-link-features {features}: join some of {', '.join(FEATURES)} by colons, each once")
+        if reach is not None and reach < 1:
+            raise ValueError(f"--dag-max-transition-length {reach} must be at least 1")
+        self.heads, self.reach = heads, reach
+        combined = width * len(self.features)
+        self.query = nn.Linear(combined, width)
+        self.key = nn.Linear(combined, width)
+        self.gate = nn.Linear(combined, heads)
+        self.position: Optional[nn.Embedding] = None
+        if "position" in self.features:
+            self.position = nn.Embedding(size, width)
+            nn.init.normal_(self.position.weight, std=width**-0.5)
+        if "sinposition" in self.features:
+            sinusoids = SinusoidalPositionalEmbedding.get_embedding(size, width)
+            self.register_buffer("sinusoids", sinusoids, persistent=False)
+
+    def describe(self, features: Tensor) -> Tensor:
+        """What the linear layers see: decoder features ``[B, L, D]`` beside positions, ``[B, L, D * parts]``."""
+        size = features.size(1)
+        parts = {"feature": features}
+        if self.position is not None:
+            parts["position"] = self.position.weight[:size].expand_as(features)
+        if "sinposition" in self.features:
+            parts["sinposition"] = self.sinusoids[:size].to(features).expand_as(features)
+        return torch.cat([parts[name] for name in self.features], -1)
+
+    def forward(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
+        """log P(v | u), ``[B, L, L]``, float32 at least; rows of the last vertex and of padding are -inf.
+
+        Args:
+            features: ``[B, L, D]``.
+            vertex_lengths: LongTensor ``[B]``.
+        """
+        described = self.describe(features)
+        dtype = torch.float32 if features.dtype.itemsize < 4 else features.dtype
+        batch, size = features.shape[:2]
+        # [B, L, D] -> [B, H, L, d]
+        queries, keys = (
+            layer(described).to(dtype).view(batch, size, self.heads, -1).transpose(1, 2) for layer in (self.query, self.key)
+        )
+        gates = torch.log_softmax(self.gate(described).to(dtype), -1).transpose(1, 2)
+        return _MixedLinks.apply(queries, keys, gates, allowed_links(size, vertex_lengths, self.reach))
+
+
+def allowed_links(size: int, vertex_lengths: Tensor, reach: Optional[int]) -> Tensor:
+    """Which links there are: forward, to a valid vertex, not too far. BoolTensor ``[B, L, L]``."""
+    vertex = torch.arange(size, device=vertex_lengths.device)
+    ahead = vertex - vertex.unsqueeze(1)
+    forward = ahead > 0 if reach is None else (ahead > 0) & (ahead <= reach)
+    return forward & (vertex < vertex_lengths.unsqueeze(1)).unsqueeze(1)
+
+
+class _MixedLinks(torch.autograd.Function):
+    """The mixture over heads, one head after the other: two or three tensors ``[B, L, L]`` instead of several for each head."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, gates: Tensor, allowed: Tensor) -> Tensor:
+        with torch.autocast(queries.device.type, enabled=False):
+            mixed: Optional[Tensor] = None
+            for head in range(queries.size(1)):
+                own = _head_log_probs(queries[:, head], keys[:, head], allowed) + gates[:, head].unsqueeze(2)
+                mixed = own if mixed is None else torch.logaddexp(mixed, own)
+            # Rows without any link hold NaN so far.
+            mixed = mixed.masked_fill_(~allowed, float("-inf"))
+        ctx.save_for_backward(queries, keys, gates, allowed, mixed)
+        return mixed
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Tensor, None]:
+        queries, keys, gates, allowed, mixed = ctx.saved_tensors
+        of_queries, of_keys, of_gates = torch.empty_like(queries), torch.empty_like(keys), torch.empty_like(gates)
+        scale = queries.size(3) ** -0.5
+        with torch.autocast(queries.device.type, enabled=False):
+            for head in range(queries.size(1)):
+                own = _head_log_probs(queries[:, head], keys[:, head], allowed)
+                # What the head contributes to each link.
+                share = (own + gates[:, head].unsqueeze(2)).sub_(mixed).exp_().mul_(gradient).masked_fill_(~allowed, 0.0)
+                total = share.sum(2)
+                of_gates[:, head] = total
+                share.sub_(own.exp_().masked_fill_(~allowed, 0.0).mul_(total.unsqueeze(2))).mul_(scale)
+                of_queries[:, head] = torch.bmm(share, keys[:, head])
+                of_keys[:, head] = torch.bmm(share.transpose(1, 2), queries[:, head])
+        return of_queries, of_keys, of_gates, None
+
+
+def _head_log_probs(queries: Tensor, keys: Tensor, allowed: Tensor) -> Tensor:
+    """log_softmax over the allowed vertices of one head, ``[B, L, d]`` twice → ``[B, L, L]``."""
+    scores = torch.bmm(queries, keys.transpose(1, 2)) * queries.size(2) ** -0.5
+    return torch.log_softmax(scores.masked_fill_(~allowed, float("-inf")), -1)

@@ -1,0 +1,127 @@
+"""Model ``dag_transformer`` and its presets."""
+
+from argparse import ArgumentParser
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, NamedTuple, Optional
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model
+from fairseq.models.transformer.transformer_base import TransformerModelBase
+from fairseq.modules.transformer_sentence_encoder import init_bert_params
+from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
+
+from ..common.presets import COMMON_PRESETS, register_presets
+from ..ops import best_tokens, dag_best_alignment, gather_log_probs
+from .config import DagModelConfig
+from .decoder import DagDecoder
+from .glancing import Glanced
+from .sample import GraphSample
+
+
+class DagOutput(NamedTuple):
+    """The graph of a training batch.
+
+    Attributes:
+        match: ``[B, T, L]``, log P(y_i | v).
+        links: ``[B, L, L]``, log P(v | u).
+        length_logits: ``[B, classes]`` with a length head, else None.
+        glanced: what the decoder was shown, None without glancing.
+    """
+
+    match: Tensor
+    links: Tensor
+    length_logits: Optional[Tensor]
+    glanced: Optional[Glanced]
+
+
+# From (best alignment [B, L], best tokens [B, L]) to what is shown.
+Glancer = Callable[[Tensor, Tensor], Glanced]
+
+
+# No ``dataclass=``: fairseq 0.12.2 silently loses nested values of a TransformerConfig registered that way.
+@register_model("dag_transformer")
+class DagTransformerModel(TransformerModelBase):
+    """A Transformer whose decoder writes a directed acyclic graph."""
+
+    config = DagModelConfig
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        gen_parser_from_dataclass(parser, DagModelConfig(), delete_default=True, with_prefix="")
+
+    @classmethod
+    def build_model(cls, args: Any, task: FairseqTask) -> "DagTransformerModel":
+        config = DagModelConfig.from_namespace(args)
+        model = super().build_model(config, task)
+        if config.dag_bert_init:
+            model.apply(init_bert_params)
+        return model
+
+    @classmethod
+    def build_decoder(cls, cfg: DagModelConfig, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> DagDecoder:
+        return DagDecoder(cfg, tgt_dict, embed_tokens)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor,
+        prev_output_tokens: Optional[Tensor] = None,
+        graph: Optional[GraphSample] = None,
+        glance: Optional[Glancer] = None,
+        **options: Any,
+    ) -> Any:
+        """The graph of a batch; without ``graph`` fairseq's Transformer over vertex inputs.
+
+        Only the scores of the target's tokens leave this function: the logits ``[B, L, V]`` are never held whole.
+
+        Args:
+            src_tokens: LongTensor ``[B, S]``.
+            graph: targets and sizes.
+            glance: chooses what the decoder is shown after a first pass; see :mod:`.glancing`. Both passes see the same encoder
+                output and draw the same dropout.
+        """
+        if graph is None:
+            return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
+        encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
+        inputs, glanced = self.decoder.vertex_inputs(graph.vertex_lengths), None
+        if glance is not None:
+            with torch.no_grad(), same_random_numbers_afterwards(src_tokens.device):
+                match, links, features = self._scores(inputs, encoder_out, graph)
+                projection = self.decoder.output_projection
+                _, best = best_tokens(features, projection.weight, bias=projection.bias)
+                alignment = dag_best_alignment(match, links, graph.target_lengths, graph.vertex_lengths)
+                glanced = glance(alignment, best)
+            inputs = torch.where(glanced.shown, glanced.tokens, inputs)
+        match, links, _ = self._scores(inputs, encoder_out, graph)
+        length_logits = None
+        if self.decoder.length_head is not None:
+            # [S, B, D] -> [B, S, D]
+            encoded = encoder_out["encoder_out"][0].transpose(0, 1)
+            length_logits = self.decoder.length_head(encoded, encoder_out["encoder_padding_mask"][0])
+        return DagOutput(match, links, length_logits, glanced)
+
+    def _scores(self, inputs: Tensor, encoder_out: Any, graph: GraphSample) -> Any:
+        """(match ``[B, T, L]``, links ``[B, L, L]``, features ``[B, L, D]``)."""
+        features, _ = self.decoder(inputs, encoder_out=encoder_out, features_only=True)
+        projection = self.decoder.output_projection
+        match = gather_log_probs(features, projection.weight, graph.targets, bias=projection.bias)
+        return match, self.decoder.links(features, graph.vertex_lengths), features
+
+
+@contextmanager
+def same_random_numbers_afterwards(device: torch.device) -> Iterator[None]:
+    """What follows the block draws the numbers that the block drew."""
+    state = torch.get_rng_state()
+    on_gpu = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+        if on_gpu is not None:
+            torch.cuda.set_rng_state(on_gpu, device)
+
+
+register_presets("dag_transformer", COMMON_PRESETS)
