@@ -81,8 +81,8 @@ def prefix_beam(links: Tensor, log_probs: Tensor, end_scores: Tensor, last: Tens
     for count in range(longest + 1):
         reached = torch.bmm(standing, edges)
         ended = reached[rows, :, last].log() + scores + end_scores[:, 1:]
-        # An empty text only where there is no other: nothing is left to say with two vertices.
-        allowed = (count >= plan.shortest) | (last == 1)
+        # No text has more words than there are inner vertices.
+        allowed = count >= (last - 1).clamp(max=plan.shortest)
         ended = ended.masked_fill(~allowed.unsqueeze(1), float("-inf"))
         _collect(texts, words, ended, bonus.ending(ended), plan)
         if count == longest or _complete(texts, scores + bonus.total, plan):

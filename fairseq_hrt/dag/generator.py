@@ -202,8 +202,8 @@ class DagGenerator(EngineGenerator):
     def by_beam(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
         """The most probable texts over all paths."""
         options = self.options
-        ends = graphs.end_scores()
-        log_probs = graphs.log_probs()
+        check_number(float(graphs.links.sum()))
+        ends, log_probs = graphs.end_scores(), graphs.log_probs()
         plan = BeamPlan(
             beam=options.beam,
             nbest=options.nbest,
@@ -228,6 +228,9 @@ class DagGenerator(EngineGenerator):
                     hypothesis.score = float(texts.ranks[row, number])
                     best.append(hypothesis)
             found.append(best)
+        if not all(found):
+            # No path is as short as --max-len-a/-b want it: the best one is cut.
+            found = [best or instead for best, instead in zip(found, self.by_path(graphs, limits))]
         return found
 
     def _aligned(self, graphs: Graphs, row: int, tokens: List[int], log_probs: Tensor, ends: Tensor) -> Hypothesis:

@@ -14,7 +14,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..common.presets import COMMON_PRESETS, register_presets
-from ..ops import best_tokens, dag_best_alignment, gather_log_probs
+from ..ops import dag_best_alignment, gather_log_probs, gather_with_best
 from .config import DagModelConfig
 from .decoder import DagDecoder
 from .glancing import Glanced
@@ -87,28 +87,24 @@ class DagTransformerModel(TransformerModelBase):
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
         inputs, glanced = self.decoder.vertex_inputs(graph.vertex_lengths), None
+        projection = self.decoder.output_projection
         if glance is not None:
             with torch.no_grad(), same_random_numbers_afterwards(src_tokens.device):
-                match, links, features = self._scores(inputs, encoder_out, graph)
-                projection = self.decoder.output_projection
-                _, best = best_tokens(features, projection.weight, bias=projection.bias)
+                features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]
+                match, best = gather_with_best(features, projection.weight, graph.targets, bias=projection.bias)
+                links = self.decoder.links(features, graph.vertex_lengths)
                 alignment = dag_best_alignment(match, links, graph.target_lengths, graph.vertex_lengths)
                 glanced = glance(alignment, best)
             inputs = torch.where(glanced.shown, glanced.tokens, inputs)
-        match, links, _ = self._scores(inputs, encoder_out, graph)
+        features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]
+        match = gather_log_probs(features, projection.weight, graph.targets, bias=projection.bias)
+        links = self.decoder.links(features, graph.vertex_lengths)
         length_logits = None
         if self.decoder.length_head is not None:
             # [S, B, D] -> [B, S, D]
             encoded = encoder_out["encoder_out"][0].transpose(0, 1)
             length_logits = self.decoder.length_head(encoded, encoder_out["encoder_padding_mask"][0])
         return DagOutput(match, links, length_logits, glanced)
-
-    def _scores(self, inputs: Tensor, encoder_out: Any, graph: GraphSample) -> Any:
-        """(match ``[B, T, L]``, links ``[B, L, L]``, features ``[B, L, D]``)."""
-        features, _ = self.decoder(inputs, encoder_out=encoder_out, features_only=True)
-        projection = self.decoder.output_projection
-        match = gather_log_probs(features, projection.weight, graph.targets, bias=projection.bias)
-        return match, self.decoder.links(features, graph.vertex_lengths), features
 
 
 @contextmanager

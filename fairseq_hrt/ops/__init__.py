@@ -7,7 +7,7 @@ path goes from the one to the other. What lies outside ``target_lengths`` and ``
 
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
-from .gather import best_tokens, gather_log_probs
+from .gather import best_tokens, gather_log_probs, gather_with_best
 from .viterbi import ViterbiPath, joint_viterbi
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "dag_log_likelihood",
     "fuzzy_alignment",
     "gather_log_probs",
+    "gather_with_best",
     "joint_viterbi",
     "passing_probabilities",
 ]

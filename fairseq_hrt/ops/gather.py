@@ -1,6 +1,6 @@
 """Log-probabilities of a few tokens at every vertex without the log-softmax of all of them."""
 
-from typing import Any, Mapping, Optional, Tuple
+from typing import Any, List, Mapping, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -16,8 +16,8 @@ def gather_log_probs(
     """match[b, i, v] = log softmax(features[b, v] W^T + bias)[targets[b, i]].
 
     The numerators are products with the rows of W that belong to the targets; only the partition function needs the whole
-    vocabulary, which is passed in chunks of vertices and computed again for the gradient. The memory is that of ``match`` and of
-    one chunk instead of several tensors ``[B, L, V]``.
+    vocabulary. Where all logits fit into one chunk they are kept for the gradient; else they are passed in chunks of vertices and
+    computed again. The memory is that of ``match`` and of one chunk instead of several tensors ``[B, L, V]``.
 
     Args:
         features: ``[B, L, D]``.
@@ -30,46 +30,16 @@ def gather_log_probs(
         ``[B, T, L]``, differentiable in features, weight and bias; float32 for half-precision arguments.
     """
     partition = _LogPartition.apply(features, weight, bias, chunk)
-    chosen = F.embedding(targets, weight)
-    numerators = torch.bmm(chosen, features.transpose(1, 2)).to(partition.dtype)
-    if bias is not None:
-        numerators = numerators + bias[targets].unsqueeze(2).to(partition.dtype)
-    return numerators - partition.unsqueeze(1)
+    return _numerators(features, weight, targets, bias).to(partition.dtype) - partition.unsqueeze(1)
 
 
-def _chunks(features: Tensor, vocabulary: int, chunk: int) -> Tuple[Tensor, ...]:
-    """``[B * L, D]`` cut into pieces whose logits are at most ``chunk`` numbers."""
-    return features.reshape(-1, features.size(-1)).split(max(1, chunk // vocabulary))
-
-
-class _LogPartition(torch.autograd.Function):
-    """log sum_w exp(features W^T + bias): ``[B, L]``."""
-
-    @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Optional[Tensor], chunk: int) -> Tensor:
-        ctx.save_for_backward(features, weight, bias)
-        ctx.chunk = chunk
-        dtype = torch.float32 if features.dtype.itemsize < 4 else features.dtype
-        parts = [
-            torch.logsumexp(F.linear(part, weight, bias).to(dtype), -1)
-            for part in _chunks(features, weight.size(0), chunk)
-        ]
-        return torch.cat(parts).view(features.shape[:2])
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor], None]:
-        features, weight, bias = ctx.saved_tensors
-        of_features, of_bias = [], None if bias is None else torch.zeros_like(bias, dtype=gradient.dtype)
-        of_weight = torch.zeros_like(weight, dtype=gradient.dtype)
-        pieces = _chunks(features, weight.size(0), ctx.chunk)
-        for part, own in zip(pieces, gradient.reshape(-1).split([len(piece) for piece in pieces])):
-            spread = torch.softmax(F.linear(part, weight, bias).to(gradient.dtype), -1).mul_(own.unsqueeze(1))
-            of_features.append(spread.to(weight.dtype) @ weight)
-            of_weight.addmm_(spread.t(), part.to(gradient.dtype))
-            if bias is not None:
-                of_bias += spread.sum(0)
-        whole = torch.cat(of_features).view(features.shape)
-        return whole, of_weight.to(weight.dtype), None if bias is None else of_bias.to(bias.dtype), None
+@torch.no_grad()
+def gather_with_best(
+    features: Tensor, weight: Tensor, targets: Tensor, *, bias: Optional[Tensor] = None, chunk: int = CHUNK
+) -> Tuple[Tensor, Tensor]:
+    """:func:`gather_log_probs` and, from the same logits, the most probable token of each vertex (LongTensor ``[B, L]``)."""
+    partition, _, tokens = _best(features, weight, bias, {}, chunk)
+    return _numerators(features, weight, targets, bias).to(partition.dtype) - partition.unsqueeze(1), tokens
 
 
 @torch.no_grad()
@@ -90,14 +60,70 @@ def best_tokens(
         penalties: by token, subtracted from its log-probability; infinity forbids it.
         chunk: logits held at one time.
     """
-    dtype = torch.float32 if features.dtype.itemsize < 4 else features.dtype
-    scores, tokens = [], []
+    partition, best, tokens = _best(features, weight, bias, penalties or {}, chunk)
+    return best - partition, tokens
+
+
+def _numerators(features: Tensor, weight: Tensor, targets: Tensor, bias: Optional[Tensor]) -> Tensor:
+    """Logits of the targets: ``[B, T, L]``."""
+    logits = torch.bmm(F.embedding(targets, weight), features.transpose(1, 2))
+    return logits if bias is None else logits + bias[targets].unsqueeze(2).to(logits.dtype)
+
+
+def _best(
+    features: Tensor, weight: Tensor, bias: Optional[Tensor], penalties: Mapping[int, float], chunk: int
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """(log-partition, best logit less its penalty, its token), of the shape of the vertices."""
+    found: List[Tuple[Tensor, ...]] = []
     for part in _chunks(features, weight.size(0), chunk):
-        logits = F.linear(part, weight, bias).to(dtype)
+        logits = _logits(part, weight, bias)
         partition = torch.logsumexp(logits, -1)
-        for token, penalty in (penalties or {}).items():
+        for token, penalty in penalties.items():
             logits[:, token] -= penalty
-        best, token = logits.max(-1)
-        scores.append(best - partition)
-        tokens.append(token)
-    return torch.cat(scores).view(features.shape[:-1]), torch.cat(tokens).view(features.shape[:-1])
+        found.append((partition, *logits.max(-1)))
+    shape = features.shape[:-1]
+    partition, best, tokens = (torch.cat(parts).view(shape) for parts in zip(*found))
+    return partition, best, tokens
+
+
+def _chunks(features: Tensor, vocabulary: int, chunk: int) -> Tuple[Tensor, ...]:
+    """``[B * L, D]`` cut into pieces whose logits are at most ``chunk`` numbers."""
+    return features.reshape(-1, features.size(-1)).split(max(1, chunk // vocabulary))
+
+
+def _logits(part: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+    logits = F.linear(part, weight, bias)
+    return logits.float() if logits.dtype.itemsize < 4 else logits
+
+
+class _LogPartition(torch.autograd.Function):
+    """log sum_w exp(features W^T + bias): ``[B, L]``."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Optional[Tensor], chunk: int) -> Tensor:
+        pieces, parts = _chunks(features, weight.size(0), chunk), []
+        for part in pieces:
+            logits = _logits(part, weight, bias)
+            parts.append(torch.logsumexp(logits, -1))
+        partition = torch.cat(parts)
+        ctx.save_for_backward(features, weight, bias, partition, logits if len(pieces) == 1 else None)
+        ctx.chunk = chunk
+        return partition.view(features.shape[:2])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor], None]:
+        features, weight, bias, partition, kept = ctx.saved_tensors
+        of_features, of_bias = [], None if bias is None else torch.zeros_like(bias, dtype=gradient.dtype)
+        of_weight = torch.zeros_like(weight, dtype=gradient.dtype)
+        pieces = _chunks(features, weight.size(0), ctx.chunk)
+        sizes = [len(piece) for piece in pieces]
+        for part, own, total in zip(pieces, gradient.reshape(-1).split(sizes), partition.split(sizes)):
+            logits = _logits(part, weight, bias) if kept is None else kept
+            # Not in place: the kept logits would be spoilt for a second backward pass.
+            spread = (logits - total.unsqueeze(1)).exp_().mul_(own.unsqueeze(1))
+            of_features.append(spread.to(weight.dtype) @ weight)
+            of_weight.addmm_(spread.t(), part.to(gradient.dtype))
+            if bias is not None:
+                of_bias += spread.sum(0)
+        whole = torch.cat(of_features).view(features.shape)
+        return whole, of_weight.to(weight.dtype), None if bias is None else of_bias.to(bias.dtype), None

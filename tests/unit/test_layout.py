@@ -18,15 +18,16 @@ from fairseq_hrt.bidirectional.config import (
 )
 from fairseq_hrt.common.config import DistillationConfig
 from fairseq_hrt.common.option_help import option_help
+from fairseq_hrt.dag.config import DagFuzzyLossConfig, DagLossConfig, DagModelConfig, DagNllLossConfig, DagTaskConfig
 from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
 
 PACKAGE = Path(fairseq_hrt.__file__).parent
 ROOT = PACKAGE.parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-ROOMS = {"hrt", "bidirectional", "autoregressive"}
+ROOMS = {"hrt", "bidirectional", "dag", "autoregressive"}
 # What each part may import of the package besides itself.
 ALLOWED = {
-    **{room: {"common"} for room in ROOMS},
+    **{room: {"common", "ops"} for room in ROOMS},
     "common": {"ops"},
     "ops": set(),
     "compat": set(),
@@ -98,6 +99,7 @@ CONFIGS = {
     BidirectionalModelConfig: "bidirectional_",
     BidirectionalTaskConfig: "bidirectional_",
     BidirectionalLossConfig: "",
+    **{config: "dag_" for config in (DagModelConfig, DagTaskConfig, DagLossConfig, DagNllLossConfig, DagFuzzyLossConfig)},
     DistillationConfig: "",
 }
 
@@ -117,7 +119,7 @@ def test_fields_are_fairseq_configs():
     assert all(issubclass(config, FairseqDataclass) for config in CONFIGS)
 
 
-TASKS = ("translation_hrt", "translation_bidirectional", "translation_autoregressive")
+TASKS = ("translation_hrt", "translation_bidirectional", "translation_dag", "translation_autoregressive")
 ARCHITECTURES = sorted(name for name in ARCH_MODEL_REGISTRY if name.startswith("hrt_transformer"))
 
 
@@ -135,11 +137,11 @@ def test_every_option_of_ours_is_explained():
     text = re.sub(r"\s+", " ", option_help())
     for config in CONFIGS:
         for field in fields(config):
-            if field.name.startswith(("hrt_", "bidirectional_")) or field.name in SHARED:
+            if field.name.startswith(("hrt_", "bidirectional_", "dag_")) or field.name in SHARED:
                 assert f"--{field.name.replace('_', '-')}" in text
     assert "--encoder-layers" not in text and "--max-update MAX" not in text
-    for room in ("hrt", "bidirectional"):
-        for title in (f"--task translation_{room}", f"--arch {room}_transformer", f"--criterion {room}_loss"):
+    for room, losses in (("hrt", ["hrt_loss"]), ("bidirectional", ["bidirectional_loss"]), ("dag", ["dag_nll_loss", "dag_fuzzy_loss"])):
+        for title in (f"--task translation_{room}", f"--arch {room}_transformer", *(f"--criterion {loss}" for loss in losses)):
             assert title in text
 
 

@@ -1,0 +1,64 @@
+"""Tiny models of the room and batches with targets."""
+
+from argparse import Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY
+
+from fairseq_hrt.dag.model import DagTransformerModel
+from fairseq_hrt.dag.sample import GraphSample, whole_targets
+
+BOS, PAD, EOS, UNK = 0, 1, 2, 3
+
+
+def make_model(tiny, *, symbols=12, seed=1, **overrides):
+    """A dag_transformer in float64 with peaked, different distributions; flags of the room without their prefix."""
+    torch.manual_seed(seed)
+    names = ("upsample_base", "upsample_scale", "count_bos", "max_transition_length", "link_features", "length_classes")
+    settings = dict(
+        encoder_embed_dim=16, decoder_embed_dim=16, encoder_ffn_embed_dim=24, decoder_ffn_embed_dim=24,
+        encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=4,
+        max_source_positions=64, max_target_positions=64, dropout=0.0,
+    )  # fmt: skip
+    settings.update({f"dag_{name}" if name in names else name: value for name, value in overrides.items()})
+    args = Namespace(**settings)
+    ARCH_CONFIG_REGISTRY["dag_transformer"](args)
+    task = Namespace(source_dictionary=tiny.dictionary(symbols), target_dictionary=tiny.dictionary(symbols))
+    model = DagTransformerModel.build_model(args, task).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(2.5)
+            else:
+                parameter.add_(torch.randn_like(parameter).mul_(0.1))
+    return model
+
+
+def make_graph(sample, vertex_lengths, target_lengths, *, symbols=12, seed=3, update=0):
+    """A :class:`GraphSample` with random targets of so many words."""
+    generator = torch.Generator().manual_seed(seed)
+    targets = torch.full((len(target_lengths), max(target_lengths) + 1), PAD)
+    for row, words in zip(targets, target_lengths):
+        row[:words] = torch.randint(4, 4 + symbols, (words,), generator=generator)
+        row[words] = EOS
+    whole = whole_targets(targets, bos=BOS)
+    return GraphSample(
+        ids=sample["id"],
+        update=update,
+        targets=whole,
+        target_lengths=whole.ne(PAD).sum(1),
+        source_lengths=sample["net_input"]["src_lengths"],
+        vertex_lengths=torch.tensor(vertex_lengths),
+    )
+
+
+@pytest.fixture(scope="session")
+def room(tiny):
+    """The builders of this file and those of ``tiny``."""
+    return SimpleNamespace(
+        **{**vars(tiny), "BOS": BOS, "UNK": UNK},
+        dag=lambda **options: make_model(tiny, **options),
+        graph=make_graph,
+    )

@@ -1,0 +1,148 @@
+"""Sizes, schedules, what is shown, and what shown vertices may do."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_hrt.dag.glancing import FORCINGS, STRATEGIES, Glanced, GlanceSchedule, choose_glanced, force
+from fairseq_hrt.dag.graph_size import UpsampleScale, vertices_from_source, vertices_from_target
+from fairseq_hrt.dag.sample import vertex_inputs
+from fairseq_hrt.ops import dag_log_likelihood
+
+
+def test_schedule():
+    schedule = GlanceSchedule("0.5:0.1@200k")
+    assert schedule.at(0) == 0.5 and schedule.at(100_000) == pytest.approx(0.3) and schedule.at(200_000) == 0.1
+    assert schedule.at(10**7) == 0.1
+    assert GlanceSchedule("0.1").at(5) == 0.1
+    late = GlanceSchedule("0.4@10:0.2@20:0.2@30:0@40")
+    assert [round(late.at(update), 6) for update in (0, 10, 15, 25, 35, 50)] == [0.4, 0.4, 0.3, 0.2, 0.1, 0]
+
+
+@pytest.mark.parametrize("text", ["", "x", "1.5", "-0.1", "0.5:0.1", "0.5@5:0.1@5", "0.5@2k:0.1@1k", "0.1@", "0.1@1m", "."])
+def test_bad_schedules(text):
+    with pytest.raises(ValueError, match="--dag-glance-schedule"):
+        GlanceSchedule(text)
+
+
+def test_scales():
+    assert UpsampleScale.parse("8") == (8, 8) and UpsampleScale.parse("4~8").middle == 6
+    lengths = torch.tensor([6, 1, 30])
+    assert vertices_from_source(lengths, torch.tensor(8.0)).tolist() == [48, 8, 240]
+    assert vertices_from_source(lengths + 1, torch.tensor(8.0)).tolist()[0] == 56
+    assert vertices_from_source(lengths, torch.tensor(0.1, dtype=torch.double)).tolist() == [2, 2, 3]
+    assert vertices_from_target(torch.tensor([0, 5]), torch.tensor(1.5)).tolist() == [2, 9]
+    drawn = UpsampleScale.parse("4~8").at(torch.tensor([0.0, 0.5]))
+    assert drawn.tolist() == [4, 6]
+
+
+@pytest.mark.parametrize("text", ["", "0", "-3", "8~4", "a", "1~2~3", "inf"])
+def test_bad_scales(text):
+    with pytest.raises(ValueError, match="--dag-upsample-scale"):
+        UpsampleScale.parse(text)
+
+
+def test_vertex_inputs():
+    inputs = vertex_inputs(torch.tensor([5, 2, 3]), bos=0, unk=3, eos=2, pad=1)
+    assert inputs.tolist() == [[0, 3, 3, 3, 2], [0, 2, 1, 1, 1], [0, 3, 2, 1, 1]]
+
+
+def glance_example(**options):
+    """Two sentences with T = 5 and 3, L = 8 and 4, of which one and three vertices are already right."""
+    alignment = torch.tensor([[0, -1, 1, 2, -1, -1, 3, 4], [0, -1, 1, 2, -1, -1, -1, -1]])
+    targets = torch.tensor([[0, 5, 6, 7, 2], [0, 8, 2, 1, 1]])
+    best = torch.tensor([[9, 9, 5, 9, 9, 9, 9, 9], [0, 9, 8, 2, 9, 9, 9, 9]])
+    settings = dict(share=0.5, strategy="number-random", ids=torch.tensor([7, 9]), update=3, seed=1)
+    settings.update(options)
+    return choose_glanced(alignment, best, targets, torch.tensor([5, 3]), **settings)
+
+
+def test_number_random_shows_the_share_of_the_wrong_ones():
+    found = glance_example()
+    assert found.right.tolist() == [1, 3]
+    assert found.shown.sum(1).tolist() == [2, 0]
+    assert (found.shown <= (found.alignment >= 0)).all()
+    assert found.tokens.tolist()[0] == [0, 0, 5, 6, 0, 0, 7, 2]
+    assert glance_example(share=1.0).shown.sum(1).tolist() == [4, 0]
+    assert glance_example(share=0.1).shown.sum(1).tolist() == [0, 0]
+
+
+def test_every_vertex_of_the_path_is_drawn_equally_often():
+    counts = sum(glance_example(update=update, share=0.25).shown[0].double() for update in range(2000))
+    on_path = glance_example().alignment[0] >= 0
+    assert (counts[~on_path] == 0).all()
+    assert ((counts[on_path] - 400).abs() < 90).all()
+
+
+def test_the_other_strategies():
+    assert glance_example(strategy="fix").shown.sum(1).tolist() == [3, 2]
+    sizes = torch.stack([glance_example(strategy="cmlm", update=update).shown.sum(1) for update in range(300)])
+    assert set(sizes[:, 0].tolist()) == {0, 1, 2, 3, 4, 5} and set(sizes[:, 1].tolist()) == {0, 1, 2, 3}
+    sizes = torch.stack([glance_example(strategy="bernoulli", update=u).shown.sum(1) for u in range(400)]).double()
+    assert sizes[:, 0].mean() == pytest.approx(2.0, abs=0.25) and sizes[:, 1].max() == 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_sentence_is_shown_the_same_in_any_batch(strategy):
+    both = glance_example(strategy=strategy).shown
+    alone = choose_glanced(
+        torch.tensor([[0, -1, 1, 2, -1, -1, 3, 4, -1, -1]]), torch.full((1, 10), 9).index_fill(1, torch.tensor([2]), 5),
+        torch.tensor([[0, 5, 6, 7, 2, 1]]), torch.tensor([5]),
+        share=0.5, strategy=strategy, ids=torch.tensor([7]), update=3, seed=1,
+    ).shown  # fmt: skip
+    assert both[0].tolist() == alone[0, :8].tolist()
+    assert any(glance_example(strategy="number-random", seed=seed).shown[0].tolist() != both[0].tolist() for seed in range(2, 6))
+
+
+@pytest.mark.parametrize("forcing", FORCINGS)
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_forced_likelihood_by_enumeration(graphs, forcing, data):
+    tokens, vertices = data.draw(st.integers(2, 4)), data.draw(st.integers(4, 6))
+    seed = data.draw(st.integers(0, 1000))
+    links, match = graphs.links(1, vertices, [vertices], seed=seed), graphs.match(1, tokens, vertices, seed=seed)
+    inner = sorted(data.draw(st.sets(st.integers(1, vertices - 2), min_size=tokens - 2, max_size=tokens - 2)))
+    path = [0, *inner, vertices - 1]
+    shown_vertices = data.draw(st.sets(st.sampled_from(path)))
+    alignment = torch.full((1, vertices), -1)
+    alignment[0, path] = torch.arange(tokens)
+    shown = torch.zeros(1, vertices, dtype=torch.bool)
+    shown[0, list(shown_vertices)] = True
+    forced = force(match, Glanced(shown, alignment, alignment, shown.sum(1)), forcing)
+    expected = 0.0
+    for walk in graphs.paths(vertices):
+        if len(walk) != tokens:
+            continue
+        total, allowed = graphs.score(links[0], walk), True
+        for step, vertex in enumerate(walk):
+            own = int(alignment[0, vertex])
+            if forcing != "none" and vertex in shown_vertices and own != step:
+                allowed = False
+            free = forcing == "path" and vertex in shown_vertices
+            total += 0.0 if free else float(match[0, step, vertex])
+        if forcing == "path" and not shown_vertices <= set(walk):
+            allowed = False
+        expected += math.exp(total) if allowed else 0.0
+    found = dag_log_likelihood(forced, links, torch.tensor([tokens]), torch.tensor([vertices]))
+    assert float(found) == pytest.approx(math.log(expected), abs=1e-9)
+
+
+def test_no_gradient_through_shown_vertices():
+    match = torch.randn(1, 3, 4, dtype=torch.double, requires_grad=True)
+    alignment = torch.tensor([[0, 1, -1, 2]])
+    shown = torch.tensor([[False, True, False, False]])
+    for forcing, kept in (("vertex", False), ("path", False), ("none", True)):
+        forced = force(match, Glanced(shown, alignment, alignment, shown.sum(1)), forcing)
+        gradient = torch.autograd.grad(forced[forced > -math.inf].sum(), match)[0]
+        assert bool(gradient[0, :, 1].any()) == kept
+        assert gradient[0, 0, 0] == 1
+
+
+def test_all_strategies_have_names():
+    assert set(itertools.chain(STRATEGIES, FORCINGS)) == {
+        "number-random", "bernoulli", "fix", "cmlm", "vertex", "path", "none",
+    }  # fmt: skip
