@@ -10,7 +10,7 @@ compat.install()
 
 # The repairs come before fairseq is imported; `python -m fairseq_hrt` reports what still fails instead of dying of it.
 with compat.left_to_the_doctor():
-    from . import autoregressive, bidirectional, dag, hrt
+    from . import autoregressive, bidirectional, dag, hrt, jacobi
 
 __version__ = "0.1.0"
-__all__ = ["autoregressive", "bidirectional", "compat", "dag", "hrt"]
+__all__ = ["autoregressive", "bidirectional", "compat", "dag", "hrt", "jacobi"]

@@ -49,6 +49,24 @@ def make_model(arch: str = "transformer", *, symbols: int = 12, seed: int = 1, *
     return model
 
 
+def make_lively(*args: Any, **options: Any) -> Any:
+    """A :func:`make_model` whose greedy translations are no endless repetitions: the last word, the words before it and the source
+    all have a say in the next one."""
+    model = make_model(*args, **options)
+    decoder = model.decoder
+    with torch.no_grad():
+        vectors = torch.randn_like(decoder.embed_tokens.weight)
+        decoder.embed_tokens.weight.copy_(vectors / 4)
+        decoder.output_projection.weight.copy_(vectors[torch.randperm(len(vectors))])
+        for layer in decoder.layers:
+            for block, share in ((layer.encoder_attn.out_proj, 0.15), (layer.self_attn.out_proj, 0.8), (layer.fc2, 0.15)):
+                block.weight.mul_(share)
+                block.bias.zero_()
+            for norm in (layer.final_layer_norm, layer.self_attn_layer_norm, layer.encoder_attn_layer_norm):
+                norm.bias.zero_()
+    return model
+
+
 def make_sample(lengths: Sequence[int], *, symbols: int = 12, seed: int = 0, left_pad: bool = True) -> Dict[str, Any]:
     """A batch of random sources of these lengths, ``</s>`` included."""
     generator = torch.Generator().manual_seed(seed)
@@ -68,7 +86,9 @@ def make_sample(lengths: Sequence[int], *, symbols: int = 12, seed: int = 0, lef
 @pytest.fixture(scope="session")
 def tiny() -> SimpleNamespace:
     """The builders of this file."""
-    return SimpleNamespace(PAD=PAD, EOS=EOS, dictionary=make_dictionary, model=make_model, sample=make_sample)
+    return SimpleNamespace(
+        PAD=PAD, EOS=EOS, dictionary=make_dictionary, model=make_model, lively=make_lively, sample=make_sample
+    )
 
 
 def make_links(batch, vertices, vertex_lengths, *, seed=0, spread=1.0, dtype=torch.float64, holes=0.0):

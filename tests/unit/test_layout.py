@@ -20,11 +20,12 @@ from fairseq_hrt.common.config import DistillationConfig
 from fairseq_hrt.common.option_help import option_help
 from fairseq_hrt.dag.config import DagFuzzyLossConfig, DagLossConfig, DagModelConfig, DagNllLossConfig, DagTaskConfig
 from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
+from fairseq_hrt.jacobi.config import JacobiTaskConfig
 
 PACKAGE = Path(fairseq_hrt.__file__).parent
 ROOT = PACKAGE.parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-ROOMS = {"hrt", "bidirectional", "dag", "autoregressive"}
+ROOMS = {"hrt", "bidirectional", "dag", "jacobi", "autoregressive"}
 # What each part may import of the package besides itself.
 ALLOWED = {
     **{room: {"common", "ops"} for room in ROOMS},
@@ -100,6 +101,7 @@ CONFIGS = {
     BidirectionalTaskConfig: "bidirectional_",
     BidirectionalLossConfig: "",
     **{config: "dag_" for config in (DagModelConfig, DagTaskConfig, DagLossConfig, DagNllLossConfig, DagFuzzyLossConfig)},
+    JacobiTaskConfig: "jacobi_",
     DistillationConfig: "",
 }
 
@@ -119,7 +121,7 @@ def test_fields_are_fairseq_configs():
     assert all(issubclass(config, FairseqDataclass) for config in CONFIGS)
 
 
-TASKS = ("translation_hrt", "translation_bidirectional", "translation_dag", "translation_autoregressive")
+TASKS = ("translation_hrt", "translation_bidirectional", "translation_dag", "translation_jacobi", "translation_autoregressive")
 ARCHITECTURES = sorted(name for name in ARCH_MODEL_REGISTRY if name.startswith("hrt_transformer"))
 
 
@@ -137,9 +139,10 @@ def test_every_option_of_ours_is_explained():
     text = re.sub(r"\s+", " ", option_help())
     for config in CONFIGS:
         for field in fields(config):
-            if field.name.startswith(("hrt_", "bidirectional_", "dag_")) or field.name in SHARED:
+            if field.name.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_")) or field.name in SHARED:
                 assert f"--{field.name.replace('_', '-')}" in text
     assert "--encoder-layers" not in text and "--max-update MAX" not in text
+    assert "--task translation_jacobi" in text
     for room, losses in (("hrt", ["hrt_loss"]), ("bidirectional", ["bidirectional_loss"]), ("dag", ["dag_nll_loss", "dag_fuzzy_loss"])):
         for title in (f"--task translation_{room}", f"--arch {room}_transformer", *(f"--criterion {loss}" for loss in losses)):
             assert title in text

@@ -1,0 +1,196 @@
+"""Where guesses come from. A guess is never wrong in the result, only more or less useful."""
+
+import ast
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from fairseq import checkpoint_utils, tasks
+from fairseq.data import Dictionary
+from torch import Tensor
+
+# Drafts by another model are named by its family.
+MODEL_DRAFTS = {"hrt": "hrt_transformer", "bidirectional": "bidirectional_transformer", "dag": "dag_transformer"}
+DRAFTS = ("previous", "ngram", "source", *MODEL_DRAFTS)
+
+
+class Drafter:
+    """``previous``: what the model answered to earlier guesses; the base of the others."""
+
+    def begin(self, net_input: Dict[str, Tensor]) -> None:
+        """A new batch."""
+
+    def propose(self, sentence: int, tokens: List[int], answers: List[int], count: int) -> List[int]:
+        """At most ``count`` guesses of what follows.
+
+        Args:
+            sentence: index into the batch.
+            tokens: what is proved.
+            answers: what the model said in the last pass about what follows, from wrong guesses.
+            count: how many are wanted.
+        """
+        return answers[:count]
+
+    def learn(self, tokens: List[int]) -> None:
+        """A translation is finished."""
+
+
+class NGramDrafter(Drafter):
+    """``ngram``: what followed the last two words, or the last one, in this and earlier translations.
+
+    Args:
+        longest: guesses that are remembered for a context.
+        most: contexts that are remembered; the oldest are forgotten.
+    """
+
+    def __init__(self, *, longest: int = 8, most: int = 200_000) -> None:
+        self.longest, self.most = longest, most
+        self.following: Dict[Tuple[int, ...], List[int]] = {}
+
+    def propose(self, sentence: int, tokens: List[int], answers: List[int], count: int) -> List[int]:
+        for size in (2, 1):
+            known = self.following.get(tuple(tokens[-size:])) if len(tokens) >= size else None
+            if known:
+                return known[:count]
+        return answers[:count]
+
+    def learn(self, tokens: List[int]) -> None:
+        for size in (1, 2):
+            for end in range(size, len(tokens)):
+                context = tuple(tokens[end - size : end])
+                # Newest last, as dictionaries keep their order.
+                self.following.pop(context, None)
+                self.following[context] = tokens[end : end + self.longest]
+        while len(self.following) > self.most:
+            del self.following[next(iter(self.following))]
+
+
+class SourceDrafter(Drafter):
+    """``source``: what follows the last word in the source, for names, numbers and addresses.
+
+    Args:
+        source, target: the dictionaries, which must be one.
+
+    Raises:
+        ValueError: they differ.
+    """
+
+    def __init__(self, source: Dictionary, target: Dictionary) -> None:
+        if source.symbols != target.symbols:
+            raise ValueError(
+                "--jacobi-draft source copies words of the source: it needs one dictionary for both sides "
+                "(fairseq-preprocess --joined-dictionary)"
+            )
+        self.pad, self.eos = source.pad(), source.eos()
+        self.sources: List[List[int]] = []
+
+    def begin(self, net_input: Dict[str, Tensor]) -> None:
+        ignored = (self.pad, self.eos)
+        self.sources = [[t for t in row if t not in ignored] for row in net_input["src_tokens"].tolist()]
+
+    def propose(self, sentence: int, tokens: List[int], answers: List[int], count: int) -> List[int]:
+        source = self.sources[sentence]
+        if tokens and tokens[-1] in source:
+            # The occurrence nearest to where the translation stands.
+            places = [place for place, token in enumerate(source) if token == tokens[-1]]
+            place = min(places, key=lambda place: abs(place + 1 - len(tokens)))
+            found = source[place + 1 : place + 1 + count]
+            if found:
+                return found
+        return answers[:count]
+
+
+class ModelDrafter(Drafter):
+    """The whole translation of another model; after each correction it goes on behind the proved words.
+
+    Args:
+        translate: from ``net_input`` to the tokens of each sentence, ``</s>`` included.
+    """
+
+    # How far a correction may have shifted the words that follow it.
+    SHIFT = 4
+
+    def __init__(self, translate: Callable[[Dict[str, Tensor]], List[List[int]]]) -> None:
+        self.translate = translate
+        self.drafts: List[List[int]] = []
+
+    def begin(self, net_input: Dict[str, Tensor]) -> None:
+        self.drafts = self.translate(net_input)
+        # Place in the draft that the proved words have reached, and how many words that was.
+        self.reached = [(0, 0)] * len(self.drafts)
+
+    def propose(self, sentence: int, tokens: List[int], answers: List[int], count: int) -> List[int]:
+        draft = self.drafts[sentence]
+        place, proved = self.reached[sentence]
+        expected = place + len(tokens) - proved
+        if tokens and draft[expected - 1 : expected] != tokens[-1:]:
+            expected = self._realign(draft, tokens, expected)
+        self.reached[sentence] = (expected, len(tokens))
+        return draft[expected : expected + count] or answers[:count]
+
+    def _realign(self, draft: List[int], tokens: List[int], expected: int) -> int:
+        """The place behind the word of the draft, near ``expected``, that agrees with the last proved one; else ``expected``,
+        as if one word had been replaced by another."""
+        best, closest = expected, (0, 0)
+        for place in range(max(expected - self.SHIFT, 1), min(expected + self.SHIFT, len(draft)) + 1):
+            agreed = 0
+            while agreed < min(3, place, len(tokens)) and draft[place - 1 - agreed] == tokens[-1 - agreed]:
+                agreed += 1
+            if (agreed, -abs(place - expected)) > closest and agreed:
+                best, closest = place, (agreed, -abs(place - expected))
+        return best
+
+
+def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, target: Dictionary, options: str) -> Any:
+    """The task, model and greedy generator of a draft model, built through the task it was trained with.
+
+    Args:
+        path: checkpoint.
+        family: one of MODEL_DRAFTS.
+        data: data folder, for its dictionaries.
+        source, target: the dictionaries of the model that checks.
+        options: of the draft's task, a Python dictionary as text.
+
+    Returns:
+        (generator, models).
+
+    Raises:
+        ValueError: another family, other dictionaries, or options that are no dictionary.
+    """
+    try:
+        overrides = ast.literal_eval(options)
+    except (ValueError, SyntaxError):
+        overrides = None
+    if not isinstance(overrides, dict):
+        raise ValueError(f"--jacobi-draft-options {options!r} is not a Python dictionary")
+    state = checkpoint_utils.load_checkpoint_to_cpu(path)
+    config = state["cfg"]["task"]
+    unknown = [name for name in overrides if name not in config]
+    if unknown:
+        raise ValueError(f"--jacobi-draft-options: the task {config._name} has no option {', '.join(unknown)}")
+    for name, value in {**overrides, "data": data}.items():
+        config[name] = value
+    task = tasks.setup_task(config)
+    for side, mine, theirs in (("source", source, task.source_dictionary), ("target", target, task.target_dictionary)):
+        if mine.symbols != theirs.symbols:
+            raise ValueError(f"--jacobi-draft-path {path}: its {side} dictionary is not that of the model that checks")
+    models, _ = checkpoint_utils.load_model_ensemble([path], task=task)
+    if getattr(task, "family", None) != MODEL_DRAFTS[family]:
+        raise ValueError(
+            f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs to the task {config._name}"
+        )
+    for model in models:
+        model.eval()
+    return task, models
+
+
+def translations(hypotheses: Sequence[Sequence[Dict[str, Any]]]) -> List[List[int]]:
+    """Tokens of the best hypothesis of each sentence."""
+    return [best[0]["tokens"].tolist() for best in hypotheses]
+
+
+def on_device(models: Sequence[torch.nn.Module], like: torch.nn.Module) -> None:
+    """Moves and casts models to where another one is."""
+    parameter: Optional[torch.nn.Parameter] = next(like.parameters(), None)
+    if parameter is not None:
+        for model in models:
+            model.to(device=parameter.device, dtype=parameter.dtype)

@@ -1,0 +1,75 @@
+"""Task ``translation_jacobi``: any autoregressive checkpoint, decoded several tokens a pass."""
+
+from typing import Any, Dict, List, Sequence
+
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.tasks import register_task
+from torch import Tensor
+
+from ..common.options import DecodingOptions
+from ..common.task import EngineTranslationTask
+from .config import JacobiTaskConfig
+from .drafts import (
+    MODEL_DRAFTS,
+    Drafter,
+    ModelDrafter,
+    NGramDrafter,
+    SourceDrafter,
+    load_draft_model,
+    on_device,
+    translations,
+)
+from .generator import JacobiGenerator
+
+
+@register_task("translation_jacobi", dataclass=JacobiTaskConfig)
+class JacobiTranslationTask(EngineTranslationTask):
+    """Lossless parallel decoding."""
+
+    cfg: JacobiTaskConfig
+
+    def make_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> JacobiGenerator:
+        for model in models:
+            task = getattr(model.decoder, "only_task", None)
+            if task is not None:
+                raise ValueError(
+                    f"a {type(model).__name__} does not write word by word from left to right: decode it with --task {task}"
+                )
+        drafter = self.make_drafter(models)
+        return JacobiGenerator(models, self.target_dictionary, options, config=self.cfg, drafter=drafter)
+
+    def make_drafter(self, models: Sequence[FairseqEncoderDecoderModel]) -> Drafter:
+        """What ``--jacobi-draft`` names.
+
+        Raises:
+            ValueError: a draft model without a path, a path without a draft model, or one that does not fit.
+        """
+        draft, path = str(self.cfg.jacobi_draft), self.cfg.jacobi_draft_path
+        if (draft in MODEL_DRAFTS) != (path is not None):
+            raise ValueError(
+                f"--jacobi-draft {draft} {'needs' if path is None else 'does not take'} --jacobi-draft-path; a checkpoint "
+                f"that drafts belongs to {', '.join(MODEL_DRAFTS)}"
+            )
+        if draft == "ngram":
+            return NGramDrafter()
+        if draft == "source":
+            return SourceDrafter(self.source_dictionary, self.target_dictionary)
+        if draft == "previous":
+            return Drafter()
+        task, drafting = load_draft_model(
+            path,
+            draft,
+            data=self.cfg.data,
+            source=self.source_dictionary,
+            target=self.target_dictionary,
+            options=self.cfg.jacobi_draft_options,
+        )
+        generator = task.make_generator(drafting, DecodingOptions(beam=1))
+
+        def translate(net_input: Dict[str, Tensor]) -> List[List[int]]:
+            on_device(drafting, models[0])
+            return translations(generator.generate(drafting, {"net_input": net_input}))
+
+        return ModelDrafter(translate)
