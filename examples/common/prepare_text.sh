@@ -4,12 +4,13 @@
 #   OUT=runs/example SRC=en TGT=de MERGES=6000 bash examples/common/prepare_text.sh RAW
 #
 # RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
-# text), $OUT/data-bin (binarised). LANGUAGE: of both sides, where SRC and TGT are no language codes. Started again it does only what is missing.
+# text), $OUT/data-bin (binarised). LANGUAGE: of both sides, where SRC and TGT are no language codes. LIKE:
+# OUT of an earlier run whose subwords and dictionary are used instead of new ones. Started again it does only what is missing.
 set -euo pipefail
 source "$(dirname "$0")/recipe.sh"
 RAW=${1:?"usage: OUT=... bash prepare_text.sh FOLDER_WITH_RAW_TEXT"}
 OUT=${OUT:?"OUT names the folder of the results"}
-SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} WORKERS=${WORKERS:-1}
+SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WORKERS:-1}
 SPLITS="train valid test"
 
 raw_file() {
@@ -39,9 +40,11 @@ tokenise() {
 
 segment() {
     local split language
-    run subword-nmt learn-joint-bpe-and-vocab --input "$OUT/text/train.$SRC" "$OUT/text/train.$TGT" \
-        --symbols "$MERGES" --output "$OUT/bpe/codes" \
-        --write-vocabulary "$OUT/bpe/vocabulary.$SRC" "$OUT/bpe/vocabulary.$TGT"
+    if [ -n "$LIKE" ]; then
+        run cp "$LIKE/bpe/codes" "$OUT/bpe/codes"
+    else
+        learn_subwords
+    fi
     for split in $SPLITS; do
         for language in $SRC $TGT; do
             run subword-nmt apply-bpe --codes "$OUT/bpe/codes" --input "$OUT/text/$split.$language" \
@@ -50,12 +53,20 @@ segment() {
     done
 }
 
+learn_subwords() {
+    run subword-nmt learn-joint-bpe-and-vocab --input "$OUT/text/train.$SRC" "$OUT/text/train.$TGT" \
+        --symbols "$MERGES" --output "$OUT/bpe/codes" \
+        --write-vocabulary "$OUT/bpe/vocabulary.$SRC" "$OUT/bpe/vocabulary.$TGT"
+}
+
 binarise() {
-    run fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" --joined-dictionary --workers "$WORKERS" \
+    local dictionary=(--joined-dictionary)
+    if [ -n "$LIKE" ]; then dictionary=(--srcdict "$LIKE/data-bin/dict.$SRC.txt" --tgtdict "$LIKE/data-bin/dict.$TGT.txt"); fi
+    run fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" "${dictionary[@]}" --workers "$WORKERS" \
         --trainpref "$OUT/bpe/train" --validpref "$OUT/bpe/valid" --testpref "$OUT/bpe/test" \
         --destdir "$OUT/data-bin"
 }
 
 stage tokenise "$OUT/text" "$RAW $SRC $TGT" tokenise
-stage bpe "$OUT/bpe" "merges $MERGES" segment
+stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES" segment
 stage binarise "$OUT/data-bin" "joined dictionary" binarise

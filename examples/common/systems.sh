@@ -3,6 +3,9 @@
 #   autoregressive_systems TEACHER
 #   hrt_systems CHECKPOINT
 #   bidirectional_systems LABEL CHECKPOINT        LABEL: IBDecoder, IB+SA(2), …
+#   nat_systems CHECKPOINT                        fairseq's own nonautoregressive_transformer
+#   dag_systems LABEL CHECKPOINT                  LABEL: DAG, FA-DAT
+#   jacobi_systems TEACHER [FAMILY CHECKPOINT]    FAMILY: hrt, bidirectional, dag: whose drafts the teacher verifies
 
 SYSTEMS=()
 
@@ -32,4 +35,28 @@ bidirectional_systems() {
         --system "name=$1 beam 4,$model,beam=4"
         --system "name=$1 greedy,$model,beam=1"
     )
+}
+
+nat_systems() {
+    SYSTEMS+=(
+        --system "name=NAT (fairseq),path=$1,task=translation_lev,beam=1,iter_decode_max_iter=0,iter_decode_eos_penalty=0"
+    )
+}
+
+dag_systems() {
+    local model="path=$2,task=translation_dag"
+    SYSTEMS+=(
+        --system "name=$1 greedy,$model,dag_decode_strategy=greedy"
+        --system "name=$1 lookahead,$model,dag_decode_strategy=lookahead"
+        --system "name=$1 joint-viterbi,$model,dag_decode_strategy=joint-viterbi"
+    )
+}
+
+jacobi_systems() {
+    local teacher="path=$1,task=translation_jacobi,beam=1"
+    if [ $# -eq 1 ]; then
+        SYSTEMS+=(--system "name=AT + Jacobi,$teacher")
+    else
+        SYSTEMS+=(--system "name=AT + $2 drafts,$teacher,jacobi_draft=$2,jacobi_draft_path=$3,jacobi_window=${4:-8}")
+    fi
 }

@@ -68,6 +68,9 @@ def build_parser() -> argparse.ArgumentParser:
     systems.add_argument(
         "--ratio-to", action="append", default=[], metavar="NAME", help="a system whose speed counts as 1; repeatable"
     )
+    systems.add_argument(
+        "--identical-to", metavar="NAME", help="also in how many sentences each system has exactly the tokens of this one"
+    )
     protocol = parser.add_argument_group("protocol")
     for name, default, explanation in (
         ("--repeats", 5, "repeats of the speed test"),
@@ -150,6 +153,7 @@ def run(options: argparse.Namespace) -> None:
         detokenize=detokenize,
         settings=settings,
         rouge=options.rouge,
+        identical_to=options.identical_to,
     )
     table = markdown(comparison)
     if limits:

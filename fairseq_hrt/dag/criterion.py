@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..common.losses import BITS
 from ..ops import dag_log_likelihood, fuzzy_alignment
 from .config import DagFuzzyLossConfig, DagNllLossConfig
+from .decoder import LengthHead
 from .glancing import Glanced, GlanceSchedule, choose_glanced, force
 from .model import DagOutput, Glancer
 from .sample import GraphSample
@@ -52,7 +53,7 @@ class DagLoss(FairseqCriterion):
         losses, possible, log = self.losses(output, graph)
         loss = losses.sum()
         if output.length_logits is not None:
-            loss = loss + self.length_loss(model, output.length_logits, graph, log)
+            loss = loss + self.length_loss(output.length_logits, graph, log)
         counted = int(possible.sum())
         log.update(
             loss=loss.data,
@@ -94,10 +95,9 @@ class DagLoss(FairseqCriterion):
 
         return choose
 
-    def length_loss(self, model: nn.Module, logits: Tensor, graph: GraphSample, log: Dict[str, Any]) -> Tensor:
+    def length_loss(self, logits: Tensor, graph: GraphSample, log: Dict[str, Any]) -> Tensor:
         """Cross-entropy of the length head, weighted and summed over sentences."""
-        head = getattr(model, "module", model).decoder.length_head
-        labels = head.label(graph.target_lengths - 2, graph.source_lengths)
+        labels = LengthHead.label(graph.target_lengths - 2, graph.source_lengths, logits.size(1))
         loss = F.cross_entropy(logits.float(), labels, reduction="sum")
         log["length_loss"] = loss.data
         return self.length_loss_factor * loss

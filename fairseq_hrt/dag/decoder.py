@@ -33,9 +33,10 @@ class LengthHead(nn.Module):
         real = (~padding).unsqueeze(2).to(encoded)
         return self.output((encoded * real).sum(1) / real.sum(1))
 
-    def label(self, words: Tensor, source_lengths: Tensor) -> Tensor:
+    @staticmethod
+    def label(words: Tensor, source_lengths: Tensor, classes: int) -> Tensor:
         """The class of a target of so many words: LongTensor ``[B]``."""
-        return (words - source_lengths + self.classes // 2).clamp(0, self.classes - 1)
+        return (words - source_lengths + classes // 2).clamp(0, classes - 1)
 
     def words(self, logits: Tensor, source_lengths: Tensor) -> Tensor:
         """The most probable number of words, at least 1: LongTensor ``[B]``."""

@@ -34,7 +34,8 @@ class GraphScorer:
         """
         if len(models) > 1:
             raise ValueError("--score-reference scores with one dag_transformer; give one checkpoint")
-        model, graph, source = models[0].eval(), self.graph(sample), sample["net_input"]
+        model, graph, source = models[0], self.graph(sample), sample["net_input"]
+        model.eval()
         output = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], graph=graph)
         sizes = (graph.target_lengths, graph.vertex_lengths)
         likelihood = dag_log_likelihood(output.match, output.links, *sizes)

@@ -74,6 +74,7 @@ class Comparison:
         source_words: number of words in the sample for speed (space-separated, subwords joined).
         settings: how it was measured.
         environment: machine and versions.
+        identical_to: name of the system whose translations the others' are compared with, token by token; or None.
     """
 
     results: List[Result]
@@ -81,6 +82,14 @@ class Comparison:
     source_words: int
     settings: Settings
     environment: Dict[str, str]
+    identical_to: Optional[str] = None
+
+    def identical(self, result: Result) -> int:
+        """Sentences of ``result`` with the very tokens of ``identical_to``."""
+        reference = next(other for other in self.results if other.name == self.identical_to)
+        return sum(
+            mine["tokens"].tolist() == theirs["tokens"].tolist() for mine, theirs in zip(result.best, reference.best)
+        )
 
     def timing(self, name: str, batch_size: int) -> Timing:
         """Timing of the system ``name``."""
@@ -96,6 +105,7 @@ def compare(
     detokenize: Detokenizer,
     settings: Settings,
     rouge: bool = False,
+    identical_to: Optional[str] = None,
 ) -> Comparison:
     """Decodes with every system and measures.
 
@@ -107,12 +117,13 @@ def compare(
         detokenize: turns tokenised words into text.
         settings: how.
         rouge: also ROUGE, for summaries.
+        identical_to: the system whose tokens the others' are compared with.
 
     Raises:
         ValueError: an unknown reference system; texts that do not fit the test set.
     """
     names = [system.name for system in systems]
-    for name in references:
+    for name in [*references, *([identical_to] if identical_to else [])]:
         if name not in names:
             raise ValueError(f"reference {name!r} is none of the systems {names}")
     results = []
@@ -134,7 +145,7 @@ def compare(
         for result in results:
             result.timings[batch_size] = timings[result.name]
     words = sum(len(source_text(systems[0], i).split()) for i in sample)
-    return Comparison(results, list(references), words, settings, environment(settings.threads))
+    return Comparison(results, list(references), words, settings, environment(settings.threads), identical_to)
 
 
 def decode_all(system: System, batch_size: int) -> List[Mapping[str, Any]]:
@@ -218,6 +229,7 @@ def to_json(comparison: Comparison) -> Dict[str, Any]:
                 "name": result.name,
                 "signature": result.signature,
                 "quality": asdict(result.quality),
+                "identical": comparison.identical(result) if comparison.identical_to else None,
                 "timings": timings,
                 "ratios": {
                     reference: {
@@ -234,5 +246,6 @@ def to_json(comparison: Comparison) -> Dict[str, Any]:
         "settings": asdict(comparison.settings),
         "source_words": comparison.source_words,
         "references": comparison.references,
+        "identical_to": comparison.identical_to,
         "systems": systems,
     }

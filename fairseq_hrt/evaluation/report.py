@@ -33,7 +33,8 @@ def decode_signature(signature: Dict[str, str]) -> str:
 
 def _quality_header(comparison: Comparison) -> List[str]:
     rouge = comparison.results[0].quality.rouge or {}
-    return ["System", "BLEU", "chrF", *rouge, *(["valid %"] if _has_valid(comparison) else [])]
+    return ["System", "BLEU", "chrF", *rouge, *(["valid %"] if _has_valid(comparison) else []),
+            *([f"identical to {comparison.identical_to}"] if comparison.identical_to else [])]  # fmt: skip
 
 
 def _quality_row(comparison: Comparison, result: Result) -> List[str]:
@@ -42,6 +43,8 @@ def _quality_row(comparison: Comparison, result: Result) -> List[str]:
     row += [f"{value:.2f}" for value in (quality.rouge or {}).values()]
     if _has_valid(comparison):
         row.append("" if quality.valid_share is None else f"{100 * quality.valid_share:.1f}")
+    if comparison.identical_to:
+        row.append(f"{comparison.identical(result)}/{len(result.best)}")
     return row
 
 

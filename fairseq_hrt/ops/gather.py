@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Logits held at one time, in numbers: 64 MiB in single precision.
-CHUNK = 2**24
+# Logits that are computed at one time, in numbers: 64 MiB in single precision; and how many are kept for the gradient.
+CHUNK, KEPT = 2**24, 2**26
 
 
 def gather_log_probs(
@@ -16,15 +16,15 @@ def gather_log_probs(
     """match[b, i, v] = log softmax(features[b, v] W^T + bias)[targets[b, i]].
 
     The numerators are products with the rows of W that belong to the targets; only the partition function needs the whole
-    vocabulary. Where all logits fit into one chunk they are kept for the gradient; else they are passed in chunks of vertices and
-    computed again. The memory is that of ``match`` and of one chunk instead of several tensors ``[B, L, V]``.
+    vocabulary, which is passed in chunks of vertices. The logits of small batches (KEPT numbers) are kept for the gradient, those
+    of others computed again: the memory is that of ``match`` and of one chunk instead of several tensors ``[B, L, V]``.
 
     Args:
         features: ``[B, L, D]``.
         weight: ``[V, D]``.
         targets: LongTensor ``[B, T]``.
         bias: ``[V]``.
-        chunk: logits held at one time.
+        chunk: logits computed at one time; with fewer than their whole number none are kept.
 
     Returns:
         ``[B, T, L]``, differentiable in features, weight and bias; float32 for half-precision arguments.
@@ -101,29 +101,41 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Optional[Tensor], chunk: int) -> Tensor:
-        pieces, parts = _chunks(features, weight.size(0), chunk), []
-        for part in pieces:
+        device = features.device.type
+        # Under autocast the backward pass multiplies in the same type as the forward pass.
+        ctx.dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        vocabulary = weight.size(0)
+        keeps = chunk == CHUNK and features[..., 0].numel() * vocabulary <= KEPT
+        parts, kept = [], []
+        for part in _chunks(features, vocabulary, chunk):
             logits = _logits(part, weight, bias)
             parts.append(torch.logsumexp(logits, -1))
+            kept += [logits] if keeps else []
         partition = torch.cat(parts)
-        ctx.save_for_backward(features, weight, bias, partition, logits if len(pieces) == 1 else None)
+        ctx.save_for_backward(features, weight, bias, partition, *kept)
         ctx.chunk = chunk
         return partition.view(features.shape[:2])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor], None]:
-        features, weight, bias, partition, kept = ctx.saved_tensors
+        features, weight, bias, partition, *kept = ctx.saved_tensors
+        cast = weight.to(ctx.dtype)
         of_features, of_bias = [], None if bias is None else torch.zeros_like(bias, dtype=gradient.dtype)
         of_weight = torch.zeros_like(weight, dtype=gradient.dtype)
         pieces = _chunks(features, weight.size(0), ctx.chunk)
         sizes = [len(piece) for piece in pieces]
-        for part, own, total in zip(pieces, gradient.reshape(-1).split(sizes), partition.split(sizes)):
-            logits = _logits(part, weight, bias) if kept is None else kept
+        rows = zip(pieces, gradient.reshape(-1).split(sizes), partition.split(sizes))
+        for number, (part, own, total) in enumerate(rows):
+            logits = kept[number] if kept else _logits(part.to(ctx.dtype), cast, None if bias is None else bias.to(ctx.dtype))
             # Not in place: the kept logits would be spoilt for a second backward pass.
             spread = (logits - total.unsqueeze(1)).exp_().mul_(own.unsqueeze(1))
-            of_features.append(spread.to(weight.dtype) @ weight)
-            of_weight.addmm_(spread.t(), part.to(gradient.dtype))
             if bias is not None:
                 of_bias += spread.sum(0)
+            spread = spread.to(ctx.dtype)
+            of_features.append((spread @ cast).to(features.dtype))
+            if ctx.dtype == of_weight.dtype:
+                of_weight.addmm_(spread.t(), part)
+            else:
+                of_weight += spread.t() @ part.to(ctx.dtype)
         whole = torch.cat(of_features).view(features.shape)
         return whole, of_weight.to(weight.dtype), None if bias is None else of_bias.to(bias.dtype), None

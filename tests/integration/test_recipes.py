@@ -160,7 +160,7 @@ def test_a_wrong_option_is_found(command):
 def test_teacher_and_student_have_the_same_shapes(monkeypatch):
     """Fine-tuning needs every tensor of the teacher; a changed dimension in one recipe would only show after hours."""
     monkeypatch.chdir(ROOT)
-    students = ["multi30k/hrt/train_hrt.sh", "multi30k/bidirectional/train.sh"]
+    students = ["multi30k/hrt/train_hrt.sh", "multi30k/bidirectional/train.sh", "multi30k/dag/train.sh"]
     for recipes in (["quickstart.sh"], ["multi30k/hrt/train_at.sh", *students]):
         shapes = []
         for command in (command for recipe in recipes for command in commands(recipe)):
@@ -259,16 +259,21 @@ def test_tokenisation_keeps_lines_and_can_be_undone(tmp_path, capsys):
 def test_quickstart_from_end_to_end(tmp_path):
     settings = {
         "OUT": str(tmp_path / "out"), "TRAIN": "300", "VALID": "20", "TEST": "20", "MERGES": "200",
-        "AT_UPDATES": "6", "HRT_UPDATES": "6", "IB_UPDATES": "6", "SPEED_SENTENCES": "3", "REPEATS": "1",
+        "AT_UPDATES": "6", "HRT_UPDATES": "6", "IB_UPDATES": "6",
+        "NAT_UPDATES": "6", "DAG_UPDATES": "6", "FUZZY_UPDATES": "6", "SPEED_SENTENCES": "3", "REPEATS": "1",
     }  # fmt: skip
     bash(EXAMPLES / "quickstart.sh", **settings)
     document = json.loads((tmp_path / "out/results.json").read_text())
     names = [system["name"] for system in document["systems"]]
     assert {"AT greedy", "HRT k=2 (1,1)", "HRT k=3 (1,1)", "IBDecoder greedy", "IB+SA(2) greedy"} <= set(names)
+    assert {"NAT (fairseq)", "DAG lookahead", "FA-DAT greedy", "AT + Jacobi", "AT + hrt drafts"} <= set(names)
+    for system in document["systems"]:
+        if system["name"].startswith("AT +"):
+            assert system["identical"] == 20
     for system in document["systems"]:
         assert 0 <= system["quality"]["valid_share"] <= 1
         assert system["timings"]["1"]["decoder_calls"] > 0
     assert (tmp_path / "out/quality_speed.png").stat().st_size > 0
     assert "× AT greedy" in (tmp_path / "out/table.md").read_text()
     again = bash(EXAMPLES / "quickstart.sh", **settings).stdout
-    assert again.count("finished before") == 11 and "\n+ " not in again
+    assert again.count("finished before") == 18 and "\n+ " not in again

@@ -142,7 +142,7 @@ def test_the_length_head_learns(room, batch):
     loss.backward()
     assert model.decoder.length_head.output.weight.grad.abs().sum() > 0
     head = model.decoder.length_head
-    words = head.label(torch.tensor([9, 2, 40]), torch.tensor([7, 7, 7]))
+    words = head.label(torch.tensor([9, 2, 40]), torch.tensor([7, 7, 7]), 8)
     assert words.tolist() == [6, 0, 7]
 
 

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Translates the test set with the averaged checkpoint of train.sh.
+#
+#   DATA=data-bin/wmt17_zh_en bash examples/wmt17_zh_en/dag/translate.sh [more options of fairseq-generate]
+#
+# STRATEGY (lookahead): greedy, joint-viterbi, beam, …; LENGTH_BETA (3.5): of joint-viterbi, the value that FA-DAT tuned on its
+# validation set. Result: $OUT/test.log (OUT=runs/wmt17_zh_en/dag).
+set -euo pipefail
+source "$(dirname "$0")/../../common/recipe.sh"
+DATA=${DATA:-data-bin/wmt17_zh_en} STRATEGY=${STRATEGY:-lookahead} LENGTH_BETA=${LENGTH_BETA:-3.5}
+OUT=${OUT:-runs/wmt17_zh_en/dag}
+
+run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_dag \
+    --source-lang zh --target-lang en --path "$OUT/fuzzy/averaged.pt" --dag-decode-strategy "$STRATEGY" \
+    --dag-decode-length-beta "$LENGTH_BETA" --batch-size 32 --remove-bpe --quiet "$@"

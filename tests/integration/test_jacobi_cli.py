@@ -1,0 +1,130 @@
+"""The Jacobi room through the real command line: the tokens of greedy decoding, from any checkpoint and with any draft."""
+
+import re
+
+import pytest
+from command_line import OPTIMIZER, SIZES, hypotheses, lines, refused
+
+pytestmark = pytest.mark.slow
+
+TASK = "--user-dir fairseq_hrt --task translation_jacobi --beam 1".split()
+DECODE = [*TASK, *"--cpu --max-len-b 20".split()]
+
+
+@pytest.fixture(scope="module")
+def costs(tmp_path_factory):
+    return ["--jacobi-cost-file", tmp_path_factory.mktemp("costs") / "costs.json"]
+
+
+def texts(output):
+    return {number: found[0].split("\t")[1] for number, found in lines(output.stdout, "H").items()}
+
+
+@pytest.fixture(scope="module")
+def expected(command, toy_data, teacher):
+    """What stock fairseq writes."""
+    arguments = "--task translation --cpu --beam 1 --max-len-b 20 --batch-size 7".split()
+    return texts(command("fairseq-generate", toy_data, *arguments, "--path", teacher))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        "--jacobi-window 4 --batch-size 1",
+        "--jacobi-mode pj --batch-size 3",
+        "--jacobi-mode pgj --jacobi-block-size 5",
+        "--jacobi-mode hgj --jacobi-prefix-length 6",
+        "--jacobi-draft ngram --jacobi-window 5 --print-step --retain-iter-history",
+    ],
+)
+def test_the_tokens_of_stock_greedy_decoding(command, toy_data, teacher, expected, costs, options):
+    output = command("fairseq-generate", toy_data, *DECODE, *costs, "--path", teacher, "--batch-size", "7", *options.split())
+    assert texts(output) == expected
+    report = re.search(r"jacobi \w+: 20 sentences, (\d+) tokens in (\d+) passes", output.stdout + output.stderr)
+    assert report and int(report[2]) <= int(report[1])
+    for field in ("tokens pushed", "GFLOP", "tokens proved by a pass"):
+        assert field in output.stdout + output.stderr
+
+
+@pytest.fixture(scope="module", params=["hrt", "bidirectional", "dag"])
+def draft(request, command, toy_data, teacher, tmp_path_factory):
+    """A student of each room; (family, checkpoint)."""
+    family, folder = request.param, tmp_path_factory.mktemp("draft")
+    options = {
+        "hrt": "--arch hrt_transformer --criterion hrt_loss --hrt-curriculum-power 0",
+        "bidirectional": "--arch bidirectional_transformer --criterion bidirectional_loss",
+        "dag": "--arch dag_transformer --criterion dag_nll_loss --dag-upsample-scale 3",
+    }[family].split()
+    command(
+        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", f"translation_{family}", *options, *SIZES,
+        *OPTIMIZER, "--max-update", "4", "--save-dir", folder, "--finetune-from-model", teacher,
+    )  # fmt: skip
+    return family, folder / "checkpoint_last.pt"
+
+
+def test_drafts_of_another_model(command, toy_data, teacher, expected, draft):
+    family, path = draft
+    arguments = [*DECODE, "--path", teacher, "--jacobi-draft", family, "--jacobi-draft-path", path, "--jacobi-window", "6"]
+    output = command("fairseq-generate", toy_data, *arguments, "--batch-size", "7")
+    assert texts(output) == expected and "for drafts" in output.stdout + output.stderr
+    wrong = "dag" if family == "hrt" else "hrt"
+    arguments[arguments.index("--jacobi-draft") + 1] = wrong
+    message = refused(command, "fairseq-generate", toy_data, *arguments)
+    assert f"--jacobi-draft {wrong}" in message and f"translation_{family}" in message
+
+
+def test_options_of_the_draft(command, toy_data, teacher, expected, draft):
+    family, path = draft
+    options = {"hrt": "{'hrt_decode_chunk': '1'}", "dag": "{'dag_decode_strategy': 'greedy'}"}.get(family, "{}")
+    arguments = [*DECODE, "--path", teacher, "--jacobi-draft", family, "--jacobi-draft-path", path, "--jacobi-window", "3"]
+    output = command("fairseq-generate", toy_data, *arguments, "--jacobi-draft-options", options)
+    assert texts(output) == expected
+    for wrong, message in (("{", "is not a Python dictionary"), ("{'no_such': 1}", "has no option no_such")):
+        assert message in refused(command, "fairseq-generate", toy_data, *arguments, "--jacobi-draft-options", wrong)
+
+
+def test_checkpoints_of_other_rooms(command, toy_data, draft, costs):
+    """HRT's C_d=1 is autoregressive; what writes in another order is refused by name."""
+    family, path = draft
+    arguments = [*DECODE, *costs, "--path", path, "--jacobi-window", "3"]
+    if family != "hrt":
+        message = refused(command, "fairseq-generate", toy_data, *arguments)
+        assert f"decode it with --task translation_{family}" in message
+        return
+    own = "--user-dir fairseq_hrt --task translation_hrt --hrt-decode-chunk 1 --cpu --beam 1 --max-len-b 20".split()
+    expected = texts(command("fairseq-generate", toy_data, *own, "--path", path))
+    assert texts(command("fairseq-generate", toy_data, *arguments)) == expected
+
+
+def test_interactive_keeps_every_line(command, toy_data, teacher, costs):
+    text = "a b c\n\n" + "d " * 500 + "\nä ö 你好 \u200b x\na\n"
+    output = command(
+        "fairseq-interactive", toy_data, *DECODE, *costs, "--path", teacher, "--buffer-size", "3", "--batch-size", "2",
+        stdin=text,
+    )  # fmt: skip
+    assert sorted(lines(output.stdout, "H")) == list(range(5))
+    assert "Traceback" not in output.stderr
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ("--beam 4", "--beam 4: parallel decoding is exact for greedy search only"),
+        ("--sampling", "--sampling: not supported"),
+        ("--jacobi-draft hrt", "--jacobi-draft hrt needs --jacobi-draft-path"),
+        ("--jacobi-draft-path x.pt", "--jacobi-draft previous does not take --jacobi-draft-path"),
+        ("--jacobi-draft source", "one dictionary for both sides"),
+        ("--jacobi-mode pgj --jacobi-draft ngram", "needs --jacobi-mode frontier, not pgj"),
+        ("--jacobi-window 0", "--jacobi-window 0 must be at least 1"),
+    ],
+)
+def test_what_is_refused(command, toy_data, teacher, options, message):
+    assert message in refused(command, "fairseq-generate", toy_data, *DECODE, "--path", teacher, *options.split())
+
+
+def test_beam_output_is_none_of_this_room(command, toy_data, teacher):
+    """The default beam of fairseq is 5: the message tells what to write."""
+    arguments = [option for option in DECODE if option not in ("--beam", "1")]
+    assert "give --beam 1" in refused(command, "fairseq-generate", toy_data, *arguments, "--path", teacher)
+    assert hypotheses("") == {}
