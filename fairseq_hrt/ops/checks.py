@@ -5,6 +5,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+_BROKEN = "the model's weights are broken or overflow in half precision"
 
 def check(links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor] = None, lengths: Optional[Tensor] = None) -> None:
     """Refuses what would give a wrong result without a word.
@@ -22,16 +23,14 @@ def check(links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor] = None,
             raise ValueError(f"match has the shape {list(match.shape)}, links {list(links.shape)}: expected [B, T, L]")
         if lengths.shape != (batch,) or bool((lengths < 2).any()) or bool((lengths > match.size(1)).any()):
             raise ValueError(f"target_lengths {lengths.tolist()} must be {batch} numbers from 2 to {match.size(1)}")
-    inside = pairs_inside(links, vertex_lengths)
-    for name, values, mask in (("links", links, inside), ("match", match, None)):
-        if values is None:
-            continue
-        if mask is None:
-            vertices = torch.arange(size, device=links.device) < vertex_lengths.unsqueeze(1)
-            tokens = torch.arange(match.size(1), device=links.device) < lengths.unsqueeze(1)
-            mask = tokens.unsqueeze(2) & vertices.unsqueeze(1)
-        if bool((values.isnan() & mask).any()):
-            raise ValueError(f"{name} holds NaN: the model's weights are broken or overflow in half precision")
+    # A sum is NaN where a value is; only then is it worth looking whether that value counts.
+    if bool(links.sum().isnan()) and bool((links.isnan() & pairs_inside(links, vertex_lengths)).any()):
+        raise ValueError(f"links holds NaN: {_BROKEN}")
+    if match is not None and bool(match.sum().isnan()):
+        vertices = torch.arange(size, device=links.device) < vertex_lengths.unsqueeze(1)
+        tokens = torch.arange(match.size(1), device=links.device) < lengths.unsqueeze(1)
+        if bool((match.isnan() & tokens.unsqueeze(2) & vertices.unsqueeze(1)).any()):
+            raise ValueError(f"match holds NaN: {_BROKEN}")
 
 
 def pairs_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
@@ -40,8 +39,14 @@ def pairs_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
     return inside.unsqueeze(2) & inside.unsqueeze(1)
 
 
+def only_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
+    """``links`` with -inf wherever a vertex is not valid."""
+    if int(vertex_lengths.min()) == links.size(1):
+        return links
+    return links.masked_fill(~pairs_inside(links, vertex_lengths), float("-inf"))
+
+
 def probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
     """exp(links) between valid vertices, 0 elsewhere; float32 at least."""
     dtype = torch.float32 if links.dtype.itemsize < 4 else links.dtype
-    masked = links.to(dtype).masked_fill(~pairs_inside(links, vertex_lengths), float("-inf"))
-    return masked.exp()
+    return only_inside(links.to(dtype), vertex_lengths).exp()

@@ -1,6 +1,6 @@
 """Expected n-gram matches between a target and the texts of a graph (FA-DAT, section 3)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,18 +42,43 @@ def passing_probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
         ValueError: shapes or lengths that do not fit, NaN, or a link that does not lead forward.
     """
     check(links, vertex_lengths)
-    edges = probabilities(links, vertex_lengths)
-    if bool(edges.detach().tril().any()):
+    return _Passing.apply(_forward_only(probabilities(links, vertex_lengths)))
+
+
+def _forward_only(edges: Tensor) -> Tensor:
+    """``edges``, of which the triangular system reads what leads forward and nothing else.
+
+    Raises:
+        ValueError: there is more.
+    """
+    if float(edges.detach().tril().amax()) > 0:
         raise ValueError("links leads backwards or to the vertex itself: log P(v | u) must be -inf for v <= u")
-    return _passing(edges)
+    return edges
 
 
-def _passing(edges: Tensor) -> Tensor:
-    size = edges.size(1)
-    system = torch.eye(size, dtype=edges.dtype, device=edges.device) - edges.transpose(1, 2)
-    start = torch.zeros(edges.size(0), size, 1, dtype=edges.dtype, device=edges.device)
-    start[:, 0] = 1
-    return torch.linalg.solve_triangular(system, start, upper=False, unitriangular=True).squeeze(2)
+class _Passing(torch.autograd.Function):
+    """Solves p (I - E) = e_0. The gradient in E is the outer product of p with one more solution, of (I - E) a = gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, edges: Tensor) -> Tensor:
+        # The diagonal of a unit triangular system is not read: -E stands for I - E.
+        system = -edges
+        start = edges.new_zeros(*edges.shape[:2], 1)
+        start[:, 0] = 1
+        passing = _solve(system.transpose(1, 2), start, upper=False)
+        ctx.save_for_backward(system, passing)
+        return passing
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        system, passing = ctx.saved_tensors
+        adjoint = _solve(system, gradient.unsqueeze(2), upper=True)
+        return passing.unsqueeze(2) * adjoint.unsqueeze(1)
+
+
+def _solve(system: Tensor, right: Tensor, *, upper: bool) -> Tensor:
+    """``[B, L, L]`` and ``[B, L, 1]`` → ``[B, L]``."""
+    return torch.linalg.solve_triangular(system, right, upper=upper, unitriangular=True).squeeze(2)
 
 
 def fuzzy_alignment(
@@ -75,7 +100,7 @@ def fuzzy_alignment(
         raise ValueError(f"n-grams of order {order}: the order must be at least 1")
     check(links, vertex_lengths, match, target_lengths)
     edges = probabilities(links, vertex_lengths)
-    passing = passing_probabilities(links, vertex_lengths)
+    passing = _Passing.apply(_forward_only(edges))
     vertices = torch.arange(links.size(1), device=links.device) < vertex_lengths.unsqueeze(1)
     emissions = match.to(edges.dtype).masked_fill(~vertices.unsqueeze(1), float("-inf")).exp()
 

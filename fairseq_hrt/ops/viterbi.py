@@ -5,7 +5,7 @@ from typing import NamedTuple, Union
 import torch
 from torch import Tensor
 
-from .checks import check, pairs_inside
+from .checks import check, only_inside
 
 
 class ViterbiPath(NamedTuple):
@@ -54,7 +54,7 @@ def joint_viterbi(
     vertex = torch.arange(size, device=links.device)
     rows, last = torch.arange(batch, device=links.device), vertex_lengths - 1
     interior = (vertex > 0) & (vertex < last.unsqueeze(1))
-    edges = links.masked_fill(~pairs_inside(links, vertex_lengths), float("-inf"))
+    edges = only_inside(links, vertex_lengths)
     to_end = edges[rows, :, last]
     tokens = vertex_scores.masked_fill(~interior, float("-inf"))
     count = max(min(int(limits.max()), size - 2), 1)
