@@ -17,6 +17,7 @@ from ..common.trace import DecodingStep
 from ..ops import dag_best_alignment, joint_viterbi
 from .beam import BeamPlan, LanguageModel, prefix_beam
 from .config import DagTaskConfig
+from .export import describe, to_dot
 from .graph import GraphBuilder, Graphs
 from .graph_size import vertices_from_source, vertices_from_target
 from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
@@ -120,6 +121,22 @@ class DagGenerator(EngineGenerator):
                 logits = logits + torch.log_softmax(model.decoder.length_head(memory.encoded, padding).float(), -1)
             sizes = vertices_from_target(self.decoder.length_head.words(logits, lengths), scale)
         return sizes.clamp(max=min(model.max_decoder_positions() for model in self.models))
+
+    def describe_graphs(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]) -> List[Dict[str, Any]]:
+        """Decodes a batch and returns its graphs as plain data; see :func:`.export.describe`."""
+        documents: List[Dict[str, Any]] = []
+
+        def keep(graphs: Graphs, found: List[List[Hypothesis]]) -> None:
+            documents.extend(describe(graphs, row, best[0], self.dictionary) for row, best in enumerate(found))
+
+        self.graph_hooks.append(keep)
+        try:
+            self.generate(models, sample)
+        finally:
+            self.graph_hooks.remove(keep)
+        return documents
+
+    graph_dot = staticmethod(to_dot)
 
     # ------------------------------------------------------------------ strategies
 

@@ -173,6 +173,14 @@ class System:
         sample = self.dataset.collater([self.dataset[i] for i in ids])
         return utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
 
+    def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
+        """The batch of sentences given as words of the source dictionary (tokenised, in subwords)."""
+        dictionary = self.task.source_dictionary
+        tokens = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
+        dataset = self.task.build_dataset_for_inference(tokens, [len(row) for row in tokens])
+        sample = dataset.collater([dataset[i] for i in range(len(tokens))])
+        return utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
+
     def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
         """Hypotheses of each sentence in ``sample``, best first."""
         hypotheses = self.task.inference_step(self.generator, self.models, sample)

@@ -1,4 +1,4 @@
-"""The tools beside fairseq's commands, on tiny models: comparison by length, mutual information, averages, training speed."""
+"""The tools beside fairseq's commands, on tiny models: comparisons, mutual information, graphs, averages, training speed."""
 
 import json
 from pathlib import Path
@@ -25,6 +25,85 @@ def models(command, toy_data, tmp_path_factory):
             "--max-update", "8", "--save-interval-updates", "4", "--save-dir", found[name].parent, *options,
         )  # fmt: skip
     return found
+
+
+@pytest.fixture(scope="module")
+def graphs(command, toy_data, tmp_path_factory):
+    """A dag_transformer."""
+    folder = tmp_path_factory.mktemp("dag")
+    command(
+        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_dag", "--arch", "dag_transformer",
+        "--criterion", "dag_nll_loss", *SIZES, *OPTIMIZER, "--dag-upsample-scale", "3", "--max-update", "6",
+        "--save-dir", folder,
+    )  # fmt: skip
+    return folder / "checkpoint_last.pt"
+
+
+def test_the_graph_of_a_sentence(command, toy_data, graphs, teacher, tmp_path):
+    system = ["--system", f"name=DAG,path={graphs},dag_keep_repeats=true"]
+    shown = tool(command, "graph", toy_data, *system, "--sentence", "3", "--out", tmp_path / "a").stdout
+    document = json.loads((tmp_path / "a/graph.json").read_text())
+    assert shown.strip() == document["translation"]
+    vertices, links = document["vertices"], document["links"]
+    assert [vertices[end]["passing"] for end in (0, -1)] == pytest.approx([1, 1], abs=1e-5)
+    assert vertices[0]["tokens"][0]["token"] == "<s>" and vertices[-1]["tokens"][0]["token"] == "</s>"
+    path = [(link["from"], link["to"]) for link in links if link["chosen"]]
+    assert sorted(path)[0][0] == 0 and sorted(path)[-1][1] == len(vertices) - 1
+    words = [v["tokens"][0]["token"] for v in vertices[1:-1] if v["chosen"]]
+    assert " ".join(words) == document["translation"]
+    dot = (tmp_path / "a/graph.dot").read_text()
+    assert dot.startswith("digraph") and f"-> v{len(vertices) - 1} " in dot
+    assert all((tmp_path / f"a/graph.{kind}").stat().st_size > 0 for kind in ("png", "svg"))
+    typed = command(
+        "python", "-m", "fairseq_hrt.cli.graph", toy_data, *system, "--text", "-", "--out", tmp_path / "b", stdin="a b c\n"
+    )
+    assert typed.stdout.strip() == json.loads((tmp_path / "b/graph.json").read_text())["translation"]
+    for arguments, message in (
+        ([*system, "--sentence", "99"], "--sentence 99: test has the sentences 0 to 19"),
+        (["--system", f"name=AT,path={teacher},task=translation_autoregressive"], "writes no graph"),
+    ):
+        failed = tool(command, "graph", toy_data, *arguments, "--out", tmp_path / "c", check=False)
+        assert failed.returncode == 2 and message in failed.stderr
+
+
+def test_graph_statistics(command, toy_data, graphs, teacher, tmp_path):
+    system = f"name=DAG,path={graphs}"
+    table = tool(command, "graph_statistics", toy_data, "--system", system, "--out", tmp_path).stdout
+    (result,) = json.loads((tmp_path / "graph_statistics.json").read_text())["results"]
+    assert f"| DAG | {result['path_nll']:.2f} |" in table
+    # The sum over all paths is more probable than the best path alone.
+    assert 0 < result["nll"] < result["path_nll"] + result["token_nll"]
+    assert len(result["passing"]) == len(result["token"]) and max(result["token"]) <= 1
+    assert (tmp_path / "graph_statistics.svg").stat().st_size > 0
+    failed = tool(command, "graph_statistics", toy_data, "--system", f"name=AT,path={teacher}", check=False)
+    assert failed.returncode == 2 and "writes no graph" in failed.stderr
+    short = tool(
+        command, "graph_statistics", toy_data, "--system", f"{system},dag_decode_upsample_scale=0.3", check=False
+    )
+    assert short.returncode == 2 and "--dag-decode-upsample-scale" in short.stderr
+
+
+def test_the_speed_of_the_dynamic_programs(command):
+    table = tool(command, "ops_speed", "--repeats", "1", "--fuzzy-sentences", "1", "--device", "cpu").stdout
+    assert "| dag_log_likelihood | B=8 L=256 T=32 |" in table and "Fuzzy loss: 32 target tokens" in table
+    for wrong, message in ((["--repeats", "0"], "at least 1"), (["--device", "nowhere"], "--device nowhere")):
+        failed = tool(command, "ops_speed", *wrong, check=False)
+        assert failed.returncode == 2 and message in failed.stderr
+
+
+def test_identical_translations_are_counted(command, toy_data, teacher, graphs):
+    shared = f"path={teacher},beam=1,max_len_b=20"
+    result = tool(
+        command, "benchmark", toy_data, "--system", f"name=AT,{shared},task=translation_autoregressive",
+        "--system", f"name=Jacobi,{shared},task=translation_jacobi,jacobi_window=3",
+        "--system", f"name=DAG,path={graphs}", "--identical-to", "AT", "--repeats", "1", "--speed-sentences", "4", "--batch-sizes", "2",
+    )  # fmt: skip
+    rows = {row.split("|")[1].strip(): row.split("|")[4].strip() for row in result.stdout.splitlines() if row.startswith("| ")}
+    assert rows["System"] == "identical to AT" and rows["AT"] == rows["Jacobi"] == "20/20" and rows["DAG"] != "20/20"
+    failed = tool(
+        command, "benchmark", toy_data, "--system", f"name=AT,{shared}", "--identical-to", "BT", check=False
+    )
+    assert failed.returncode == 2 and "'BT'" in failed.stderr
 
 
 def test_mutual_information(command, toy_data, models, tmp_path):

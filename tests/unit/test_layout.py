@@ -32,7 +32,7 @@ ALLOWED = {
     "common": {"ops"},
     "ops": set(),
     "compat": set(),
-    "evaluation": {"common"},
+    "evaluation": {"common", "ops"},
     "cli": {"evaluation", "common"},
 }
 

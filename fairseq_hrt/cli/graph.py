@@ -1,0 +1,91 @@
+"""Shows the graph that a dag_transformer writes for a sentence: JSON, GraphViz and a picture.
+
+Example:
+
+    python -m fairseq_hrt.cli.graph data-bin --system 'name=DAG,path=dag/checkpoint_last.pt' --gen-subset test --sentence 3 --out graph
+    echo 'ein hund läuft' | python -m fairseq_hrt.cli.graph data-bin --system 'name=DAG,path=dag/checkpoint_last.pt' --text - --out graph
+
+--text takes words as the model knows them (tokenised, in subwords), like fairseq-interactive. Written into --out: graph.json (all
+vertices with their passing probabilities and best tokens, all links), graph.dot, graph.png and graph.svg.
+"""
+
+import argparse
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence
+
+from ..evaluation.systems import System, parse_system
+from .benchmark import data_arguments
+
+logger = logging.getLogger(__name__)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fairseq_hrt.cli.graph", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", help="folder written by fairseq-preprocess")
+    parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="as for the benchmark")
+    parser.add_argument("--gen-subset", default="test", help="its part (default: %(default)s)")
+    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
+    parser.add_argument("-t", "--target-lang", help="target language")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--sentence", type=int, default=0, metavar="N", help="number of the sentence (default: %(default)s)")
+    which.add_argument("--text", metavar="WORDS", help="a sentence of your own; - reads one line from the standard input")
+    parser.add_argument(
+        "--least", type=float, default=0.05, help="leave out what is less probable in the pictures (default: %(default)s)"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder for the results")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    try:
+        run(options)
+    except (ValueError, OSError) as error:
+        parser.exit(2, f"error: {error}\n")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Decodes the sentence and writes its graph.
+
+    Raises:
+        ValueError: the model writes no graphs, or there is no such sentence.
+    """
+    system = System(parse_system(options.system), data_arguments(options))
+    if not hasattr(system.generator, "describe_graphs"):
+        raise ValueError(f"system {system.name!r} (task {system.task_name}) writes no graph: give a dag_transformer")
+    document = system.generator.describe_graphs(system.models, _sample(system, options))[0]
+    options.out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    (options.out / "graph.json").write_text(text + "\n", encoding="utf-8")
+    (options.out / "graph.dot").write_text(system.generator.graph_dot(document, least=options.least), encoding="utf-8")
+    try:
+        from ..evaluation.graph_picture import draw_graph
+    except ImportError as error:
+        raise ValueError(f"no picture without matplotlib ({error}): pip install matplotlib") from error
+    draw_graph(document, [options.out / f"graph.{kind}" for kind in ("png", "svg")], least=options.least)
+    sys.stdout.write(document["translation"] + "\n")
+    logger.info("written to %s", options.out)
+
+
+def _sample(system: System, options: argparse.Namespace) -> Dict[str, Any]:
+    """The batch of one sentence."""
+    if options.text is None:
+        if not 0 <= options.sentence < len(system.dataset):
+            raise ValueError(f"--sentence {options.sentence}: {system.subset} has the sentences 0 to {len(system.dataset) - 1}")
+        return system.collate([options.sentence])
+    text = sys.stdin.readline() if options.text == "-" else options.text
+    return system.collate_text([text])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Says how sharp the graphs of dag_transformer models are, and where their likelihood comes from.
+
+Example:
+
+    python -m fairseq_hrt.cli.graph_statistics data-bin --gen-subset valid --out results \\
+        --system 'name=DAG,path=dag_nll/checkpoint_last.pt' --system 'name=FA-DAT,path=dag_fuzzy/checkpoint_last.pt'
+
+The table has -log P(a|x) of the best path for the reference, -log P(y|a,x) of the reference on it, and -log P(y|x) over all paths
+(FA-DAT, Table 3); the picture shows how passing and token probabilities are distributed (Figure 1). Written into --out:
+graph_statistics.md, .json, .png and .svg.
+"""
+
+import argparse
+import json
+import logging
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Optional, Sequence
+
+from ..evaluation import graph_statistics
+from ..evaluation.systems import System, parse_system
+from .benchmark import data_arguments
+
+logger = logging.getLogger(__name__)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fairseq_hrt.cli.graph_statistics",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", help="folder written by fairseq-preprocess")
+    parser.add_argument("--gen-subset", default="valid", help="its part (default: %(default)s)")
+    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
+    parser.add_argument("-t", "--target-lang", help="target language")
+    parser.add_argument(
+        "--system", action="append", required=True, metavar="name=...,path=...", help="repeat for each model"
+    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    try:
+        run(options)
+    except (ValueError, OSError) as error:
+        parser.exit(2, f"error: {error}\n")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measures every model and writes the results.
+
+    Raises:
+        ValueError: models, options and files that do not fit each other.
+    """
+    results = []
+    for text in options.system:
+        spec = parse_system(text)
+        logger.info("measuring %s", spec.name)
+        scored = System(parse_system(f"{text},score_reference=true"), data_arguments(options))
+        results.append(graph_statistics.collect(scored, System(spec, data_arguments(options))))
+    table = graph_statistics.markdown(results)
+    sys.stdout.write(table)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "graph_statistics.md").write_text(table, encoding="utf-8")
+        document = {"command": sys.argv, "results": [asdict(result) for result in results]}
+        (options.out / "graph_statistics.json").write_text(json.dumps(document) + "\n", encoding="utf-8")
+        graph_statistics.draw(results, [options.out / f"graph_statistics.{kind}" for kind in ("png", "svg")])
+        logger.info("written to %s", options.out)
+
+
+if __name__ == "__main__":
+    main()

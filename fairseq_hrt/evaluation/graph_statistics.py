@@ -1,0 +1,111 @@
+"""What a model's graphs are like: the statistics of FA-DAT's Table 3 and the distributions of its Figure 1."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import List, Sequence
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from .comparison import make_batches
+from .systems import System
+
+
+@dataclass(frozen=True)
+class GraphStatistics:
+    """Of one model over a set of sentences; natural logarithms, means over the sentences with a path.
+
+    Attributes:
+        name: of the system.
+        sentences: with a path for their reference; without: longer than their graph.
+        path_nll: -log P(a | x) of the best path a for the reference.
+        token_nll: -log P(y | a, x).
+        nll: -log P(y | x), over all paths.
+        passing: probability that a path passes each vertex, first and last ones left out.
+        token: probability of the best token of each of these vertices.
+    """
+
+    name: str
+    sentences: int
+    without: int
+    path_nll: float
+    token_nll: float
+    nll: float
+    passing: List[float]
+    token: List[float]
+
+
+def collect(scored: System, decoded: System, batch_size: int = 32) -> GraphStatistics:
+    """Measures one model.
+
+    Args:
+        scored: with ``score_reference=true``.
+        decoded: the same without it.
+
+    Raises:
+        ValueError: the model writes no graphs, or no reference has a path.
+    """
+    if not hasattr(decoded.generator, "describe_graphs"):
+        raise ValueError(f"system {decoded.name!r} (task {decoded.task_name}) writes no graph: give a dag_transformer")
+    ids = list(range(len(scored.dataset)))
+    batches = make_batches(ids, [scored.dataset.num_tokens(i) for i in ids], batch_size)
+    entries = [best[0] for batch in batches for best in scored.decode(scored.collate(batch))]
+    possible = [entry for entry in entries if entry["log_likelihood"] > float("-inf")]
+    if not possible:
+        raise ValueError(f"system {scored.name!r}: every reference is longer than its graph; raise --dag-decode-upsample-scale")
+    passing: List[float] = []
+    token: List[float] = []
+    for batch in batches:
+        for document in decoded.generator.describe_graphs(decoded.models, decoded.collate(batch)):
+            for vertex in document["vertices"][1:-1]:
+                passing.append(vertex["passing"])
+                token.append(vertex["tokens"][0]["probability"])
+    return GraphStatistics(
+        name=scored.name,
+        sentences=len(possible),
+        without=len(entries) - len(possible),
+        path_nll=-mean(entry["path_log_prob"] for entry in possible),
+        token_nll=-mean(entry["token_log_prob"] for entry in possible),
+        nll=-mean(entry["log_likelihood"] for entry in possible),
+        passing=passing,
+        token=token,
+    )
+
+
+def markdown(results: Sequence[GraphStatistics]) -> str:
+    """Table 3, and shares of sharp vertices as a summary of Figure 1."""
+    lines = [
+        "| System | −log P(a\\|x) | −log P(y\\|a,x) | −log P(y\\|x) | vertices passed > 0.5 | best token > 0.9 | without a path |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for result in results:
+        likely = mean(value > 0.5 for value in result.passing)
+        sharp = mean(value > 0.9 for value in result.token)
+        lines.append(
+            f"| {result.name} | {result.path_nll:.2f} | {result.token_nll:.2f} | {result.nll:.2f} | {100 * likely:.1f}% | "
+            f"{100 * sharp:.1f}% | {result.without} of {result.sentences + result.without} |"
+        )
+    note = "Natural logarithms, means over the sentences whose reference has a path; vertices between the first and the last."
+    return "\n".join([*lines, "", note, ""])
+
+
+def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:
+    """Figure 1: how the passing probabilities and the best tokens' probabilities are distributed."""
+    figure = Figure(figsize=(9, 3.6), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    edges = [step / 20 for step in range(21)]
+    titles = (("passing", "probability that a path passes the vertex"), ("token", "probability of the vertex' best token"))
+    for axes, (field, label) in zip(figure.subplots(1, 2), titles):
+        for result in results:
+            values = getattr(result, field)
+            weights = [100 / len(values)] * len(values)
+            axes.hist(values, bins=edges, weights=weights, histtype="step", linewidth=1.8, label=result.name)
+        axes.set_xlabel(label)
+        axes.set_ylabel("vertices (%)")
+        axes.set_yscale("log")
+        axes.legend()
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    for path in paths:
+        figure.savefig(path)
