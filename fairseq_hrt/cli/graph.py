@@ -14,10 +14,11 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Optional, Sequence
 
 from ..evaluation.systems import System, parse_system
 from .benchmark import data_arguments
+from .trace import sentence
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +64,9 @@ def run(options: argparse.Namespace) -> None:
     system = System(parse_system(options.system), data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):
         raise ValueError(f"system {system.name!r} (task {system.task_name}) writes no graph: give a dag_transformer")
-    document = system.generator.describe_graphs(system.models, _sample(system, options))[0]
+    text = sys.stdin.readline() if options.text == "-" else options.text
+    sample, _ = sentence(system, options.sentence, text)
+    document = system.generator.describe_graphs(system.models, sample)[0]
     options.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document, indent=1, ensure_ascii=False)
     (options.out / "graph.json").write_text(text + "\n", encoding="utf-8")
@@ -75,16 +78,6 @@ def run(options: argparse.Namespace) -> None:
     draw_graph(document, [options.out / f"graph.{kind}" for kind in ("png", "svg")], least=options.least)
     sys.stdout.write(document["translation"] + "\n")
     logger.info("written to %s", options.out)
-
-
-def _sample(system: System, options: argparse.Namespace) -> Dict[str, Any]:
-    """The batch of one sentence."""
-    if options.text is None:
-        if not 0 <= options.sentence < len(system.dataset):
-            raise ValueError(f"--sentence {options.sentence}: {system.subset} has the sentences 0 to {len(system.dataset) - 1}")
-        return system.collate([options.sentence])
-    text = sys.stdin.readline() if options.text == "-" else options.text
-    return system.collate_text([text])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,121 @@
+"""Follows one sentence through one or several systems, decoder pass by decoder pass.
+
+Example:
+
+    python -m fairseq_hrt.cli.trace data-bin --gen-subset test --sentence 3 --out trace \\
+        --system 'name=Jacobi,path=at/checkpoint_best.pt,task=translation_jacobi,beam=1,jacobi_mode=pj,max_len_b=30' \\
+        --system 'name=HRT,path=hrt/checkpoint_last.pt,beam=1'
+    echo 'ein hund läuft' | python -m fairseq_hrt.cli.trace data-bin --text - --system name=...,path=...
+
+The passes are shown in the terminal (in colour with FORCE_COLOR, never with NO_COLOR). Written into --out: trace.json, trace.html
+(one file without any network, with a slider through the passes) and a picture of passes × words with their probabilities and
+dependency arcs for each system (PNG and SVG). --text takes words as the model knows them (tokenised, in subwords).
+"""
+
+import argparse
+import json
+import logging
+import re
+import sys
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence, Tuple
+
+from ..evaluation import dependency
+from ..evaluation.comparison import source_text
+from ..evaluation.systems import System, parse_system
+from ..evaluation.trace import use_colour
+from .benchmark import data_arguments
+
+logger = logging.getLogger(__name__)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fairseq_hrt.cli.trace", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", help="folder written by fairseq-preprocess")
+    parser.add_argument(
+        "--system", action="append", required=True, metavar="name=...,path=...,OPTION=...", help="repeat for each system"
+    )
+    parser.add_argument("--gen-subset", default="test", help="its part (default: %(default)s)")
+    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
+    parser.add_argument("-t", "--target-lang", help="target language")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--sentence", type=int, default=0, metavar="N", help="number of the sentence (default: %(default)s)")
+    which.add_argument("--text", metavar="WORDS", help="a sentence of your own; - reads one line from the standard input")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for page, pictures and data")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    try:
+        run(options)
+    except (ValueError, OSError) as error:
+        parser.exit(2, f"error: {error}\n")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Decodes the sentence with every system and shows its passes.
+
+    Raises:
+        ValueError: there is no such sentence, or two systems share a name.
+    """
+    specs = [parse_system(text) for text in options.system]
+    if len({spec.name for spec in specs}) < len(specs):
+        raise ValueError(f"systems need distinct names, these are {[spec.name for spec in specs]}")
+    text = options.text
+    if text == "-":
+        text = sys.stdin.readline()
+    traces = []
+    for spec in specs:
+        system = System(spec, data_arguments(options))
+        sample, source = sentence(system, options.sentence, text)
+        traces.append(dependency.trace(system, sample, source))
+    colour = use_colour(sys.stdout)
+    shown = [dependency.to_text(found, colour=colour) for found in traces]
+    sys.stdout.write("\n\n".join([dependency.legend(colour=colour), *shown]) + "\n")
+    if options.out:
+        write(options.out, traces)
+
+
+def sentence(system: System, number: int, text: Optional[str]) -> Tuple[Dict[str, Any], str]:
+    """The batch of one sentence, and its words.
+
+    Raises:
+        ValueError: there is no such sentence.
+    """
+    if text is not None:
+        return system.collate_text([text]), text.strip()
+    if not 0 <= number < len(system.dataset):
+        raise ValueError(f"--sentence {number}: {system.subset} has the sentences 0 to {len(system.dataset) - 1}")
+    return system.collate([number]), source_text(system, number)
+
+
+def write(folder: Path, traces: Sequence[dependency.Trace]) -> None:
+    """Writes data, page and pictures.
+
+    Raises:
+        ValueError: matplotlib is not installed (after the data were written).
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    data = json.dumps([found.to_json() for found in traces], indent=1, ensure_ascii=False)
+    (folder / "trace.json").write_text(data + "\n", encoding="utf-8")
+    try:
+        from ..evaluation import dependency_picture
+    except ImportError as error:
+        raise ValueError(f"no picture without matplotlib ({error}): pip install matplotlib") from error
+    (folder / "trace.html").write_text(dependency_picture.page(traces), encoding="utf-8")
+    for number, found in enumerate(traces, start=1):
+        name = re.sub(r"[^A-Za-z0-9]+", "_", found.name).strip("_")
+        dependency_picture.draw(found, [folder / f"trace_{number}_{name}.{kind}" for kind in ("png", "svg")])
+    logger.info("written to %s", folder)
+
+
+if __name__ == "__main__":
+    main()
