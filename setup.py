@@ -104,5 +104,6 @@ setup(
     # fetch torchaudio. It is installed by: pip install --no-deps fairseq==0.12.2
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
+    entry_points={"console_scripts": ["fairseq-hrt = fairseq_hrt.__main__:main"]},
     cmdclass={"build_py": BuildWithStartup, "editable_wheel": EditableWithStartup},
 )

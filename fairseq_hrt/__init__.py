@@ -13,4 +13,12 @@ with compat.left_to_the_doctor():
     from . import autoregressive, bidirectional, dag, hrt, jacobi
 
 __version__ = "0.1.0"
-__all__ = ["autoregressive", "bidirectional", "compat", "dag", "hrt", "jacobi"]
+__all__ = ["autoregressive", "bidirectional", "compat", "dag", "from_pretrained", "hrt", "jacobi"]
+
+
+def from_pretrained(path, *, device=None, **decoding):
+    """A trained model that translates raw text; see :func:`.hub.translator.from_pretrained`."""
+    # Not at import: training needs none of it.
+    from .hub import translator
+
+    return translator.from_pretrained(path, device=device, **decoding)

@@ -1,46 +1,79 @@
-"""``python -m fairseq_hrt``: what this installation is, what is wrong with it, how to mend it.
+"""``fairseq-hrt``, also ``python -m fairseq_hrt``: the tools of this package, one verb each.
 
-``python -m fairseq_hrt --user-dir`` prints the path for fairseq's ``--user-dir`` and nothing else::
+Without a verb it reports what this installation is, what is wrong with it, and how to mend it. ``--user-dir`` prints the path for
+fairseq's ``--user-dir`` and nothing else::
 
-    fairseq-train data --user-dir "$(python -m fairseq_hrt --user-dir)" --task translation_hrt ...
+    fairseq-train data --user-dir "$(fairseq-hrt --user-dir)" --task translation_hrt ...
 
-``python -m fairseq_hrt --options`` explains every option that the package adds to fairseq's
-commands. The exit status is 1 if something is wrong.
+``--options`` explains every option that the package adds to fairseq's commands. The exit status is 1 if something is wrong.
 """
 
 import argparse
+import importlib
 import os
 import sys
+from typing import Optional, Sequence
 
 from .compat import doctor
 
+VERBS = {
+    "doctor": "report on this installation: versions, repairs, what is registered, what is wrong",
+    "translate": "translate raw text with a bundle",
+    "bundle": "pack a trained model into a folder that translates raw text",
+    "distill": "translate a training set with a teacher, in shards, resumable",
+    "average": "average checkpoints of a run",
+    "benchmark": "compare systems: quality and speed on one machine in one run",
+    "trace": "follow one sentence through one or several systems, decoder pass by decoder pass",
+    "graph": "show the graph that a directed acyclic model writes for a sentence",
+    "graph-statistics": "how sharp the graphs of directed acyclic models are",
+    "mutual-information": "what models ignore that write several words a step",
+    "ops-speed": "measure the dynamic programs of directed acyclic graphs",
+}
 
-def main() -> int:
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Runs a verb; returns the exit status."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    verbs = "\n".join(f"  {name:20}{text}" for name, text in VERBS.items())
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_hrt", description="Report on this installation of fairseq_hrt."
+        prog="fairseq-hrt",
+        description="Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt VERB --help",
+        epilog=f"verbs:\n{verbs}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop"
-    )
-    parser.add_argument(
-        "--options", action="store_true", help="explain the options added to fairseq's commands and stop"
-    )
-    arguments = parser.parse_args()
-    if arguments.user_dir:
+    parser.add_argument("verb", nargs="?", default="doctor", metavar="VERB", help="see below (default: doctor)")
+    parser.add_argument("--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop")
+    parser.add_argument("--options", action="store_true", help="explain the options added to fairseq's commands and stop")
+    # What follows the verb is the verb's own.
+    place = next((number for number, text in enumerate(arguments) if not text.startswith("-")), len(arguments) - 1)
+    chosen = parser.parse_args(arguments[: place + 1])
+    rest = arguments[place + 1 :]
+    if chosen.user_dir:
         print(doctor.user_dir())
         return 0
-    if arguments.options:
+    if chosen.options:
         from .common.option_help import option_help
 
         print(option_help())
         return 0
-    report = doctor.examine()
+    if chosen.verb not in VERBS:
+        parser.error(f"there is no verb {chosen.verb!r}; there are: {', '.join(VERBS)}")
+    if chosen.verb != "doctor":
+        return importlib.import_module(f".cli.{chosen.verb.replace('-', '_')}", __package__).main(rest) or 0
+    if rest:
+        parser.error(f"doctor takes no {rest[0]}")
+    return report()
+
+
+def report() -> int:
+    """Prints the doctor's report; returns the exit status."""
+    found = doctor.examine()
     try:
-        print(report, flush=True)
+        print(found, flush=True)
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1 if report.problems else 0
+    return 1 if found.problems else 0
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 Example:
 
-    python -m fairseq_hrt.cli.average --folder checkpoints --last 5 --output checkpoints/averaged.pt
-    python -m fairseq_hrt.cli.average --folder checkpoints --best 5 --output checkpoints/averaged.pt
-    python -m fairseq_hrt.cli.average --inputs a.pt b.pt --output averaged.pt
+    fairseq-hrt average --folder checkpoints --last 5 --output checkpoints/averaged.pt
+    fairseq-hrt average --folder checkpoints --best 5 --output checkpoints/averaged.pt
+    fairseq-hrt average --inputs a.pt b.pt --output averaged.pt
 
 --last takes the numbered checkpoints of the latest epochs, or updates where the run kept those; --best those with the
 best value of the run's --best-checkpoint-metric. Files are loaded safely (see README, checkpoints).
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_hrt.cli.average",
+        prog="fairseq-hrt average",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

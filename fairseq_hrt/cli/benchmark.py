@@ -2,7 +2,7 @@
 
 Example:
 
-    python -m fairseq_hrt.cli.benchmark data-bin --gen-subset test --references test.de --detokenize moses:de \\
+    fairseq-hrt benchmark data-bin --gen-subset test --references test.de --detokenize moses:de \\
         --system 'name=fairseq greedy,path=at/checkpoint_best.pt,task=translation,beam=1' \\
         --system 'name=AT greedy,path=at/checkpoint_best.pt,task=translation_autoregressive,beam=1' \\
         --system 'name=HRT k=2 (1,1),path=hrt/checkpoint_best.pt,beam=1,hrt_decode_chunk=2,hrt_nat_beam=1' \\
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_hrt.cli.benchmark",
+        prog="fairseq-hrt benchmark",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

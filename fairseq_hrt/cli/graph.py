@@ -2,8 +2,8 @@
 
 Example:
 
-    python -m fairseq_hrt.cli.graph data-bin --system 'name=DAG,path=dag/checkpoint_last.pt' --gen-subset test --sentence 3 --out graph
-    echo 'ein hund läuft' | python -m fairseq_hrt.cli.graph data-bin --system 'name=DAG,path=dag/checkpoint_last.pt' --text - --out graph
+    fairseq-hrt graph data-bin --system 'name=DAG,path=dag/checkpoint_last.pt' --gen-subset test --sentence 3 --out graph
+    echo 'ein hund läuft' | fairseq-hrt graph data-bin --system 'name=DAG,path=dag/checkpoint_last.pt' --text - --out graph
 
 --text takes words as the model knows them (tokenised, in subwords), like fairseq-interactive. Written into --out: graph.json (all
 vertices with their passing probabilities and best tokens, all links), graph.dot, graph.png and graph.svg.
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_hrt.cli.graph", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="fairseq-hrt graph", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", help="folder written by fairseq-preprocess")
     parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="as for the benchmark")

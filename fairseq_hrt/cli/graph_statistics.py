@@ -2,7 +2,7 @@
 
 Example:
 
-    python -m fairseq_hrt.cli.graph_statistics data-bin --gen-subset valid --out results \\
+    fairseq-hrt graph-statistics data-bin --gen-subset valid --out results \\
         --system 'name=DAG,path=dag_nll/checkpoint_last.pt' --system 'name=FA-DAT,path=dag_fuzzy/checkpoint_last.pt'
 
 The table has -log P(a|x) of the best path for the reference, -log P(y|a,x) of the reference on it, and -log P(y|x) over all paths
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_hrt.cli.graph_statistics",
+        prog="fairseq-hrt graph-statistics",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -2,7 +2,7 @@
 
 Example:
 
-    python -m fairseq_hrt.cli.mutual_information data-bin --gen-subset valid --out results \\
+    fairseq-hrt mutual-information data-bin --gen-subset valid --out results \\
         --baseline 'name=interleaved,path=interleaved/checkpoint_best.pt' \\
         --system 'name=IBDecoder,path=ib/checkpoint_best.pt' --system 'name=IB+SA(2),path=ib_sa/checkpoint_best.pt'
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_hrt.cli.mutual_information",
+        prog="fairseq-hrt mutual-information",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

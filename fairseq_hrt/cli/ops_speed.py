@@ -2,7 +2,7 @@
 
 Example:
 
-    python -m fairseq_hrt.cli.ops_speed --threads 1 --repeats 7
+    fairseq-hrt ops-speed --threads 1 --repeats 7
 """
 
 import argparse
@@ -19,7 +19,7 @@ from ..evaluation import ops_speed
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_hrt.cli.ops_speed",
+        prog="fairseq-hrt ops-speed",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -2,10 +2,10 @@
 
 Example:
 
-    python -m fairseq_hrt.cli.trace data-bin --gen-subset test --sentence 3 --out trace \\
+    fairseq-hrt trace data-bin --gen-subset test --sentence 3 --out trace \\
         --system 'name=Jacobi,path=at/checkpoint_best.pt,task=translation_jacobi,beam=1,jacobi_mode=pj,max_len_b=30' \\
         --system 'name=HRT,path=hrt/checkpoint_last.pt,beam=1'
-    echo 'ein hund läuft' | python -m fairseq_hrt.cli.trace data-bin --text - --system name=...,path=...
+    echo 'ein hund läuft' | fairseq-hrt trace data-bin --text - --system name=...,path=...
 
 The passes are shown in the terminal (in colour with FORCE_COLOR, never with NO_COLOR). Written into --out: trace.json, trace.html
 (one file without any network, with a slider through the passes) and a picture of passes × words with their probabilities and
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_hrt.cli.trace", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="fairseq-hrt trace", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", help="folder written by fairseq-preprocess")
     parser.add_argument(

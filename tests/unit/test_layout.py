@@ -33,7 +33,8 @@ ALLOWED = {
     "ops": set(),
     "compat": set(),
     "evaluation": {"common", "ops"},
-    "cli": {"evaluation", "common"},
+    "hub": {"common"},
+    "cli": {"evaluation", "common", "hub"},
 }
 
 

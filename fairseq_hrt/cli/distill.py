@@ -1,0 +1,148 @@
+"""Translates a whole training set with a teacher, for sequence-level distillation (Kim and Rush, 2016).
+
+Example:
+
+    fairseq-hrt distill data-bin --system 'name=teacher,path=at/checkpoint_best.pt,task=translation_autoregressive,beam=5' --out distilled
+    for shard in 0 1 2 3; do fairseq-hrt distill ... --num-shards 4 --shard-id $shard & done; wait
+    fairseq-train data-bin --distilled-data distilled/data-bin ...
+
+A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark. Killed at any moment and started again, it
+goes on with the block that was lost; the result is the same byte by byte. The shard that finishes last (or a further call) writes
+train.<src> and train.<tgt> in the order of the training set, binarises them with the same dictionaries into data-bin, and writes
+statistics.json. torchrun and SLURM set the shard by themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS).
+"""
+
+import argparse
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Tuple
+
+import torch
+from tqdm import tqdm
+
+from ..evaluation.systems import System, parse_system
+from ..hub import distill
+
+logger = logging.getLogger(__name__)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="fairseq-hrt distill", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", help="folder written by fairseq-preprocess")
+    parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="the teacher")
+    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder of the results")
+    parser.add_argument("--gen-subset", default="train", help="its part (default: %(default)s)")
+    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
+    parser.add_argument("-t", "--target-lang", help="target language")
+    parser.add_argument("--num-shards", type=int, help="processes that share the work (default: 1, or those of torchrun, SLURM)")
+    parser.add_argument("--shard-id", type=int, help="number of this one, from 0")
+    parser.add_argument("--block", type=int, default=1000, help="sentences written at a time (default: %(default)s)")
+    parser.add_argument("--max-tokens", type=int, default=8000, help="source tokens of a batch (default: %(default)s)")
+    parser.add_argument("--threads", type=int, help="threads of PyTorch (default: its own)")
+    parser.add_argument("--workers", type=int, default=1, help="processes that binarise (default: %(default)s)")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    try:
+        run(options)
+    except (ValueError, OSError, ArithmeticError) as error:
+        parser.exit(2, f"error: {error}\n")
+
+
+def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[int, int]:
+    """(number of shards, this one), from the options or from what torchrun or SLURM set."""
+    for count, number in (("WORLD_SIZE", "RANK"), ("SLURM_NTASKS", "SLURM_PROCID")):
+        if options.num_shards is None and count in environment and number in environment:
+            return int(environment[count]), int(environment[number])
+    return options.num_shards or 1, options.shard_id or 0
+
+
+def run(options: argparse.Namespace) -> None:
+    """Translates this shard, and merges if it is the last one.
+
+    Raises:
+        ValueError: options and files that do not fit each other.
+    """
+    shards, shard = shard_of(options, dict(os.environ))
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    spec = parse_system(options.system)
+    arguments = [options.data, "--gen-subset", options.gen_subset]
+    for flag, language in (("--source-lang", options.source_lang), ("--target-lang", options.target_lang)):
+        arguments += [flag, language] if language else []
+    system = System(spec, arguments)
+    lengths = [int(system.dataset.src_sizes[number]) for number in range(len(system.dataset))]
+    limit = min(model.max_positions()[0] for model in system.models)
+    if max(lengths) > limit:
+        raise ValueError(f"sentence {lengths.index(max(lengths))} has {max(lengths)} tokens, the teacher takes {limit}")
+    plan = distill.Plan(
+        sentences=len(lengths),
+        lengths=lengths,
+        block=options.block,
+        max_tokens=options.max_tokens,
+        shards=shards,
+        shard=shard,
+        settings={"teacher": Path(spec.path).name, "task": system.task_name, "subset": options.gen_subset, **spec.options},
+    )
+    distill.check_settings(options.out, plan)
+    nbest = int(spec.options.get("nbest", 1))
+
+    def decode(batch: Sequence[int]) -> List[List[str]]:
+        sample = system.collate(batch)
+        found = dict(zip(sample["id"].tolist(), system.decode(sample)))
+        return [[_words(system, best["tokens"]) for best in found[sentence][:nbest]] for sentence in batch]
+
+    start = time.perf_counter()
+    share = sum(len(plan.members(number)) for number in range(shard, plan.blocks, shards))
+    with tqdm(total=share, unit=" sentences", file=sys.stderr, mininterval=2) as bar:
+        distill.translate_blocks(options.out, plan, decode, bar.update)
+    logger.info("shard %d of %d: %d sentences in %.1f s", shard, shards, share, time.perf_counter() - start)
+    left = distill.missing(options.out, plan)
+    if left:
+        logger.info("%d blocks of other shards are not there yet; the last shard merges", left)
+        return
+    languages = (system.task.cfg.source_lang, system.task.cfg.target_lang)
+    source = lambda number: system.task.source_dictionary.string(system.dataset[number]["source"])  # noqa: E731
+    statistics = distill.merge(options.out, plan, source, languages, "train")
+    binarise(options.out, options.data, languages, options.workers)
+    sys.stdout.write("".join(f"{name}: {value}\n" for name, value in statistics.items()))
+
+
+def _words(system: System, tokens: torch.Tensor) -> str:
+    """Subwords as they are, without ``</s>``."""
+    return system.task.target_dictionary.string(tokens.int().cpu())
+
+
+def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) -> None:
+    """Writes ``data-bin`` with the dictionaries of ``data``.
+
+    Raises:
+        ValueError: fairseq-preprocess fails.
+    """
+    first = data.split(os.pathsep)[0]
+    program = Path(sys.executable).with_name("fairseq-preprocess")
+    command = [
+        str(program), "--source-lang", languages[0], "--target-lang", languages[1], "--trainpref", str(folder / "train"),
+        "--srcdict", f"{first}/dict.{languages[0]}.txt", "--tgtdict", f"{first}/dict.{languages[1]}.txt",
+        "--destdir", str(folder / "data-bin"), "--workers", str(workers),
+    ]  # fmt: skip
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise ValueError(f"fairseq-preprocess failed: {(result.stdout + result.stderr).strip().splitlines()[-1]}")
+
+
+if __name__ == "__main__":
+    main()

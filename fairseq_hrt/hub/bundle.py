@@ -1,0 +1,186 @@
+"""A bundle: a folder with everything that translates raw text, to be copied, kept and handed on.
+
+    bundle.json     names, text preparation, decoding options, measured quality
+    model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble
+    dict.<lang>.txt dictionaries
+    codes           subword codes or model
+    README.md       the card: what it is, how it was trained, how good it is
+"""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data.data_utils import infer_language_pair
+
+from .text import TextRecipe
+
+FORMAT = 1
+
+
+@dataclass
+class Bundle:
+    """What ``bundle.json`` says.
+
+    Attributes:
+        folder: where it lies.
+        task: the task it is decoded with.
+        source_lang, target_lang: of the dictionaries.
+        tokenizer, subwords: see :class:`TextRecipe`.
+        models: file names.
+        codes: file name, or None.
+        options: of decoding, by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
+        card: what else is known, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
+    """
+
+    folder: Path
+    task: str
+    source_lang: str
+    target_lang: str
+    tokenizer: str
+    subwords: str
+    models: List[str] = field(default_factory=lambda: ["model.pt"])
+    codes: Optional[str] = None
+    options: Dict[str, str] = field(default_factory=dict)
+    card: Dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def recipe(self) -> TextRecipe:
+        """The text preparation."""
+        codes = None if self.codes is None else self.folder / self.codes
+        return TextRecipe(self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes)
+
+    @property
+    def paths(self) -> List[Path]:
+        """The checkpoints."""
+        return [self.folder / name for name in self.models]
+
+
+def load_bundle(folder: Path) -> Bundle:
+    """Reads a bundle's description.
+
+    Raises:
+        ValueError: the folder is no bundle, or one of another format; the message names what is missing.
+    """
+    path = folder / "bundle.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        version = document.pop("format")
+        bundle = Bundle(folder=folder, **document)
+    except OSError as error:
+        raise ValueError(f"{folder} is no bundle: {error}; make one with fairseq-hrt bundle") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} does not describe a bundle: {error}") from error
+    if version != FORMAT:
+        raise ValueError(f"{path} has the format {version}, this release reads {FORMAT}")
+    files = [*bundle.models, *([bundle.codes] if bundle.codes else [])]
+    files += [f"dict.{language}.txt" for language in (bundle.source_lang, bundle.target_lang)]
+    for name in files:
+        # Names from a file of unknown origin must not lead out of the folder.
+        if Path(name).name != name or not (folder / name).is_file():
+            raise ValueError(f"{path} names {name!r}, which the bundle does not hold")
+    return bundle
+
+
+def make_bundle(
+    folder: Path,
+    checkpoints: Sequence[Path],
+    data: Path,
+    *,
+    tokenizer: str,
+    subwords: str,
+    codes: Optional[Path],
+    task: Optional[str] = None,
+    options: Optional[Dict[str, str]] = None,
+    card: Optional[Dict[str, Any]] = None,
+) -> Bundle:
+    """Copies what is needed into a new folder; it appears only when it is complete.
+
+    Args:
+        folder: to make; must not exist.
+        checkpoints: one, or several for an ensemble.
+        data: the folder of fairseq-preprocess, for its dictionaries.
+        tokenizer, subwords, codes: how the training text was prepared, see :class:`TextRecipe`.
+        task: to decode with; None: the one of the training.
+        options: decoding options that the bundle shall have.
+        card: what else is to be known.
+
+    Raises:
+        ValueError: the folder exists, a file is missing, or the preparation is unknown.
+    """
+    if folder.exists():
+        raise ValueError(f"{folder} exists already: give another folder or remove it")
+    states = [checkpoint_utils.load_checkpoint_to_cpu(str(path)) for path in checkpoints]
+    config = states[0]["cfg"]["task"]
+    languages = (config.source_lang, config.target_lang)
+    if None in languages:
+        # Left to the names of the files in training.
+        languages = infer_language_pair(str(data))
+    if None in languages:
+        raise ValueError(f"{data}: its files do not tell the languages; is it a folder of fairseq-preprocess?")
+    TextRecipe(*languages, tokenizer, subwords, codes)
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    names = [f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)]
+    for name, state in zip(names, states):
+        # A third of a training checkpoint: the optimiser's moments are of no use here.
+        kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", "extra_state")}
+        torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, partial / name)
+    for language in languages:
+        try:
+            shutil.copyfile(data / f"dict.{language}.txt", partial / f"dict.{language}.txt")
+        except OSError as error:
+            shutil.rmtree(partial)
+            raise ValueError(f"{data} does not hold dict.{language}.txt: {error}") from error
+    if codes is not None:
+        shutil.copyfile(codes, partial / "codes")
+    bundle = Bundle(
+        folder=folder,
+        task=task or config._name,
+        source_lang=languages[0],
+        target_lang=languages[1],
+        tokenizer=tokenizer,
+        subwords=subwords,
+        models=names,
+        codes=None if codes is None else "codes",
+        options=dict(options or {}),
+        card={**_training_card(states[0]), **(card or {})},
+    )
+    document = {"format": FORMAT, **{key: value for key, value in asdict(bundle).items() if key != "folder"}}
+    text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
+    (partial / "bundle.json").write_text(text + "\n", encoding="utf-8")
+    (partial / "README.md").write_text(_card_text(bundle), encoding="utf-8")
+    partial.rename(folder)
+    return bundle
+
+
+def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
+    """How the checkpoint says that it was trained."""
+    config = state["cfg"]
+    card: Dict[str, Any] = {"architecture": config["model"]._name, "criterion": config["criterion"]._name}
+    history = state.get("optimizer_history") or [{}]
+    card["updates"] = history[-1].get("num_updates")
+    for group, names in (
+        ("optimization", ("lr", "max_update", "update_freq", "clip_norm")), ("dataset", ("max_tokens", "batch_size")),
+        ("common", ("seed", "fp16")),
+    ):  # fmt: skip
+        for name in names:
+            value = getattr(config[group], name, None)
+            card[name] = list(value) if isinstance(value, (list, tuple)) or type(value).__name__ == "ListConfig" else value
+    return card
+
+
+def _card_text(bundle: Bundle) -> str:
+    rows = "\n".join(f"| {name} | {value} |" for name, value in bundle.card.items())
+    options = " ".join(f"--set {name}={value}" for name, value in bundle.options.items()) or "none"
+    return (
+        f"# {bundle.source_lang} → {bundle.target_lang}, {bundle.card.get('architecture', bundle.task)}\n\n"
+        f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {bundle.folder.name} < input.txt\n```\n\n"
+        f"Task `{bundle.task}`; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {options}.\n\n"
+        f"| | |\n|---|---|\n{rows}\n"
+    )

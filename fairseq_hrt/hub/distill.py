@@ -1,0 +1,159 @@
+"""A teacher's translations of a whole training set: in blocks of lines, each written once and whole.
+
+A block is a file that appears when it is complete, so that a killed run goes on at the block that was lost, several processes may take
+a share each, and the merged text is the same byte by byte whatever happened on the way: what is decoded together depends on the
+block alone.
+"""
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+logger = logging.getLogger(__name__)
+
+# A decoder of one batch: from sentence numbers to the hypotheses of each, as subwords joined by spaces.
+Decode = Callable[[Sequence[int]], List[List[str]]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is translated, and by whom.
+
+    Attributes:
+        sentences: of the training set.
+        lengths: source tokens of each.
+        block: sentences of a block.
+        max_tokens: padded source tokens of a batch.
+        shards, shard: this process takes the blocks whose number leaves ``shard`` when divided by ``shards``.
+        settings: whatever else shapes the result; a folder holds blocks of one setting only.
+    """
+
+    sentences: int
+    lengths: Sequence[int]
+    block: int
+    max_tokens: int
+    shards: int
+    shard: int
+    settings: Dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.block < 1 or self.max_tokens < 1:
+            raise ValueError(f"--block {self.block} and --max-tokens {self.max_tokens} must be at least 1")
+        if not 0 <= self.shard < self.shards:
+            raise ValueError(f"--shard-id {self.shard} with --num-shards {self.shards}: it must lie between 0 and the number less 1")
+
+    @property
+    def blocks(self) -> int:
+        """How many there are."""
+        return -(-self.sentences // self.block)
+
+    def members(self, number: int) -> range:
+        """Sentences of a block."""
+        return range(number * self.block, min((number + 1) * self.block, self.sentences))
+
+
+def block_path(folder: Path, number: int) -> Path:
+    """Where a block is written."""
+    return folder / "blocks" / f"{number:06d}.json"
+
+
+def check_settings(folder: Path, plan: Plan) -> None:
+    """Notes the settings in a new folder; refuses to mix translations of different ones.
+
+    Raises:
+        ValueError: the folder holds translations with other settings; the message names them.
+    """
+    path = folder / "settings.json"
+    mine = {**plan.settings, "sentences": plan.sentences, "block": plan.block, "max_tokens": plan.max_tokens}
+    mine = json.loads(json.dumps(mine))
+    if path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))
+        different = sorted(name for name in {*known, *mine} if known.get(name) != mine.get(name))
+        if different:
+            changes = ", ".join(f"{name}: {known.get(name)!r} then, {mine.get(name)!r} now" for name in different)
+            raise ValueError(f"{folder} holds translations with other settings ({changes}); give another folder or remove it")
+        return
+    _write(path, json.dumps(mine, indent=1, ensure_ascii=False) + "\n")
+
+
+def translate_blocks(folder: Path, plan: Plan, decode: Decode, progress: Optional[Callable[[int], None]] = None) -> None:
+    """Translates the blocks of this shard that are not there yet.
+
+    Args:
+        folder: of the results.
+        decode: translates a batch.
+        progress: called with the number of sentences of each finished block.
+    """
+    for number in range(plan.shard, plan.blocks, plan.shards):
+        members = plan.members(number)
+        if not block_path(folder, number).exists():
+            found: Dict[int, List[str]] = {}
+            for batch in make_batches(members, plan.lengths, plan.max_tokens):
+                found.update(zip(batch, decode(batch)))
+            lines = [json.dumps(found[sentence], ensure_ascii=False) + "\n" for sentence in members]
+            _write(block_path(folder, number), "".join(lines))
+        if progress is not None:
+            progress(len(members))
+
+
+def make_batches(members: Sequence[int], lengths: Sequence[int], max_tokens: int) -> List[List[int]]:
+    """Sentences of similar length together, at most ``max_tokens`` source tokens with their padding."""
+    batches: List[List[int]] = []
+    current: List[int] = []
+    for sentence in sorted(members, key=lambda number: (-lengths[number], number)):
+        if current and lengths[current[0]] * (len(current) + 1) > max_tokens:
+            batches.append(current)
+            current = []
+        current.append(sentence)
+    return batches + [current] if current else batches
+
+
+def missing(folder: Path, plan: Plan) -> int:
+    """Blocks of all shards that are not there yet."""
+    return sum(not block_path(folder, number).exists() for number in range(plan.blocks))
+
+
+def merge(folder: Path, plan: Plan, source: Callable[[int], str], languages: Sequence[str], prefix: str) -> Dict[str, Any]:
+    """Writes the aligned text, ``<prefix>.<language>`` for both sides, and returns its statistics.
+
+    With several translations of a sentence, each stands beside a copy of the source.
+
+    Raises:
+        ValueError: a block is damaged.
+    """
+    counts = {"sentences": plan.sentences, "pairs": 0, "source_tokens": 0, "target_tokens": 0, "empty": 0, "copies": 0}
+    partial = [folder / f"{prefix}.{language}.partial" for language in languages]
+    with open(partial[0], "w", encoding="utf-8", newline="\n") as left, open(
+        partial[1], "w", encoding="utf-8", newline="\n"
+    ) as right:
+        for number in range(plan.blocks):
+            path = block_path(folder, number)
+            lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+            if len(lines) != len(plan.members(number)):
+                raise ValueError(f"{path} has {len(lines)} lines instead of {len(plan.members(number))}: remove it and start again")
+            for sentence, line in zip(plan.members(number), lines):
+                words = source(sentence)
+                for translation in json.loads(line):
+                    left.write(words + "\n")
+                    right.write(translation + "\n")
+                    counts["pairs"] += 1
+                    counts["source_tokens"] += len(words.split())
+                    counts["target_tokens"] += len(translation.split())
+                    counts["empty"] += not translation
+                    counts["copies"] += translation == words
+    for path in partial:
+        path.replace(path.with_suffix(""))
+    tokens = counts["target_tokens"] / max(counts["source_tokens"], 1)
+    statistics = {**counts, "target_tokens_by_source_tokens": round(tokens, 4)}
+    _write(folder / "statistics.json", json.dumps(statistics, indent=1) + "\n")
+    return statistics
+
+
+def _write(path: Path, text: str) -> None:
+    """A file that is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,307 @@
+"""The Python interface: raw text in, raw text out.
+
+    model = fairseq_hrt.from_pretrained("bundle")
+    model.translate(["Good morning."])                                # ["Guten Morgen."]
+    model.translate(["Good morning."], details=True, beam=5)[0].score
+    model.score(["Good morning."], ["Guten Morgen."])
+"""
+
+import ast
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, options, tasks, utils
+from fairseq.data import LanguagePairDataset
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from .bundle import Bundle, load_bundle
+from .text import TextPipeline
+
+# Source tokens that are translated in one piece at most; longer lines are cut. No training corpus has longer sentences.
+LONGEST = 256
+
+
+@dataclass
+class Translation:
+    """One translated line.
+
+    Attributes:
+        text: raw text.
+        source: the raw line.
+        tokens: subwords, ``</s>`` included.
+        score: what the decoder ranks by; None for a line without words. A line that was cut has the mean of its pieces.
+        positional_scores: log-probability of each token.
+        steps: decoder passes that the sentence needed.
+        token_steps: the pass (1 = first) in which each token was fixed.
+        alternatives: further hypotheses, best first (``nbest``).
+    """
+
+    text: str
+    source: str
+    tokens: List[str] = field(default_factory=list)
+    score: Optional[float] = None
+    positional_scores: List[float] = field(default_factory=list)
+    steps: int = 0
+    token_steps: List[int] = field(default_factory=list)
+    alternatives: List["Translation"] = field(default_factory=list)
+
+
+def from_pretrained(path: Union[str, Path], *, device: Optional[str] = None, **decoding: Any) -> "Translator":
+    """A model from a bundle (``fairseq-hrt bundle``), ready to translate.
+
+    Args:
+        path: the bundle's folder.
+        device: ``cpu`` or ``cuda``; None: a GPU where there is one.
+        decoding: options of ``fairseq-generate`` by their names, e.g. ``beam=1`` or ``hrt_decode_chunk=3``; they go before those
+            of the bundle.
+
+    Raises:
+        ValueError: no bundle, or an option that its task does not know.
+    """
+    return Translator(load_bundle(Path(path)), device=device, **decoding)
+
+
+class Translator:
+    """A loaded bundle. Safe to use from several threads: they take turns.
+
+    Args:
+        bundle: what to load.
+        device: see :func:`from_pretrained`.
+        decoding: likewise.
+    """
+
+    def __init__(self, bundle: Bundle, *, device: Optional[str] = None, **decoding: Any) -> None:
+        self.bundle = bundle
+        self.pipeline = TextPipeline(bundle.recipe)
+        self._lock = threading.Lock()
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.defaults = {**bundle.options, **{name: _option_text(value) for name, value in decoding.items()}}
+        self._tasks: Dict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]] = {}
+        self.models: List[Any] = []
+        task, _, _ = self._decoder({})
+        self.source, self.target = task.source_dictionary, task.target_dictionary
+
+    # ------------------------------------------------------------------ translating
+
+    def translate(
+        self,
+        lines: Union[str, Sequence[str]],
+        *,
+        details: bool = False,
+        batch_size: int = 32,
+        progress: Optional[Callable[[int, int], None]] = None,
+        **decoding: Any,
+    ) -> Any:
+        """Translates raw lines; the result has their order and number.
+
+        A line without words becomes an empty one; a line of more than 256 subwords, or what the model takes, is translated in pieces.
+
+        Args:
+            lines: raw text; a single string is one line.
+            details: :class:`Translation` objects instead of strings.
+            batch_size: sentences decoded together, grouped by length.
+            progress: called with (sentences done, sentences).
+            decoding: options of ``fairseq-generate`` for this call.
+
+        Raises:
+            ValueError: an option that the task does not know or refuses.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: at least one sentence has to be decoded at a time")
+        single = isinstance(lines, str)
+        rows = [lines] if single else list(lines)
+        with self._lock:
+            task, generator, config = self._decoder(decoding)
+            pieces = [self._pieces(line, task) for line in rows]
+            flat = [piece for line in pieces for piece in line]
+            found = self._decode(task, generator, flat, batch_size, progress)
+        results, place = [], 0
+        for line, own in zip(rows, pieces):
+            results.append(self._join(line, found[place : place + len(own)], config.generation.nbest))
+            place += len(own)
+        chosen = results if details else [result.text for result in results]
+        return chosen[0] if single else chosen
+
+    def _pieces(self, line: str, task: Any) -> List[torch.Tensor]:
+        """Source ids of a line, ``</s>`` at the end of each piece."""
+        words = self.pipeline.words(line)
+        limit = max(min(LONGEST, self._longest_source(task) - 1), 1)
+        unk, eos = self.source.unk(), self.source.eos()
+        symbols = [self.source.index(word) for word in words]
+        # Special symbols in the text are words like any other, and unknown.
+        ids = [unk if symbol < self.source.nspecial else symbol for symbol in symbols]
+        return [torch.tensor([*ids[start : start + limit], eos]) for start in range(0, len(ids), limit)]
+
+    def _longest_source(self, task: Any) -> int:
+        limits = [task.max_positions(), *(model.max_positions() for model in self.models)]
+        return min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
+
+    def _decode(
+        self, task: Any, generator: Any, pieces: List[torch.Tensor], batch_size: int, progress: Optional[Callable]
+    ) -> List[List[Dict[str, Any]]]:
+        order = sorted(range(len(pieces)), key=lambda number: -len(pieces[number]))
+        found: List[List[Dict[str, Any]]] = [[] for _ in pieces]
+        for start in range(0, len(order), batch_size):
+            members = order[start : start + batch_size]
+            dataset = task.build_dataset_for_inference([pieces[n] for n in members], [len(pieces[n]) for n in members])
+            sample = utils.move_to_cuda(dataset.collater([dataset[i] for i in range(len(members))])) if (
+                self.device.type == "cuda") else dataset.collater([dataset[i] for i in range(len(members))])  # fmt: skip
+            for number, best in zip(sample["id"].tolist(), task.inference_step(generator, self.models, sample)):
+                found[members[number]] = best
+            if progress is not None:
+                progress(min(start + batch_size, len(order)), len(order))
+        return found
+
+    def _join(self, line: str, pieces: List[List[Dict[str, Any]]], nbest: int) -> Translation:
+        """The translation of a line from those of its pieces."""
+        if not pieces:
+            return Translation("", line)
+        if len(pieces) > 1:
+            parts = [self._translation(line, best[0]) for best in pieces]
+            return Translation(
+                text=" ".join(part.text for part in parts if part.text),
+                source=line,
+                tokens=[token for part in parts for token in part.tokens],
+                score=float(np.mean([part.score for part in parts])),
+                positional_scores=[score for part in parts for score in part.positional_scores],
+                steps=sum(part.steps for part in parts),
+                token_steps=[step for part in parts for step in part.token_steps],
+            )
+        first, *others = [self._translation(line, hypothesis) for hypothesis in pieces[0][:nbest]]
+        first.alternatives = others
+        return first
+
+    def _translation(self, line: str, hypothesis: Dict[str, Any]) -> Translation:
+        tokens = [self.target[token] for token in hypothesis["tokens"].tolist()]
+        words = " ".join(token for token in tokens if token != self.target.eos_word)
+        return Translation(
+            text=self.pipeline.text(words),
+            source=line,
+            tokens=tokens,
+            score=float(hypothesis["score"]),
+            positional_scores=hypothesis["positional_scores"].tolist(),
+            steps=int(hypothesis.get("steps", len(tokens))),
+            token_steps=hypothesis["token_steps"].tolist() if "token_steps" in hypothesis else [],
+        )
+
+    # ------------------------------------------------------------------ scoring
+
+    def score(self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 32, **decoding: Any) -> List[Translation]:
+        """Scores given translations as ``--score-reference`` does: the mean log-probability of their subwords and ``</s>``.
+
+        For autoregressive and bidirectional models that is the score with which a greedy ``translate`` finds them; for
+        ``hrt_transformer`` that of its C_d = 1; for ``dag_transformer`` log P(y | x) over all paths.
+
+        Args:
+            sources, targets: raw lines, of the same number; a pair with an empty line has no score (None).
+
+        Raises:
+            ValueError: different numbers of lines, or a line that is longer than the model takes.
+        """
+        if len(sources) != len(targets):
+            raise ValueError(f"{len(sources)} sources but {len(targets)} targets: they must belong together line by line")
+        with self._lock:
+            task, generator, _ = self._decoder({**decoding, "score_reference": True})
+            pairs = [(self._ids(s, self.source), self._ids(t, self.target, target=True)) for s, t in zip(sources, targets)]
+            for number, pair in enumerate(pairs):
+                if max(map(len, pair)) > self._longest_source(task):
+                    raise ValueError(f"pair {number} has {max(map(len, pair))} subwords, more than the model takes")
+            chosen = sorted((n for n, pair in enumerate(pairs) if min(map(len, pair)) > 1), key=lambda n: -len(pairs[n][0]))
+            results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
+            for start in range(0, len(chosen), batch_size):
+                members = chosen[start : start + batch_size]
+                columns = list(zip(*(pairs[n] for n in members)))
+                dataset = LanguagePairDataset(
+                    columns[0], np.array([len(row) for row in columns[0]]), self.source,
+                    columns[1], np.array([len(row) for row in columns[1]]), self.target,
+                    left_pad_source=task.cfg.left_pad_source, left_pad_target=False, shuffle=False,
+                )  # fmt: skip
+                sample = dataset.collater([dataset[i] for i in range(len(members))])
+                sample = utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
+                for number, best in zip(sample["id"].tolist(), task.inference_step(generator, self.models, sample)):
+                    scored = self._translation(sources[members[number]], best[0])
+                    scored.text = targets[members[number]]
+                    results[members[number]] = scored
+        return results
+
+    def _ids(self, line: str, dictionary: Any, *, target: bool = False) -> torch.Tensor:
+        pipeline = self._target_pipeline if target else self.pipeline
+        unk = dictionary.unk()
+        found = [dictionary.index(word) for word in pipeline.words(line)]
+        return torch.tensor([*(unk if symbol < dictionary.nspecial else symbol for symbol in found), dictionary.eos()])
+
+    @property
+    def _target_pipeline(self) -> TextPipeline:
+        """Prepares targets by the rules of their own language."""
+        recipe = self.bundle.recipe
+        swapped = type(recipe)(recipe.target_lang, recipe.source_lang, recipe.tokenizer, recipe.subwords, recipe.codes)
+        return TextPipeline(swapped)
+
+    # ------------------------------------------------------------------ loading
+
+    def _decoder(self, decoding: Dict[str, Any]) -> Tuple[Any, Any, Any]:
+        """(task, generator, configuration) for some decoding options; kept for the next call with the same."""
+        chosen = {**self.defaults, **{name: _option_text(value) for name, value in decoding.items()}}
+        key = tuple(sorted(chosen.items()))
+        if key not in self._tasks:
+            config = self._configuration(chosen)
+            task = tasks.setup_task(config.task)
+            if not self.models:
+                self._load(task, config)
+            generator = task.build_generator(
+                self.models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0}
+            )
+            self._tasks[key] = (task, generator, config)
+        return self._tasks[key]
+
+    def _load(self, task: Any, config: Any) -> None:
+        overrides = ast.literal_eval(config.common_eval.model_overrides)
+        paths = [str(path) for path in self.bundle.paths]
+        self.models, _ = checkpoint_utils.load_model_ensemble(paths, arg_overrides=overrides, task=task)
+        for model in self.models:
+            if config.common.fp16:
+                model.half()
+            model.to(self.device).eval()
+            model.prepare_for_inference_(config)
+
+    def _configuration(self, chosen: Dict[str, str]) -> Any:
+        """fairseq's configuration, from its own parser, so that every option has its own checks and defaults."""
+        bundle = self.bundle
+        arguments = [
+            str(bundle.folder), "--path", ":".join(map(str, bundle.paths)), "--task", bundle.task,
+            "--source-lang", bundle.source_lang, "--target-lang", bundle.target_lang,
+        ]  # fmt: skip
+        for name, value in chosen.items():
+            if name == "task":
+                arguments[arguments.index("--task") + 1] = value
+            elif value != "false":
+                arguments += ["--" + name.replace("_", "-"), *([] if value == "true" else [value])]
+        parser = options.get_generation_parser()
+
+        def refuse(message: str) -> None:
+            raise ValueError(f"decoding options {chosen}: {message}")
+
+        # argparse would end the process.
+        parser.error = refuse  # type: ignore[method-assign, assignment]
+        config = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
+        _take_task_options(config.task, bundle, arguments)
+        return config
+
+
+def _take_task_options(config: Any, bundle: Bundle, arguments: Iterable[str]) -> None:
+    """Options of the training's task that were not given now, as ``fairseq-generate`` takes them from the checkpoint."""
+    given = {argument[2:].replace("-", "_") for argument in arguments if argument.startswith("--")}
+    saved = checkpoint_utils.load_checkpoint_to_cpu(str(bundle.paths[0]))["cfg"]["task"]
+    if saved._name != config._name:
+        return
+    for name in saved:
+        if name in config and name not in given and name not in ("data", "_name", "eval_bleu", "distilled_data"):
+            config[name] = saved[name]
+
+
+def _option_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

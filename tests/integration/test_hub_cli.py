@@ -1,0 +1,267 @@
+"""Bundles through the real command line and from Python: raw text in, raw text out, whatever is in it."""
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from command_line import ENVIRONMENT, OPTIMIZER, SIZES, hypotheses
+
+import fairseq_hrt
+
+pytestmark = pytest.mark.slow
+ROOMS = {
+    "hrt": "--arch hrt_transformer --criterion hrt_loss --hrt-curriculum-power 0",
+    "bidirectional": "--arch bidirectional_transformer --criterion bidirectional_loss",
+    "dag": "--arch dag_transformer --criterion dag_nll_loss --dag-upsample-scale 3",
+}
+
+
+def verb(command, *arguments, **options):
+    return command("fairseq-hrt", *arguments, **options)
+
+
+@pytest.fixture(scope="module")
+def bundles(command, toy_data, teacher, tmp_path_factory):
+    """A bundle of each room and of the teacher; the toy corpus has letters for words."""
+    folder, found = tmp_path_factory.mktemp("bundles"), {}
+    for room, options in {"teacher": "", **ROOMS}.items():
+        checkpoint = teacher
+        if options:
+            checkpoint = folder / f"{room}_training" / "checkpoint_last.pt"
+            command(
+                "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", f"translation_{room}", *options.split(),
+                *SIZES, *OPTIMIZER, "--max-update", "4", "--save-dir", checkpoint.parent, "--finetune-from-model", teacher,
+            )  # fmt: skip
+        task = ["--task", "translation_autoregressive"] if room == "teacher" else []
+        found[room] = folder / room
+        verb(
+            command, "bundle", checkpoint, "--data", toy_data, "--tokenizer", "space", "--subwords", "none",
+            "--set", "beam=1", "--set", "max_len_b=20", *task, "--card", "BLEU=1.5", "--output", found[room],
+        )  # fmt: skip
+    return found
+
+
+def test_a_bundle_is_complete_and_small(bundles, teacher):
+    for room, folder in bundles.items():
+        assert {path.name for path in folder.iterdir()} == {
+            "README.md", "bundle.json", "model.pt", "dict.de.txt", "dict.en.txt",
+        }  # fmt: skip
+        card = (folder / "README.md").read_text()
+        assert "| BLEU | 1.5 |" in card and "| updates |" in card and f"fairseq-hrt translate {room}" in card
+
+
+@pytest.mark.parametrize("room", ["teacher", *ROOMS])
+def test_translations_are_those_of_fairseq_generate(command, toy_data, bundles, room):
+    task = "translation_autoregressive" if room == "teacher" else f"translation_{room}"
+    arguments = ["--user-dir", "fairseq_hrt", "--task", task, "--cpu", "--beam", "1", "--max-len-b", "20"]
+    output = command("fairseq-generate", toy_data, *arguments, "--path", bundles[room] / "model.pt", "--batch-size", "7").stdout
+    expected = [texts[0] for _, texts in sorted(hypotheses(output).items())]
+    lines = (Path(toy_data).parent / "test.de").read_text().splitlines()
+    model = fairseq_hrt.from_pretrained(bundles[room], device="cpu")
+    assert model.translate(lines) == expected
+    assert model.translate(lines[3]) == expected[3] and model.translate([]) == []
+    details = model.translate(lines, details=True, batch_size=3)
+    assert [found.text for found in details] == expected
+    for found in details:
+        assert found.tokens[-1] == "</s>" and len(found.tokens) == len(found.positional_scores) == len(found.token_steps)
+        assert found.steps == max(found.token_steps)
+
+
+@pytest.mark.parametrize("room", ["teacher", "bidirectional"])
+def test_score_agrees_with_translate(bundles, room):
+    model = fairseq_hrt.from_pretrained(bundles[room], device="cpu")
+    sources = ["a b c d", "b", "f e d c b a", "", "c c"]
+    found = model.translate(sources, details=True)
+    scored = model.score(sources, [translation.text for translation in found])
+    for translation, other in zip(found, scored):
+        if other.score is None:
+            assert not (translation.source and translation.text)
+        elif translation.tokens == other.tokens:
+            assert other.score == pytest.approx(translation.score, abs=1e-4)
+    assert sum(other.score is not None for other in scored) >= 3
+    with pytest.raises(ValueError, match="5 sources but 1 targets"):
+        model.score(sources, ["a"])
+
+
+def test_options_of_a_call(bundles):
+    model = fairseq_hrt.from_pretrained(bundles["hrt"], device="cpu", beam=3)
+    found = model.translate(["a b c d e"], details=True, nbest=3, hrt_nat_beam=3)[0]
+    assert len(found.alternatives) == 2 and found.score >= found.alternatives[0].score
+    single = model.translate(["a b c d e"], details=True, hrt_decode_chunk=1)[0]
+    assert single.steps == len(single.tokens)
+    jacobi = fairseq_hrt.from_pretrained(bundles["teacher"], device="cpu", task="translation_jacobi", jacobi_window=3)
+    plain = fairseq_hrt.from_pretrained(bundles["teacher"], device="cpu")
+    assert jacobi.translate(["a b c d", "e f"]) == plain.translate(["a b c d", "e f"])
+    for wrong, message in ((dict(no_such=1), "no-such"), (dict(match_source_len=True), "--match-source-len")):
+        with pytest.raises(ValueError, match=message):
+            plain.translate(["a"], **wrong)
+    with pytest.raises(ValueError, match="batch_size=0"):
+        plain.translate(["a"], batch_size=0)
+
+
+def test_several_threads(bundles):
+    model = fairseq_hrt.from_pretrained(bundles["hrt"], device="cpu")
+    lines = [" ".join(random.Random(seed).choices("abcdef", k=1 + seed % 7)) for seed in range(12)]
+    expected = [model.translate(line) for line in lines]
+    results = {}
+    threads = [
+        threading.Thread(target=lambda n=n: results.__setitem__(n, [model.translate(line) for line in lines[n::4]]))
+        for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {n: expected[n::4] for n in range(4)}
+
+
+def fuzzed_lines(count, seed):
+    """Whatever a file may hold, as bytes without line feeds."""
+    random.seed(seed)
+    special = [
+        b"", b" ", b"\t\r", b"\xff\xfe\xfa", b"a" * 300, "😀 🎉 a".encode(), b"\x00\x01\x1b[31m", "\u2028\u0085b".encode(),
+        b"<s> </s> <pad> <unk>", b"--beam 3", b"a " * 700, "ü\u0301 \u200b".encode(), b"\xed\xa0\x80", b"$HOME `ls` \\n %s {}",
+    ]  # fmt: skip
+    lines = []
+    for _ in range(count):
+        kind = random.random()
+        if kind < 0.4:
+            lines.append(random.choice(special))
+        elif kind < 0.8:
+            lines.append(" ".join(random.choices("abcdef", k=random.randint(1, 12))).encode())
+        else:
+            lines.append(bytes(random.choices([n for n in range(256) if n != 10], k=random.randint(1, 40))))
+    return lines
+
+
+def test_every_line_comes_back(command, bundles, tmp_path):
+    lines = fuzzed_lines(400, seed=1)
+    path = tmp_path / "fuzzed.txt"
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    output = verb(command, "translate", bundles["dag"], path, "--json", "--quiet")
+    # Not splitlines: U+2028 within a line is no end of it.
+    found = [json.loads(line) for line in output.stdout.split("\n")[:-1]]
+    assert len(found) == 400 and "Traceback" not in output.stderr
+    for line, translation in zip(lines, found):
+        assert translation["source"] == line.decode("utf-8", "replace").rstrip("\r")
+        assert "\n" not in translation["text"]
+        if not line.strip(b" \t\r"):
+            assert translation["text"] == "" and translation["score"] is None
+
+
+def test_files_and_pipes(command, bundles, tmp_path):
+    for number, text in enumerate(("a b\n\nc d", "e f\n")):
+        (tmp_path / f"{number}.txt").write_text(text)
+    both = verb(command, "translate", bundles["teacher"], tmp_path / "0.txt", tmp_path / "1.txt", "--quiet").stdout
+    assert both.count("\n") == 4 and both.split("\n")[1] == ""
+    verb(
+        command, "translate", bundles["teacher"], tmp_path / "0.txt", tmp_path / "1.txt", "--output", tmp_path / "out", "--threads", "1"
+    )
+    assert (tmp_path / "out/0.txt").read_text() + (tmp_path / "out/1.txt").read_text() == both
+    assert verb(command, "translate", bundles["teacher"], stdin="a b\n\nc d").stdout + both.split("\n")[3] + "\n" == both
+    assert verb(command, "translate", bundles["teacher"], stdin="").stdout == ""
+    # Behind a pipe each line is answered before the next one is written.
+    program = [str(Path(sys.executable).with_name("fairseq-hrt")), "translate", str(bundles["teacher"]), "--line-buffered"]
+    with subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENVIRONMENT
+    ) as process:
+        for line in ("c d", "", "a b"):
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == both.split("\n")[{"a b": 0, "": 1, "c d": 2}[line]] + "\n"
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(bundles["teacher"], broken)
+    (broken / "dict.en.txt").unlink()
+    foreign = tmp_path / "foreign"
+    shutil.copytree(bundles["teacher"], foreign)
+    text = (foreign / "bundle.json").read_text()
+    (foreign / "bundle.json").write_text(text.replace('"model.pt"', '"../broken/model.pt"'))
+    for arguments, message in (
+        (["translate", tmp_path / "nowhere"], "is no bundle"),
+        (["translate", broken], "dict.en.txt"),
+        (["translate", foreign], "'../broken/model.pt', which the bundle does not hold"),
+        (["translate", bundles["teacher"], "--set", "beam"], "--set beam: give OPTION=VALUE"),
+        (["translate", bundles["teacher"], "--set", "no_such=1"], "no-such"),
+        (["translate", bundles["teacher"], tmp_path / "no.txt"], "no.txt is no file"),
+        (["translate", bundles["teacher"], "--batch-size", "0"], "--batch-size 0"),
+        (["bundle", teacher, "--data", toy_data, "--output", bundles["hrt"], "--tokenizer", "space", "--subwords", "none"], "exists"),
+        (["bundle", teacher, "--data", tmp_path, "--output", tmp_path / "b", "--subwords", "none"], "do not tell the languages"),
+        (["bundle", teacher, "--data", toy_data, "--output", tmp_path / "b"], "need file of codes"),
+        (["nonsense"], "there is no verb 'nonsense'"),
+        (["doctor", "--beam"], "doctor takes no --beam"),
+    ):
+        result = verb(command, *arguments, check=False, stdin="")
+        assert result.returncode == 2 and message in result.stderr and "Traceback" not in result.stderr, result.stderr
+    assert not (tmp_path / "b").exists()
+
+
+def test_every_verb_explains_itself(command):
+    shown = verb(command, "--help").stdout
+    from fairseq_hrt.__main__ import VERBS
+
+    for name in VERBS:
+        assert f"\n  {name} " in shown
+    for name in ("translate", "distill", "trace"):
+        assert f"usage: fairseq-hrt {name}" in verb(command, name, "--help").stdout
+
+
+# ---------------------------------------------------------------------- distillation
+
+
+def distilled(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".log"
+    }
+
+
+def test_a_killed_distillation_loses_and_doubles_nothing(command, toy_data, teacher, tmp_path):
+    system = f"name=teacher,path={teacher},task=translation_autoregressive,beam=2,max_len_b=20"
+    arguments = ["distill", toy_data, "--system", system, "--block", "16", "--max-tokens", "120"]
+    verb(command, *arguments, "--out", tmp_path / "undisturbed")
+    statistics = json.loads((tmp_path / "undisturbed/statistics.json").read_text())
+    assert statistics["sentences"] == statistics["pairs"] > 100
+    source = (tmp_path / "undisturbed/train.de").read_text()
+    assert source == (Path(toy_data).parent / "train.de").read_text()
+    program = [str(Path(sys.executable).with_name("fairseq-hrt")), *map(str, arguments), "--out", str(tmp_path / "killed")]
+    random.seed(2)
+    for _ in range(3):
+        process = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+        time.sleep(random.uniform(2.0, 4.5))
+        process.kill()
+        process.wait()
+    verb(command, *arguments, "--out", tmp_path / "killed")
+    assert distilled(tmp_path / "killed") == distilled(tmp_path / "undisturbed")
+    # The result is what the students' training takes.
+    command(
+        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_bidirectional",
+        *ROOMS["bidirectional"].split(), *SIZES, *OPTIMIZER, "--max-update", "1", "--save-dir", tmp_path / "student",
+        "--distilled-data", tmp_path / "killed/data-bin",
+    )  # fmt: skip
+
+
+def test_shards_and_several_translations(command, toy_data, teacher, tmp_path):
+    system = f"name=teacher,path={teacher},task=translation_autoregressive,beam=2,nbest=2,max_len_b=20"
+    arguments = ["distill", toy_data, "--system", system, "--gen-subset", "test", "--block", "5", "--out", tmp_path]
+    first = verb(command, *arguments, "--num-shards", "2", "--shard-id", "0")
+    assert not (tmp_path / "statistics.json").exists() and "2 blocks of other shards" in first.stderr
+    verb(command, *arguments, environment={"WORLD_SIZE": "2", "RANK": "1"})
+    assert json.loads((tmp_path / "statistics.json").read_text())["pairs"] == 40
+    for change, message in (
+        (["--shard-id", "2", "--num-shards", "2"], "--shard-id 2 with --num-shards 2"),
+        (["--block", "7"], "block: 5 then, 7 now"),
+    ):
+        result = verb(command, *arguments, *change, check=False)
+        assert result.returncode == 2 and message in result.stderr
