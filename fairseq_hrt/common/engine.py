@@ -225,6 +225,8 @@ class TransformerEngine:
         self, state: DecoderState, count: int, visible: Optional[Tensor], causal: bool, device: torch.device
     ) -> Optional[Tensor]:
         """Additive mask ``[1 or R, 1, q, T + q]``; None when every new token may see every key."""
+        if visible is None and causal and count > 1 and state.lengths is None:
+            return self._causal_bias(state.length, count, device)
         shown = _causal_visibility(state, count, causal, device)
         if visible is not None:
             while visible.dim() < 3:
@@ -234,6 +236,14 @@ class TransformerEngine:
             return None
         bias = torch.zeros(shown.shape, dtype=self.dtype, device=device)
         return bias.masked_fill_(~shown, float("-inf")).unsqueeze(1)
+
+    def _causal_bias(self, start: int, count: int, device: torch.device) -> Tensor:
+        """The mask of ``count`` new tokens behind ``start`` cached ones where all rows agree: rows of one growing triangle."""
+        end = start + count
+        if self._triangle is None or self._triangle.size(0) < end or self._triangle.device != device:
+            size = max(end, 64 if self._triangle is None else 2 * self._triangle.size(0))
+            self._triangle = torch.full((size, size), float("-inf"), dtype=self.dtype, device=device).triu_(1)
+        return self._triangle[None, None, start:end, :end]
 
     def _distances(self, state: DecoderState, positions: Tensor) -> Tensor:
         """Books the positions of the new tokens; returns their relative index, ``[1 or R, q, T + q]`` or ``[T + 1]``."""
@@ -297,6 +307,7 @@ class TransformerEngine:
                 norm=encoder.layernorm_embedding,
                 side="source",
             )
+        self._triangle: Optional[Tensor] = None
         self.reserve_positions(decoder.max_target_positions)
         # They change with half(), cuda() and the like, not with training.
         self._addresses = [(parameter, parameter.data_ptr()) for parameter in self.model.parameters()]

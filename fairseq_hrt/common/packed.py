@@ -142,7 +142,10 @@ class PackedSelfAttention:
         ``bias`` is ``[1 or R, 1 or H, 1 or q, T]`` or ``[R * H, 1, T]``.
         """
         rows, heads, count, width = queries.shape
-        if bias is not None and bias.dim() == 4:
+        if bias is not None and bias.dim() == 4 and bias.size(0) == bias.size(1) == 1:
+            # The same for all rows and heads: the product broadcasts it.
+            bias = bias[0, 0]
+        elif bias is not None and bias.dim() == 4:
             bias = bias.expand(rows, heads, *bias.shape[2:]).reshape(rows * heads, *bias.shape[2:])
         mixed = attend(
             queries.reshape(rows * heads, count, width),

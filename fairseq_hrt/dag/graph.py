@@ -56,13 +56,11 @@ class PackedLinks:
         )
         gates = torch.softmax(gates, -1).transpose(1, 2).unsqueeze(3)
         allowed = allowed_links(size, vertex_lengths, self.reach)
-        hidden = torch.zeros(allowed.shape, dtype=queries.dtype, device=queries.device).masked_fill_(
-            # Rows without a link must not be NaN.
-            ~allowed & allowed.any(2, keepdim=True),
-            float("-inf"),
-        )
+        hidden = torch.zeros(allowed.shape, dtype=queries.dtype, device=queries.device)
+        hidden = hidden.masked_fill_(~allowed, float("-inf"))
         scores = torch.bmm(queries, keys.transpose(1, 2)).view(batch, self.heads, size, size)
         scores = torch.softmax(scores.mul_(queries.size(2) ** -0.5).add_(hidden.unsqueeze(1)), -1)
+        # Rows without a link hold NaN so far.
         return scores.mul_(gates).sum(1).masked_fill_(~allowed, 0.0)
 
 

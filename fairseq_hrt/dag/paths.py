@@ -88,7 +88,7 @@ def walk(
         links: ``[B, L, L]``.
         log_probs: ``[B, L, V]`` of the inner vertices' tokens; the last vertex emits ``</s>``, the first is left.
         last: LongTensor ``[B]``.
-        eos: id of ``</s>``, which no rule forbids.
+        eos: id of ``</s>``, which stands in no sentence, so that no rule forbids it.
         keys: LongTensor ``[B]`` that tell the sentences' random numbers apart.
 
     Returns:
@@ -109,7 +109,7 @@ def walk(
         joint = (links[rows, current].unsqueeze(2) + scores).flatten(1)
         best, flat = joint.topk(min(rules.candidates, joint.size(1)))
         candidate = tokens.flatten(1).gather(1, flat)
-        banned = _banned(words[:, :step], candidate, rules) & (candidate != eos)
+        banned = _banned(words[:, :step], candidate, rules)
         choice = _choose(best, banned, rules, keys, step)
         moving = current != last
         vertex = torch.where(moving, flat[rows, choice] // width, -1)

@@ -132,6 +132,10 @@ def measure(
 
 def _decode_all(system: Decoder, batches: List[List[int]], clock: Callable[[], float]) -> List[float]:
     system.counters.reset()
+    # Decoders that learn from earlier sentences must not know these ones from the repeat before.
+    forget = getattr(getattr(system, "generator", None), "forget", None)
+    if forget is not None:
+        forget()
     seconds = []
     for ids in batches:
         # A fresh batch each time: fairseq may change the one it is given.

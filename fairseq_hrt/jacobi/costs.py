@@ -8,17 +8,16 @@ import platform
 import statistics
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
 import torch
 
 from ..common.ensemble import EngineEnsemble
-from ..common.state import Memory
 from .accounting import DecoderSize
 
 logger = logging.getLogger(__name__)
-# Tokens in the cache while the passes are measured, and repeats of each.
-CACHED, REPEATS = 10, 9
+# Of each width; the first batch of a kind is decoded as often as that.
+REPEATS = 5
 
 
 def default_cost_file() -> Path:
@@ -40,15 +39,18 @@ class CostTable:
         self.path = default_cost_file() if path is None else path
         self.known: Dict[str, Dict[int, float]] = {}
 
-    def __call__(self, memories: List[Memory]) -> Dict[int, float]:
-        """t(q) for as many rows as the batch has, rounded up to a power of two."""
-        rows = 1 << (len(memories[0].lengths) - 1).bit_length()
-        key = self._key(rows)
+    def __call__(self, rows: int, decode: Callable[[int], int]) -> Dict[int, float]:
+        """t(q) for a batch of so many rows, rounded up to a power of two.
+
+        Args:
+            rows: sentences of the batch.
+            decode: decodes the batch with a width and returns the passes that it took.
+        """
+        key = self._key(1 << (rows - 1).bit_length())
         if key not in self.known:
-            stored = self._read().get(key, {})
-            table = {int(width): seconds for width, seconds in stored.items()}
+            table = {int(width): seconds for width, seconds in self._read().get(key, {}).items()}
             if set(table) != set(self.widths):
-                table = self._measure(memories)
+                table = self._measure(decode)
                 self._write(key, table)
             self.known[key] = table
         return self.known[key]
@@ -62,30 +64,23 @@ class CostTable:
         parts.append(torch.cuda.get_device_name(device) if device.type == "cuda" else device.type)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16] + f" rows {rows}"
 
-    def _measure(self, memories: List[Memory]) -> Dict[int, float]:
-        counters = self.ensemble.counters
-        before = dict(vars(counters))
-        seconds = {width: [self._pass(memories, width) for _ in range(3)][-1:] for width in self.widths}
-        # Interleaved, so that a slow moment of the machine slows all widths.
-        for _ in range(REPEATS):
+    def _measure(self, decode: Callable[[int], int]) -> Dict[int, float]:
+        seconds: Dict[int, List[float]] = {width: [] for width in self.widths}
+        # Interleaved, so that a slow moment of the machine slows all widths; the first round warms up.
+        for number in range(REPEATS + 1):
             for width in self.widths:
-                seconds[width].append(self._pass(memories, width))
-        vars(counters).update(before)
+                self._wait()
+                start = time.perf_counter()
+                passes = decode(width)
+                self._wait()
+                if number:
+                    seconds[width].append((time.perf_counter() - start) / passes)
         return {width: statistics.median(times) for width, times in seconds.items()}
 
-    def _pass(self, memories: List[Memory], width: int) -> float:
-        """Seconds of one pass behind CACHED tokens."""
-        rows, device = len(memories[0].lengths), memories[0].lengths.device
-        positions = torch.arange(CACHED + width, device=device)
-        states = self.ensemble.start(memories, positions=positions)
-        tokens = torch.full((rows, CACHED + width), 4, device=device)
-        self.ensemble.log_probabilities(states, tokens[:, :CACHED], positions[:CACHED])
-        _wait(device)
-        start = time.perf_counter()
-        log_probs = self.ensemble.log_probabilities(states, tokens[:, CACHED:], positions[CACHED:], every=True)
-        log_probs.max(-1).indices.tolist()
-        _wait(device)
-        return time.perf_counter() - start
+    def _wait(self) -> None:
+        device = next(self.ensemble.engines[0].model.parameters()).device
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
 
     def _read(self) -> Dict[str, Dict[str, float]]:
         try:
@@ -102,8 +97,3 @@ class CostTable:
             partial.replace(self.path)
         except OSError as error:
             logger.warning("the costs of decoder passes are not kept: %s", error)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -33,6 +33,9 @@ class Drafter:
     def learn(self, tokens: List[int]) -> None:
         """A translation is finished."""
 
+    def forget(self) -> None:
+        """Forgets all translations."""
+
 
 class NGramDrafter(Drafter):
     """``ngram``: what followed the last two words, or the last one, in this and earlier translations.
@@ -62,6 +65,9 @@ class NGramDrafter(Drafter):
                 self.following[context] = tokens[end : end + self.longest]
         while len(self.following) > self.most:
             del self.following[next(iter(self.following))]
+
+    def forget(self) -> None:
+        self.following.clear()
 
 
 class SourceDrafter(Drafter):

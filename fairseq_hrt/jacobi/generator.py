@@ -3,8 +3,9 @@
 import logging
 import time
 import weakref
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 from fairseq.data import Dictionary
@@ -15,6 +16,7 @@ from ..common.constraints import Constraints, length_limits
 from ..common.generator import EngineGenerator
 from ..common.hypothesis import Hypothesis
 from ..common.options import DecodingOptions
+from ..common.search import SearchPlan, search
 from ..common.state import Memory
 from .accounting import DecoderSize, JacobiStatistics
 from .config import JacobiTaskConfig
@@ -93,36 +95,30 @@ class JacobiGenerator(EngineGenerator):
                 max_len_b=options.max_len_b,
                 capacity=min(model.max_decoder_positions() for model in self.models),
             )
-            longest = int(limits.max()) + 2
-            self.ensemble.reserve_positions(longest - 1)
-            window = self._window(memories)
+            self.ensemble.reserve_positions(int(limits.max()) + 1)
+            rules = Constraints(
+                self.dictionary,
+                min_length=options.min_len,
+                max_lengths=limits,
+                unkpen=options.unkpen,
+                no_repeat_ngram_size=options.no_repeat_ngram_size,
+                prefix=prefix,
+            )
             plan = JacobiPlan(
                 start=self.eos if start is None else start,
-                constraints=Constraints(
-                    self.dictionary,
-                    min_length=options.min_len,
-                    max_lengths=limits,
-                    unkpen=options.unkpen,
-                    no_repeat_ngram_size=options.no_repeat_ngram_size,
-                    prefix=prefix,
-                ),
-                window=window,
+                constraints=rules,
+                window=self.plan,
                 drafter=self.drafter,
                 filler=self.dictionary.unk(),
                 temperature=options.temperature,
                 rank=lambda total, length: total / length**options.lenpen if options.normalize else total,
             )
+            plan = replace(plan, window=self._window(memories, plan))
             watch = _Watch(memory.lengths.tolist(), DecoderSize.of(self.models[0]))
             calls = self.counters.decoder_calls
-            found = jacobi_decode(
-                self.ensemble,
-                memories,
-                plan,
-                step_hooks=self.step_hooks,
-                iteration_hooks=[watch, *self.iteration_hooks],
-            )
+            found = self._run(memories, plan, watch)
         if self.chooser is not None:
-            self.chooser.learn(window.width, watch.tokens, watch.row_passes)
+            self.chooser.learn(plan.window.width, watch.tokens, watch.row_passes)
         statistics.passes += (self.counters.decoder_calls - calls) // len(self.models)
         watch.add_to(statistics, found)
         statistics.seconds += time.perf_counter() - began
@@ -133,16 +129,51 @@ class JacobiGenerator(EngineGenerator):
                 hypothesis.history = [hypothesis.tokens[:end] for end in ends]
         return [[hypothesis] for hypothesis in found]
 
-    def _window(self, memories: List[Memory]) -> WindowPlan:
+    def _run(self, memories: List[Memory], plan: JacobiPlan, watch: "_Watch") -> List[Hypothesis]:
+        """Decodes a batch; one token at a time by the ordinary search, which has less to keep in mind."""
+        if plan.window.mode == "frontier" and plan.window.width == 1 and not self.iteration_hooks:
+            greedy = SearchPlan(
+                start=plan.start,
+                constraints=plan.constraints,
+                lenpen=self.options.lenpen,
+                normalize=self.options.normalize,
+                temperature=plan.temperature,
+            )
+            found = [best[0] for best in search(self.ensemble, memories, greedy, hooks=self.step_hooks)]
+            watch.one_by_one(found)
+            for hypothesis in found:
+                self.drafter.learn(hypothesis.tokens)
+            return found
+        hooks = [watch, *self.iteration_hooks]
+        return jacobi_decode(self.ensemble, memories, plan, step_hooks=self.step_hooks, iteration_hooks=hooks)
+
+    def _window(self, memories: List[Memory], plan: JacobiPlan) -> WindowPlan:
         """The frontier's width chosen anew for each batch, where the user has not fixed it."""
         if not self.adaptive:
             return self.plan
         if self.chooser is None:
-            table = CostTable(self.ensemble, CANDIDATE_WIDTHS, self.cost_file)
-            self.chooser = WidthChooser(lambda rows: self._costs)
-            self._table: Callable[[List[Memory]], Dict[int, float]] = table
-        self._costs = self._table(memories)
-        return WindowPlan("frontier", width=self.chooser.choose(len(memories[0].lengths)))
+            self.chooser = WidthChooser()
+            self._table = CostTable(self.ensemble, CANDIDATE_WIDTHS, self.cost_file)
+        rows = len(memories[0].lengths)
+        costs = self._table(rows, lambda width: self._trial(memories, plan, width))
+        return WindowPlan("frontier", width=self.chooser.choose(costs))
+
+    def _trial(self, memories: List[Memory], plan: JacobiPlan, width: int) -> int:
+        """Decodes a batch with a width, for the clock alone; returns the passes it took."""
+        counters, hooks = dict(vars(self.counters)), (self.step_hooks, self.iteration_hooks)
+        self.step_hooks, self.iteration_hooks = [], []
+        # Without what is expensive about drafts: it does not depend on the width.
+        trial = replace(plan, window=WindowPlan("frontier", width=width), drafter=Drafter())
+        try:
+            self._run(memories, trial, _Watch(memories[0].lengths.tolist(), DecoderSize.of(self.models[0])))
+            return (self.counters.decoder_calls - counters["decoder_calls"]) // len(self.models)
+        finally:
+            vars(self.counters).update(counters)
+            self.step_hooks, self.iteration_hooks = hooks
+
+    def forget(self) -> None:
+        """Forgets earlier sentences: what is measured again must not be known from the time before."""
+        self.drafter.forget()
 
 
 class _Watch:
@@ -160,6 +191,12 @@ class _Watch:
         self.pushed += width
         self.proved.append(iteration.proved)
         self.flops += self.size.flops(width, iteration.first + width, self.sources[iteration.sentence])
+
+    def one_by_one(self, found: Sequence[Hypothesis]) -> None:
+        """Counts sentences that were decoded without guesses."""
+        for sentence, hypothesis in enumerate(found):
+            for step in range(len(hypothesis.tokens)):
+                self(JacobiIteration(sentence, step + 1, step, [], hypothesis.tokens[step : step + 1], [], 1))
 
     def add_to(self, statistics: JacobiStatistics, found: Sequence[Hypothesis]) -> None:
         statistics.sentences += len(found)

@@ -5,7 +5,7 @@ window of q is one proved token and q - 1 guesses.
 """
 
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Optional
+from typing import Dict, List, Optional
 
 MODES = ("frontier", "hgj", "pgj", "pj")
 
@@ -59,23 +59,25 @@ class WidthChooser:
     the cost t(q) of a pass of q tokens for each row.
 
     Args:
-        costs: from a number of rows to t(q) by q, with t(1) among them.
-        trials: batches with each width before the best one is kept; it is tried again now and then.
+        trials: batches with each width before the best one is kept; the next best is tried again now and then.
     """
 
     # One batch in so many tries another width than the best.
     EXPLORE = 64
 
-    def __init__(self, costs: Callable[[int], Dict[int, float]], *, trials: int = 2) -> None:
-        self.costs, self.trials = costs, trials
+    def __init__(self, *, trials: int = 2) -> None:
+        self.trials = trials
         self.proved: Dict[int, float] = {}
         self.passes: Dict[int, float] = {}
         self.tried: Dict[int, int] = {}
         self.batches = 0
 
-    def choose(self, rows: int) -> int:
-        """The width for the next batch."""
-        costs = self.costs(rows)
+    def choose(self, costs: Dict[int, float]) -> int:
+        """The width for the next batch.
+
+        Args:
+            costs: t(q) by q, with t(1) among them.
+        """
         self.batches += 1
         # Wider is never better than if every guess came true.
         hopeful = [width for width in costs if width * costs[1] > costs[width] * 1.05 or width == 1]

@@ -265,3 +265,12 @@ def test_shards_and_several_translations(command, toy_data, teacher, tmp_path):
     ):
         result = verb(command, *arguments, *change, check=False)
         assert result.returncode == 2 and message in result.stderr
+
+
+def test_the_python_of_the_readme(bundles):
+    text = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    block = next(part.split("```")[0] for part in text.split("```python\n")[1:] if "from_pretrained" in part)
+    names = {}
+    exec(block, names)
+    model = fairseq_hrt.from_pretrained(bundles["dag"])
+    assert names["translate_politely"](bundles["dag"], ["a b", ""]) == [f"{model.translate('a b')} (1 passes)", " (0 passes)"]

@@ -1,5 +1,6 @@
 """README and recipes: their commands are what the real parsers accept, their stages resume, they run."""
 
+import importlib
 import importlib.util
 import json
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fairseq import options
-from fairseq_hrt.cli import average, benchmark
+from fairseq_hrt.__main__ import VERBS
 from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,18 +55,24 @@ def parse(command):
     program, *arguments = command
     if program == "python" and arguments[0].endswith("train_bf16.py"):
         program, arguments = "fairseq-train", arguments[1:]
+    if program == "fairseq-hrt":
+        verb, *arguments = arguments
+        assert verb in VERBS, command
+        program, arguments = "python", ["-m", f"fairseq_hrt.cli.{verb.replace('-', '_')}", *arguments]
     if program == "fairseq-preprocess":
         options.get_preprocessing_parser().parse_args(arguments)
     elif program == "fairseq-train":
         options.parse_args_and_arch(options.get_training_parser(), arguments)
     elif program == "fairseq-generate":
         options.parse_args_and_arch(options.get_generation_parser(), arguments)
-    elif program == "python" and arguments[:2] == ["-m", "fairseq_hrt.cli.benchmark"]:
-        parsed = benchmark.build_parser().parse_args(arguments[2:])
-        for spec in map(parse_system, parsed.system):
-            parse(["fairseq-generate", *generate_arguments(spec, ["data-bin"], spec.task or "translation")])
-    elif program == "python" and arguments[:2] == ["-m", "fairseq_hrt.cli.average"]:
-        average.build_parser().parse_args(arguments[2:])
+    elif program == "python" and arguments[0] == "-m":
+        tool = importlib.import_module(arguments[1])
+        parsed = tool.build_parser().parse_args(arguments[2:])
+        systems = getattr(parsed, "system", None) or []
+        for spec in map(parse_system, [systems] if isinstance(systems, str) else systems):
+            room = spec.path.split("/")[0].split("_")[0]
+            default = f"translation_{room}" if room in ("hrt", "dag") else "translation"
+            parse(["fairseq-generate", *generate_arguments(spec, ["data-bin"], spec.task or default)])
     elif program == "python":
         assert (ROOT / arguments[0]).is_file(), command
     else:
@@ -107,7 +114,7 @@ def test_every_command_of_the_readme_is_accepted(monkeypatch):
             assert (ROOT / command[1]).is_file(), command
         elif command[0] != "pip" and command != ["python", "-m", "fairseq_hrt"]:
             parse(command)
-    assert {"bash", "pip", "python", "fairseq-train", "fairseq-generate"} <= programs
+    assert {"bash", "pip", "python", "fairseq-train", "fairseq-generate", "fairseq-hrt"} <= programs
 
 
 def test_the_install_block_of_the_readme_is_what_setup_env_does():

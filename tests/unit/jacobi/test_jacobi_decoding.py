@@ -323,6 +323,9 @@ def test_ngram_drafts():
     drafter.learn([5, 6, 10, 2])
     assert drafter.propose(0, [5, 6], [], 5) == [10, 2]
     assert drafter.propose(0, [6, 7], [], 5) == [8, 2], "the longer context counts"
+    drafter.forget()
+    assert drafter.propose(0, [5, 6], [1], 5) == [1]
+    drafter.learn([5, 6, 7, 8, 2])
     for number in range(20, 40):
         drafter.learn([number, number + 1, 2])
     assert len(drafter.following) == 8 and drafter.propose(0, [6, 7], [1], 5) == [1]
@@ -341,18 +344,18 @@ def test_source_drafts(tiny):
 
 def test_the_width_follows_costs_and_luck():
     costs = {1: 1.0, 2: 1.1, 4: 1.3, 8: 9.0}
-    lucky, unlucky = WidthChooser(lambda rows: costs), WidthChooser(lambda rows: costs)
+    lucky, unlucky = WidthChooser(), WidthChooser()
     for chooser, gain in ((lucky, 0.5), (unlucky, 0.02)):
         chosen = []
         for _ in range(30):
-            width = chooser.choose(1)
+            width = chooser.choose(costs)
             chosen.append(width)
             passes = 10
             chooser.learn(width, round(passes * (1 + gain * (width - 1)) * 100), passes * 100)
         assert 8 not in chosen, "a width that could not pay even if all guesses came true"
         assert set(chosen[:4]) == {2, 4}
-    assert lucky.choose(1) == 4 and unlucky.choose(1) == 1
-    seen = [unlucky.choose(1) for _ in range(2 * WidthChooser.EXPLORE)]
+    assert lucky.choose(costs) == 4 and unlucky.choose(costs) == 1
+    seen = [unlucky.choose(costs) for _ in range(2 * WidthChooser.EXPLORE)]
     assert seen.count(1) == 2 * WidthChooser.EXPLORE - 2, "and yet it looks again now and then"
 
 
@@ -369,7 +372,8 @@ def test_costs_are_measured_once(tiny, tmp_path):
     path.write_text(json.dumps({key: {width: 5.0 for width in table}}))
     again = make_generator(tiny, [model], options=dict(max_len_b=9), cost_file=str(path))
     assert_same(again.generate([model], sample), expected)
-    assert set(again._costs.values()) == {5.0}
+    (known,) = again._table.known.values()
+    assert set(known.values()) == {5.0}
     for broken in ("no json", "[]"):
         path.write_text(broken)
         third = make_generator(tiny, [model], options=dict(max_len_b=9), cost_file=str(path))
