@@ -37,7 +37,7 @@ class CostTable:
     def __init__(self, ensemble: EngineEnsemble, widths: Sequence[int], path: Optional[Path]) -> None:
         self.ensemble, self.widths = ensemble, list(widths)
         self.path = default_cost_file() if path is None else path
-        self.known: Dict[str, Dict[int, float]] = {}
+        self.known: Dict[int, Dict[int, float]] = {}
 
     def __call__(self, rows: int, decode: Callable[[int], int]) -> Dict[int, float]:
         """t(q) for a batch of so many rows, rounded up to a power of two.
@@ -46,14 +46,15 @@ class CostTable:
             rows: sentences of the batch.
             decode: decodes the batch with a width and returns the passes that it took.
         """
-        key = self._key(1 << (rows - 1).bit_length())
-        if key not in self.known:
+        rows = 1 << (rows - 1).bit_length()
+        if rows not in self.known:
+            key = self._key(rows)
             table = {int(width): seconds for width, seconds in self._read().get(key, {}).items()}
             if set(table) != set(self.widths):
                 table = self._measure(decode)
                 self._write(key, table)
-            self.known[key] = table
-        return self.known[key]
+            self.known[rows] = table
+        return self.known[rows]
 
     def _key(self, rows: int) -> str:
         """What the costs depend on."""
