@@ -27,7 +27,7 @@ AT_UPDATES=${AT_UPDATES:-1100} HRT_UPDATES=${HRT_UPDATES:-1200} IB_UPDATES=${IB_
 NAT_UPDATES=${NAT_UPDATES:-500} DAG_UPDATES=${DAG_UPDATES:-600} FUZZY_UPDATES=${FUZZY_UPDATES:-200}
 DAG_MODES=${DAG_MODES:-4} DAG_SCALE=${DAG_SCALE:-2}
 BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5}
-SPEED_SENTENCES=${SPEED_SENTENCES:-50} REPEATS=${REPEATS:-5} THREADS=${THREADS:-1}
+SPEED_SENTENCES=${SPEED_SENTENCES:-40} REPEATS=${REPEATS:-5} THREADS=${THREADS:-1}
 export OUT SRC TGT MERGES BEAM DRY_RUN STAGE_CHAIN
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 
@@ -100,7 +100,7 @@ train_nat() {
 train_dag() {
     run fairseq-train "$MULTIMODAL" --user-dir fairseq_hrt --task translation_dag --arch dag_transformer_tiny \
         "${TRAINING[@]}" --criterion dag_nll_loss --dag-upsample-scale "$DAG_SCALE" \
-        --dag-glance-schedule "0.5:0.1@$DAG_UPDATES" --finetune-from-model "$OUT/at/checkpoint_best.pt" \
+        --dag-glance-schedule "0.5:0.1@$DAG_UPDATES" --finetune-from-model "$OUT/at/checkpoint_best.pt" --disable-validation \
         --lr 0.003 --warmup-updates "$((DAG_UPDATES / 10))" \
         --total-num-update "$DAG_UPDATES" --max-update "$DAG_UPDATES" --save-dir "$OUT/dag"
 }
@@ -108,7 +108,7 @@ train_dag() {
 train_fuzzy() {
     run fairseq-train "$MULTIMODAL" --user-dir fairseq_hrt --task translation_dag --arch dag_transformer_tiny \
         "${TRAINING[@]}" --criterion dag_fuzzy_loss --dag-upsample-scale "$DAG_SCALE" \
-        --finetune-from-model "$OUT/dag/checkpoint_last.pt" \
+        --finetune-from-model "$OUT/dag/checkpoint_last.pt" --disable-validation \
         --lr 0.0005 --warmup-updates "$((FUZZY_UPDATES / 10))" \
         --total-num-update "$FUZZY_UPDATES" --max-update "$FUZZY_UPDATES" --save-dir "$OUT/dag_fuzzy"
 }

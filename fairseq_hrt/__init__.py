@@ -4,7 +4,13 @@ Importing the package repairs what a newer Python, NumPy or PyTorch broke in fai
 tasks, models and criterions of its rooms; ``--user-dir fairseq_hrt`` does just that.
 """
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional, Union
+
 from . import compat
+
+if TYPE_CHECKING:
+    from .hub.translator import Translator
 
 compat.install()
 
@@ -16,7 +22,7 @@ __version__ = "0.1.0"
 __all__ = ["autoregressive", "bidirectional", "compat", "dag", "from_pretrained", "hrt", "jacobi"]
 
 
-def from_pretrained(path, *, device=None, **decoding):
+def from_pretrained(path: Union[str, Path], *, device: Optional[str] = None, **decoding: Any) -> "Translator":
     """A trained model that translates raw text; see :func:`.hub.translator.from_pretrained`."""
     # Not at import: training needs none of it.
     from .hub import translator

@@ -43,12 +43,13 @@ class DagLoss(FairseqCriterion):
         if "graph" not in sample:
             raise ValueError(f"{type(self).__name__} needs the training samples of --task translation_dag")
         graph, source = sample["graph"], sample["net_input"]
-        share = self.schedule.at(graph.update) if model.training else 0.0
+        share = self.schedule.at(graph.update)
+        glances = model.training and (share > 0 or self.draws_its_share)
         output = model(
             src_tokens=source["src_tokens"],
             src_lengths=source["src_lengths"],
             graph=graph,
-            glance=self.glancer(graph, share) if share or self.glances_without_share and model.training else None,
+            glance=self.glancer(graph, share) if glances else None,
         )
         losses, possible, log = self.losses(output, graph)
         loss = losses.sum()
@@ -69,8 +70,8 @@ class DagLoss(FairseqCriterion):
         return loss, counted, log
 
     @property
-    def glances_without_share(self) -> bool:
-        """``cmlm`` draws its share itself; the schedule only switches it off with a plain 0."""
+    def draws_its_share(self) -> bool:
+        """``cmlm`` draws its share for each sentence; the schedule only switches it off with a plain 0."""
         return self.strategy == "cmlm" and any(share for _, share in self.schedule.knots)
 
     def losses(self, output: DagOutput, graph: GraphSample) -> Tuple[Tensor, Tensor, Dict[str, Any]]:

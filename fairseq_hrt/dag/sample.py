@@ -11,7 +11,7 @@ class GraphSample(NamedTuple):
 
     Attributes:
         ids: LongTensor ``[B]``, numbers of the pairs in the data set, for random choices.
-        update: number of the update; None outside training.
+        update: number of the update; 0 outside training.
         targets: LongTensor ``[B, T]``, ``<s> y_1 … y_n </s>``, padded on the right.
         target_lengths: LongTensor ``[B]``, n + 2.
         source_lengths: LongTensor ``[B]``, source tokens with ``</s>``.

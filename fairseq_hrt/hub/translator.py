@@ -148,13 +148,17 @@ class Translator:
         for start in range(0, len(order), batch_size):
             members = order[start : start + batch_size]
             dataset = task.build_dataset_for_inference([pieces[n] for n in members], [len(pieces[n]) for n in members])
-            sample = utils.move_to_cuda(dataset.collater([dataset[i] for i in range(len(members))])) if (
-                self.device.type == "cuda") else dataset.collater([dataset[i] for i in range(len(members))])  # fmt: skip
+            sample = self._collate(dataset)
             for number, best in zip(sample["id"].tolist(), task.inference_step(generator, self.models, sample)):
                 found[members[number]] = best
             if progress is not None:
                 progress(min(start + batch_size, len(order)), len(order))
         return found
+
+    def _collate(self, dataset: Any) -> Dict[str, Any]:
+        """The batch of a whole data set, on the model's device."""
+        sample = dataset.collater([dataset[number] for number in range(len(dataset))])
+        return utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
 
     def _join(self, line: str, pieces: List[List[Dict[str, Any]]], nbest: int) -> Translation:
         """The translation of a line from those of its pieces."""
@@ -220,8 +224,7 @@ class Translator:
                     columns[1], np.array([len(row) for row in columns[1]]), self.target,
                     left_pad_source=task.cfg.left_pad_source, left_pad_target=False, shuffle=False,
                 )  # fmt: skip
-                sample = dataset.collater([dataset[i] for i in range(len(members))])
-                sample = utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
+                sample = self._collate(dataset)
                 for number, best in zip(sample["id"].tolist(), task.inference_step(generator, self.models, sample)):
                     scored = self._translation(sources[members[number]], best[0])
                     scored.text = targets[members[number]]

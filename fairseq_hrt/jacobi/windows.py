@@ -19,7 +19,6 @@ class WindowPlan:
         block: b of pgj and hgj.
         width: w of the frontier.
         prefix: m of hgj; None: no end.
-        keep: whether answers to wrong guesses are guessed again in a later block (frontier) or only in their own.
     """
 
     mode: str
