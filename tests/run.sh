@@ -4,6 +4,8 @@
 #   bash tests/run.sh               all of them
 #   bash tests/run.sh quick         those that take a moment
 #   bash tests/run.sh tests/unit -k mask    what follows goes to pytest
+#
+# WORKERS (2): processes that share the tests, a file at a time; 0: none besides this one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,4 +17,4 @@ if [[ ${1:-} == quick ]]; then
 fi
 # the models are tiny: more threads than this only wait for each other
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-exec .venv/bin/python -m pytest "${selection[@]}" "$@"
+exec .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadfile "${selection[@]}" "$@"

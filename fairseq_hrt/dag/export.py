@@ -1,9 +1,10 @@
 """A decoded graph as plain data, and in the language of GraphViz."""
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
 import torch
 from fairseq.data import Dictionary
+from torch import Tensor
 
 from ..common.hypothesis import Hypothesis
 from ..ops import passing_probabilities
@@ -11,56 +12,58 @@ from .graph import Graphs
 
 
 def describe(
-    graphs: Graphs, row: int, hypothesis: Hypothesis, dictionary: Dictionary, *, tokens: int = 5, least: float = 0.01
-) -> Dict[str, Any]:
-    """One sentence's graph.
+    graphs: Graphs,
+    found: Sequence[Hypothesis],
+    dictionary: Dictionary,
+    *,
+    tokens: int = 5,
+    least: float = 0.01,
+) -> List[Dict[str, Any]]:
+    """The graphs of a batch.
 
     Args:
-        graphs: of a batch.
-        row: the sentence.
-        hypothesis: its translation, whose path is marked.
+        graphs: of the batch.
+        found: the translation of each sentence, whose path is marked.
         dictionary: of the target.
         tokens: most probable tokens listed at each vertex.
         least: links less probable than this are left out, unless they are on the path.
 
     Returns:
-        ``{"vertices": [{"vertex", "passing", "tokens": [{"token", "probability"}], "chosen"}], "links": [{"from", "to",
+        For each sentence ``{"vertices": [{"vertex", "passing", "tokens": [{"token", "probability"}], "chosen"}], "links": [{"from", "to",
         "probability", "chosen"}], "translation", "score"}``, numbers and strings only. ``passing`` is the probability that a path
         passes the vertex.
     """
-    size = int(graphs.lengths[row])
-    links = graphs.links[row, :size, :size]
-    passing = passing_probabilities(links.unsqueeze(0), torch.tensor([size], device=links.device))[0]
-    log_probs = graphs.log_probs()[row, :size]
-    best = log_probs.topk(min(tokens, log_probs.size(1)), 1)
-    path = [0, *hypothesis.token_vertices]
-    steps = set(zip(path, path[1:]))
-    ends = graphs.end_scores()[row].exp().tolist()
-    vertices: List[Dict[str, Any]] = []
-    for vertex in range(size):
-        if vertex in (0, size - 1):
-            symbol, probability = (graphs.bos, ends[0]) if vertex == 0 else (graphs.eos, ends[1])
-            listed = [{"token": dictionary[symbol], "probability": probability}]
-        else:
-            pairs = zip(best.indices[vertex].tolist(), best.values[vertex].exp().tolist())
-            listed = [{"token": dictionary[symbol], "probability": probability} for symbol, probability in pairs]
-        vertices.append(
-            {"vertex": vertex, "passing": float(passing[vertex]), "tokens": listed, "chosen": vertex in path}
+    best = graphs.log_probs().topk(min(tokens, len(dictionary)), 2)
+    ends, passing = graphs.end_scores().exp().tolist(), passing_probabilities(graphs.links, graphs.lengths).tolist()
+    documents = []
+    for row, (hypothesis, size) in enumerate(zip(found, graphs.lengths.tolist())):
+        path = [0, *hypothesis.token_vertices]
+        listed = [
+            [{"token": dictionary[token], "probability": probability} for token, probability in zip(*pairs)]
+            for pairs in zip(best.indices[row, :size].tolist(), best.values[row, :size].exp().tolist())
+        ]
+        listed[0] = [{"token": dictionary[graphs.bos], "probability": ends[row][0]}]
+        listed[-1] = [{"token": dictionary[graphs.eos], "probability": ends[row][1]}]
+        vertices = [
+            {"vertex": vertex, "passing": passing[row][vertex], "tokens": listed[vertex], "chosen": vertex in path}
+            for vertex in range(size)
+        ]
+        documents.append(
+            {
+                "vertices": vertices,
+                "links": _links(graphs.links[row, :size, :size].exp(), set(zip(path, path[1:])), least),
+                "translation": dictionary.string(torch.tensor(hypothesis.tokens)),
+                "score": hypothesis.score,
+            }
         )
-    shown = [
-        {"from": u, "to": v, "probability": float(links[u, v].exp()), "chosen": (u, v) in steps}
-        for u, v in (links.exp() >= least).nonzero().tolist()
-    ]
-    known = {(link["from"], link["to"]) for link in shown}
-    shown += [
-        {"from": u, "to": v, "probability": float(links[u, v].exp()), "chosen": True} for u, v in sorted(steps - known)
-    ]
-    return {
-        "vertices": vertices,
-        "links": shown,
-        "translation": dictionary.string(torch.tensor(hypothesis.tokens)),
-        "score": hypothesis.score,
-    }
+    return documents
+
+
+def _links(probabilities: Tensor, steps: Set[Tuple[int, int]], least: float) -> List[Dict[str, Any]]:
+    """Links that are probable enough, and those of the path, from ``[L, L]``."""
+    shown = {tuple(pair) for pair in (probabilities >= least).nonzero().tolist()} | steps
+    rows = probabilities.tolist()
+    return [{"from": u, "to": v, "probability": rows[u][v], "chosen": (u, v) in steps} for u, v in sorted(shown)]
 
 
 def to_dot(document: Dict[str, Any], *, least: float = 0.05) -> str:

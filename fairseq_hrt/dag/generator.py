@@ -127,7 +127,7 @@ class DagGenerator(EngineGenerator):
         documents: List[Dict[str, Any]] = []
 
         def keep(graphs: Graphs, found: List[List[Hypothesis]]) -> None:
-            documents.extend(describe(graphs, row, best[0], self.dictionary) for row, best in enumerate(found))
+            documents.extend(describe(graphs, [best[0] for best in found], self.dictionary))
 
         self.graph_hooks.append(keep)
         try:
