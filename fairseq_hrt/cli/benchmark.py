@@ -29,6 +29,7 @@ from ..evaluation.comparison import Comparison, Settings, compare, target_texts,
 from ..evaluation.length import by_length, draw_by_length, markdown_by_length, read_limits
 from ..evaluation.report import markdown
 from ..evaluation.systems import System, parse_system, read_systems
+from .command import execute
 
 logger = logging.getLogger(__name__)
 
@@ -104,15 +105,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    # fairseq reports every dictionary and data file of every system.
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
-    try:
-        run(options)
-    except (ValueError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
+    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from ..evaluation.systems import System, parse_system
 from ..hub import distill
+from .command import execute
 
 logger = logging.getLogger(__name__)
 
@@ -52,14 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
-    try:
-        run(options)
-    except (ValueError, OSError, ArithmeticError) as error:
-        parser.exit(2, f"error: {error}\n")
+    execute(build_parser(), run, arguments)
 
 
 def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[int, int]:

@@ -18,6 +18,7 @@ from typing import Optional, Sequence
 
 from ..evaluation.systems import System, parse_system
 from .benchmark import data_arguments
+from .command import execute
 from .trace import sentence
 
 logger = logging.getLogger(__name__)
@@ -45,14 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
-    try:
-        run(options)
-    except (ValueError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
+    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:

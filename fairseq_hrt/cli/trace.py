@@ -25,6 +25,7 @@ from ..evaluation.comparison import source_text
 from ..evaluation.systems import System, parse_system
 from ..evaluation.trace import use_colour
 from .benchmark import data_arguments
+from .command import execute
 
 logger = logging.getLogger(__name__)
 
@@ -50,14 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
-    try:
-        run(options)
-    except (ValueError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
+    execute(build_parser(), run, arguments)
 
 
 def run(options: argparse.Namespace) -> None:
