@@ -24,10 +24,5 @@ class AutoregressiveTranslationTask(EngineTranslationTask):
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> AutoregressiveGenerator:
-        for model in models:
-            task = getattr(model.decoder, "only_task", None)
-            if task is not None:
-                raise ValueError(
-                    f"a {type(model).__name__} does not write word by word from left to right: decode it with --task {task}"
-                )
+        self.require_left_to_right(models)
         return AutoregressiveGenerator(models, self.target_dictionary, options)

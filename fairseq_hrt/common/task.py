@@ -63,6 +63,15 @@ class EngineTranslationTask(TranslationTask):
                     "with --finetune-from-model), or decode this one with --task translation_autoregressive"
                 )
 
+    def require_left_to_right(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
+        """Raises ValueError for models that do not write word by word from left to right."""
+        for model in models:
+            task = getattr(model.decoder, "only_task", None)
+            if task is not None:
+                raise ValueError(
+                    f"a {type(model).__name__} does not write word by word from left to right: decode it with --task {task}"
+                )
+
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> EngineGenerator:

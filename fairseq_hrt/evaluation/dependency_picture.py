@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Arc, Patch
 
 from .dependency import FIXED, RIGHT, STATES, WRONG, Trace
+from .picture import plain
 
 # open, wrong, right, fixed, settled: told apart by colour-blind readers and in grey.
 _COLOURS = ("#f2f2f2", "#6a3d9a", "#fdd49e", "#f1a340", "#80b1a8")
@@ -36,7 +37,7 @@ def draw(found: Trace, paths: Sequence[Path]) -> None:
             if cell.probability is not None and cell.state in (WRONG, RIGHT, FIXED):
                 colour = "white" if cell.state == WRONG else "black"
                 grid.text(x, y, f"{cell.probability:.2f}", ha="center", va="center", fontsize=7, color=colour)
-    grid.set_xticks(range(columns), [_plain(token) for token in found.tokens], rotation=45, ha="right", fontsize=8)
+    grid.set_xticks(range(columns), [plain(token) for token in found.tokens], rotation=45, ha="right", fontsize=8)
     grid.set_yticks(range(rows), [str(number + 1) for number in range(rows)], fontsize=8)
     grid.set_ylabel("decoder pass")
     for edge in range(columns + 1):
@@ -62,11 +63,6 @@ def _draw_arcs(axes: Axes, found: Trace) -> None:
     axes.scatter(range(len(found.tokens)), [0] * len(found.tokens), s=14, color="#444444", zorder=3)
     axes.set_ylim(-0.12, 1.15)
     axes.axis("off")
-
-
-def _plain(text: str) -> str:
-    """Without the signs that matplotlib reads as mathematics."""
-    return text.replace("$", r"\$")
 
 
 _PAGE = """<!DOCTYPE html>
@@ -98,7 +94,7 @@ function show() {{
     const row = trace.passes[Math.min(step, trace.passes.length) - 1];
     title.textContent = `${{trace.name}}: pass ${{Math.min(step, trace.passes.length)}} of ${{trace.passes.length}}`;
     block.append(title);
-    row.forEach((cell, column) => {{
+    row.forEach(cell => {{
       const word = document.createElement("span"), figure = document.createElement("small");
       word.className = `word s${{cell.state}}`;
       word.textContent = cell.token || "·";
@@ -123,5 +119,3 @@ def page(traces: Sequence[Trace]) -> str:
     keys = "".join(f'<span class="word s{state}">{name}</span>' for state, name in enumerate(STATES))
     longest = max(len(found.passes) for found in traces)
     return _PAGE.format(*_COLOURS, html.escape(traces[0].source), longest, keys, data)
-
-

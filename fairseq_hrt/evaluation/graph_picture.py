@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
 
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
-from matplotlib.patches import FancyArrowPatch  # noqa: E402
+from .picture import plain
 
 _PATH, _OTHER = "#c1272d", "#3a6ea5"
 
@@ -15,7 +15,7 @@ _PATH, _OTHER = "#c1272d", "#3a6ea5"
 def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float = 0.05) -> None:
     """Draws a graph as exported by the DAG room.
 
-    From left to right the vertices that paths pass; their height shows with which probability, their labels the most probable
+    From left to right the vertices that paths pass; their size shows with which probability, their labels the most probable
     tokens. Links are arcs, the stronger the more probable; the chosen path is red.
 
     Args:
@@ -25,7 +25,9 @@ def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float 
     """
     shown: List[Dict[str, Any]] = [v for v in document["vertices"] if v["chosen"] or v["passing"] >= least]
     places = {vertex["vertex"]: place for place, vertex in enumerate(shown)}
-    figure, axes = plt.subplots(figsize=(max(6.0, 0.85 * len(shown)), 5.2))
+    figure = Figure(figsize=(max(6.0, 0.85 * len(shown)), 5.2), dpi=150)
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
     for link in document["links"]:
         if link["from"] in places and link["to"] in places and (link["chosen"] or link["probability"] >= least):
             start, end = places[link["from"]], places[link["to"]]
@@ -47,7 +49,7 @@ def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float 
         axes.scatter([place], [0], s=60 + 260 * vertex["passing"], color=colour, zorder=3, edgecolor="white")
         axes.text(place, 0, str(vertex["vertex"]), ha="center", va="center", fontsize=7, color="white", zorder=4)
         words = "\n".join(
-            f"{_plain(token['token'])}  {token['probability']:.2f}" for token in vertex["tokens"][:3] if token["probability"] >= 0.01
+            f"{plain(token['token'])}  {token['probability']:.2f}" for token in vertex["tokens"][:3] if token["probability"] >= 0.01
         )
         axes.text(
             place, -height - 0.15, words, ha="right", va="top", rotation=55, rotation_mode="anchor", fontsize=8, color=colour
@@ -55,15 +57,9 @@ def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float 
         axes.text(place, -height + 0.05, f"{vertex['passing']:.2f}", ha="center", va="bottom", fontsize=7, color="grey")
     axes.set_xlim(-1.2, len(shown) - 0.2)
     axes.set_ylim(-height - 2.6, 0.22 * reach + 0.8)
-    axes.set_title(_plain(document["translation"]), fontsize=10)
+    axes.set_title(plain(document["translation"]), fontsize=10)
     axes.text(-1.1, -height + 0.05, "passed", ha="right", va="bottom", fontsize=7, color="grey", clip_on=False)
     axes.axis("off")
     figure.tight_layout()
     for path in paths:
-        figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def _plain(text: str) -> str:
-    """Without the signs that matplotlib reads as mathematics."""
-    return text.replace("$", r"\$")
+        figure.savefig(path)

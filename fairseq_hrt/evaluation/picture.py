@@ -24,6 +24,11 @@ _OFFSETS = sorted(
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
+def plain(text: str) -> str:
+    """Without the signs that matplotlib reads as mathematics."""
+    return text.replace("$", r"\$")
+
+
 def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None:
     """Draws BLEU (ROUGE-L where it was computed) against speed at ``batch_size`` into ``paths`` (the suffix names the format, e.g. .png and .svg).
 

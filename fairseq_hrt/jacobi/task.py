@@ -31,12 +31,7 @@ class JacobiTranslationTask(EngineTranslationTask):
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> JacobiGenerator:
-        for model in models:
-            task = getattr(model.decoder, "only_task", None)
-            if task is not None:
-                raise ValueError(
-                    f"a {type(model).__name__} does not write word by word from left to right: decode it with --task {task}"
-                )
+        self.require_left_to_right(models)
         drafter = self.make_drafter(models)
         return JacobiGenerator(models, self.target_dictionary, options, config=self.cfg, drafter=drafter)
 
