@@ -81,6 +81,7 @@ class Translator:
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.defaults = {**bundle.options, **{name: _option_text(value) for name, value in decoding.items()}}
         self._tasks: Dict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]] = {}
+        self._trained_task = checkpoint_utils.load_checkpoint_to_cpu(str(bundle.paths[0]))["cfg"]["task"]
         self.models: List[Any] = []
         task, _, _ = self._decoder({})
         self.source, self.target = task.source_dictionary, task.target_dictionary
@@ -291,14 +292,13 @@ class Translator:
         # argparse would end the process.
         parser.error = refuse  # type: ignore[method-assign, assignment]
         config = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
-        _take_task_options(config.task, bundle, arguments)
+        _take_task_options(config.task, self._trained_task, arguments)
         return config
 
 
-def _take_task_options(config: Any, bundle: Bundle, arguments: Iterable[str]) -> None:
-    """Options of the training's task that were not given now, as ``fairseq-generate`` takes them from the checkpoint."""
+def _take_task_options(config: Any, saved: Any, arguments: Iterable[str]) -> None:
+    """Takes those options of the training's task that were not given now; ``fairseq-generate`` would take their defaults."""
     given = {argument[2:].replace("-", "_") for argument in arguments if argument.startswith("--")}
-    saved = checkpoint_utils.load_checkpoint_to_cpu(str(bundle.paths[0]))["cfg"]["task"]
     if saved._name != config._name:
         return
     for name in saved:
