@@ -29,7 +29,7 @@ from ..evaluation.comparison import Comparison, Settings, compare, target_texts,
 from ..evaluation.length import by_length, draw_by_length, markdown_by_length, read_limits
 from ..evaluation.report import markdown
 from ..evaluation.systems import System, parse_system, read_systems
-from .command import execute
+from .command import add_data_arguments, data_arguments, execute
 
 logger = logging.getLogger(__name__)
 
@@ -42,10 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     data = parser.add_argument_group("what is translated")
-    data.add_argument("data", help="folder written by fairseq-preprocess")
-    data.add_argument("--gen-subset", default="test", help="its part (default: %(default)s)")
-    data.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
-    data.add_argument("-t", "--target-lang", help="target language")
+    add_data_arguments(data, "test")
     data.add_argument(
         "--references",
         type=Path,
@@ -198,16 +195,6 @@ def _batch_sizes(text: str) -> List[int]:
     if any(size < 1 for size in sizes):
         raise ValueError(f"--batch-sizes {text!r}: each must be at least 1")
     return sizes
-
-
-def data_arguments(options: argparse.Namespace) -> List[str]:
-    """The options of ``fairseq-generate`` that choose the data."""
-    arguments = [options.data, "--gen-subset", options.gen_subset]
-    if options.source_lang:
-        arguments += ["--source-lang", options.source_lang]
-    if options.target_lang:
-        arguments += ["--target-lang", options.target_lang]
-    return arguments
 
 
 if __name__ == "__main__":

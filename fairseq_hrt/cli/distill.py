@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from ..evaluation.systems import System, parse_system
 from ..hub import distill
-from .command import execute
+from .command import add_data_arguments, data_arguments, execute
 
 logger = logging.getLogger(__name__)
 
@@ -36,12 +36,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fairseq-hrt distill", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", help="folder written by fairseq-preprocess")
+    add_data_arguments(parser, "train")
     parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="the teacher")
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder of the results")
-    parser.add_argument("--gen-subset", default="train", help="its part (default: %(default)s)")
-    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
-    parser.add_argument("-t", "--target-lang", help="target language")
     parser.add_argument("--num-shards", type=int, help="processes that share the work (default: 1, or those of torchrun, SLURM)")
     parser.add_argument("--shard-id", type=int, help="number of this one, from 0")
     parser.add_argument("--block", type=int, default=1000, help="sentences written at a time (default: %(default)s)")
@@ -74,10 +71,7 @@ def run(options: argparse.Namespace) -> None:
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     spec = parse_system(options.system)
-    arguments = [options.data, "--gen-subset", options.gen_subset]
-    for flag, language in (("--source-lang", options.source_lang), ("--target-lang", options.target_lang)):
-        arguments += [flag, language] if language else []
-    system = System(spec, arguments)
+    system = System(spec, data_arguments(options))
     lengths = [int(system.dataset.src_sizes[number]) for number in range(len(system.dataset))]
     limit = min(model.max_positions()[0] for model in system.models)
     if max(lengths) > limit:

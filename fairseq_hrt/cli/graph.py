@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..evaluation.systems import System, parse_system
-from .benchmark import data_arguments
-from .command import execute
+from .command import add_data_arguments, add_sentence_arguments, data_arguments, execute, given_text
 from .trace import sentence
 
 logger = logging.getLogger(__name__)
@@ -29,14 +28,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fairseq-hrt graph", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", help="folder written by fairseq-preprocess")
+    add_data_arguments(parser, "test")
     parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="as for the benchmark")
-    parser.add_argument("--gen-subset", default="test", help="its part (default: %(default)s)")
-    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
-    parser.add_argument("-t", "--target-lang", help="target language")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--sentence", type=int, default=0, metavar="N", help="number of the sentence (default: %(default)s)")
-    which.add_argument("--text", metavar="WORDS", help="a sentence of your own; - reads one line from the standard input")
+    add_sentence_arguments(parser)
     parser.add_argument(
         "--least", type=float, default=0.05, help="leave out what is less probable in the pictures (default: %(default)s)"
     )
@@ -58,8 +52,7 @@ def run(options: argparse.Namespace) -> None:
     system = System(parse_system(options.system), data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):
         raise ValueError(f"system {system.name!r} (task {system.task_name}) writes no graph: give a dag_transformer")
-    text = sys.stdin.readline() if options.text == "-" else options.text
-    sample, _ = sentence(system, options.sentence, text)
+    sample, _ = sentence(system, options.sentence, given_text(options))
     document = system.generator.describe_graphs(system.models, sample)[0]
     options.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document, indent=1, ensure_ascii=False)

@@ -20,8 +20,7 @@ from typing import Optional, Sequence
 
 from ..evaluation import graph_statistics
 from ..evaluation.systems import System, parse_system
-from .benchmark import data_arguments
-from .command import execute
+from .command import add_data_arguments, data_arguments, execute
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", help="folder written by fairseq-preprocess")
-    parser.add_argument("--gen-subset", default="valid", help="its part (default: %(default)s)")
-    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
-    parser.add_argument("-t", "--target-lang", help="target language")
+    add_data_arguments(parser, "valid")
     parser.add_argument(
         "--system", action="append", required=True, metavar="name=...,path=...", help="repeat for each model"
     )

@@ -24,8 +24,7 @@ from ..evaluation import dependency
 from ..evaluation.comparison import source_text
 from ..evaluation.systems import System, parse_system
 from ..evaluation.trace import use_colour
-from .benchmark import data_arguments
-from .command import execute
+from .command import add_data_arguments, add_sentence_arguments, data_arguments, execute, given_text
 
 logger = logging.getLogger(__name__)
 
@@ -35,16 +34,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fairseq-hrt trace", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", help="folder written by fairseq-preprocess")
+    add_data_arguments(parser, "test")
     parser.add_argument(
         "--system", action="append", required=True, metavar="name=...,path=...,OPTION=...", help="repeat for each system"
     )
-    parser.add_argument("--gen-subset", default="test", help="its part (default: %(default)s)")
-    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
-    parser.add_argument("-t", "--target-lang", help="target language")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--sentence", type=int, default=0, metavar="N", help="number of the sentence (default: %(default)s)")
-    which.add_argument("--text", metavar="WORDS", help="a sentence of your own; - reads one line from the standard input")
+    add_sentence_arguments(parser)
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for page, pictures and data")
     return parser
 
@@ -63,9 +57,7 @@ def run(options: argparse.Namespace) -> None:
     specs = [parse_system(text) for text in options.system]
     if len({spec.name for spec in specs}) < len(specs):
         raise ValueError(f"systems need distinct names, these are {[spec.name for spec in specs]}")
-    text = options.text
-    if text == "-":
-        text = sys.stdin.readline()
+    text = given_text(options)
     traces = []
     for spec in specs:
         system = System(spec, data_arguments(options))

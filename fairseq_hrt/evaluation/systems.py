@@ -4,7 +4,6 @@ Every system goes through the door that ``fairseq-generate`` uses (``setup_task`
 ``build_generator``, ``inference_step``), so that one decoder is never measured by kinder rules than another.
 """
 
-import ast
 import json
 import re
 from dataclasses import dataclass
@@ -12,11 +11,19 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import torch
-from fairseq import checkpoint_utils, options, tasks, utils
+from fairseq import checkpoint_utils, tasks, utils
 from fairseq.data import FairseqDataset
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch import nn
 
+from ..common.loading import (
+    build_generator,
+    choose_device,
+    generation_config,
+    load_models,
+    option_arguments,
+    option_text,
+    to_device,
+)
 from ..common.trace import GenerationCounters
 
 _NAMED_IN_SYSTEM = ("name", "path", "task")
@@ -79,7 +86,7 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
     Raises:
         ValueError: name or path is missing, or an option is one that holds for all systems.
     """
-    values = {key.lstrip("-").replace("-", "_"): _option_text(value) for key, value in entries.items()}
+    values = {key.lstrip("-").replace("-", "_"): option_text(value) for key, value in entries.items()}
     for key in ("name", "path"):
         if not values.get(key):
             raise ValueError(f"system {dict(entries)!r} needs {key}=...")
@@ -90,10 +97,6 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
     return SystemSpec(name=values["name"], path=values["path"], task=values.get("task"), options=rest)
 
 
-def _option_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def generate_arguments(spec: SystemSpec, data: Sequence[str], task: str) -> List[str]:
     """The arguments with which ``fairseq-generate`` decodes like ``spec``.
 
@@ -102,14 +105,7 @@ def generate_arguments(spec: SystemSpec, data: Sequence[str], task: str) -> List
         data: the data folder and what selects the sentences in it (``--gen-subset``, ``--source-lang``, …).
         task: name of the task.
     """
-    arguments = [*data, "--path", spec.path, "--task", task]
-    for key, value in spec.options.items():
-        if value == "false":
-            continue
-        arguments.append("--" + key.replace("_", "-"))
-        if value != "true":
-            arguments.append(value)
-    return arguments
+    return [*data, "--path", spec.path, "--task", task, *option_arguments(spec.options)]
 
 
 class System:
@@ -132,36 +128,17 @@ class System:
         self.name = spec.name
         paths = utils.split_paths(spec.path)
         self.task_name = spec.task or _task_of_checkpoint(paths[0])
-        config = self._parse(generate_arguments(spec, data, self.task_name))
+        config = generation_config(generate_arguments(spec, data, self.task_name), f"system {self.name!r}")
         self.task = tasks.setup_task(config.task)
-        self.models, saved = checkpoint_utils.load_model_ensemble(
-            paths, arg_overrides=ast.literal_eval(config.common_eval.model_overrides), task=self.task
-        )
+        self.device = choose_device(config)
+        self.models, saved = load_models(paths, config, self.task, self.device)
         self.subset = config.dataset.gen_subset
         self.task.load_dataset(self.subset, task_cfg=saved.task)
-        self.device = torch.device("cuda" if torch.cuda.is_available() and not config.common.cpu else "cpu")
-        for model in self.models:
-            if config.common.fp16:
-                model.half()
-            model.to(self.device).eval()
-            model.prepare_for_inference_(config)
         self.dtype = str(next(self.models[0].parameters()).dtype).replace("torch.", "")
-        self.generator = self.task.build_generator(
-            self.models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0}
-        )
+        self.generator = build_generator(self.task, self.models, config)
         self.post_process = config.common_eval.post_process
         counters = getattr(self.generator, "counters", None)
         self.counters: GenerationCounters = counters if counters is not None else count_calls(self.models)
-
-    def _parse(self, arguments: List[str]) -> Any:
-        parser = options.get_generation_parser()
-
-        def refuse(message: str) -> None:
-            raise ValueError(f"system {self.name!r}: {message}")
-
-        # argparse would end the process before the system's name is known to the user.
-        parser.error = refuse  # type: ignore[method-assign, assignment]
-        return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
 
     @property
     def dataset(self) -> FairseqDataset:
@@ -170,16 +147,14 @@ class System:
 
     def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
         """The batch of the sentences ``ids``, on the system's device."""
-        sample = self.dataset.collater([self.dataset[i] for i in ids])
-        return utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
+        return to_device(self.dataset.collater([self.dataset[i] for i in ids]), self.device)
 
     def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
         """The batch of sentences given as words of the source dictionary (tokenised, in subwords)."""
         dictionary = self.task.source_dictionary
         tokens = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
         dataset = self.task.build_dataset_for_inference(tokens, [len(row) for row in tokens])
-        sample = dataset.collater([dataset[i] for i in range(len(tokens))])
-        return utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
+        return to_device(dataset.collater([dataset[i] for i in range(len(tokens))]), self.device)
 
     def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
         """Hypotheses of each sentence in ``sample``, best first."""

@@ -6,7 +6,6 @@
     model.score(["Good morning."], ["Guten Morgen."])
 """
 
-import ast
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +13,10 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, options, tasks, utils
+from fairseq import checkpoint_utils, tasks
 from fairseq.data import LanguagePairDataset
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+from ..common.loading import build_generator, generation_config, load_models, option_arguments, option_text, to_device
 from .bundle import Bundle, load_bundle
 from .text import TextPipeline
 
@@ -79,7 +78,7 @@ class Translator:
         self.pipeline = TextPipeline(bundle.recipe)
         self._lock = threading.Lock()
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.defaults = {**bundle.options, **{name: _option_text(value) for name, value in decoding.items()}}
+        self.defaults = {**bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
         self._tasks: Dict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]] = {}
         self._trained_task = checkpoint_utils.load_checkpoint_to_cpu(str(bundle.paths[0]))["cfg"]["task"]
         self.models: List[Any] = []
@@ -158,8 +157,7 @@ class Translator:
 
     def _collate(self, dataset: Any) -> Dict[str, Any]:
         """The batch of a whole data set, on the model's device."""
-        sample = dataset.collater([dataset[number] for number in range(len(dataset))])
-        return utils.move_to_cuda(sample) if self.device.type == "cuda" else sample
+        return to_device(dataset.collater([dataset[number] for number in range(len(dataset))]), self.device)
 
     def _join(self, line: str, pieces: List[List[Dict[str, Any]]], nbest: int) -> Translation:
         """The translation of a line from those of its pieces."""
@@ -249,49 +247,25 @@ class Translator:
 
     def _decoder(self, decoding: Dict[str, Any]) -> Tuple[Any, Any, Any]:
         """(task, generator, configuration) for some decoding options; kept for the next call with the same."""
-        chosen = {**self.defaults, **{name: _option_text(value) for name, value in decoding.items()}}
+        chosen = {**self.defaults, **{name: option_text(value) for name, value in decoding.items()}}
         key = tuple(sorted(chosen.items()))
         if key not in self._tasks:
             config = self._configuration(chosen)
             task = tasks.setup_task(config.task)
             if not self.models:
-                self._load(task, config)
-            generator = task.build_generator(
-                self.models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0}
-            )
-            self._tasks[key] = (task, generator, config)
+                self.models = load_models(self.bundle.paths, config, task, self.device).models
+            self._tasks[key] = (task, build_generator(task, self.models, config), config)
         return self._tasks[key]
-
-    def _load(self, task: Any, config: Any) -> None:
-        overrides = ast.literal_eval(config.common_eval.model_overrides)
-        paths = [str(path) for path in self.bundle.paths]
-        self.models, _ = checkpoint_utils.load_model_ensemble(paths, arg_overrides=overrides, task=task)
-        for model in self.models:
-            if config.common.fp16:
-                model.half()
-            model.to(self.device).eval()
-            model.prepare_for_inference_(config)
 
     def _configuration(self, chosen: Dict[str, str]) -> Any:
         """fairseq's configuration, from its own parser, so that every option has its own checks and defaults."""
         bundle = self.bundle
         arguments = [
-            str(bundle.folder), "--path", ":".join(map(str, bundle.paths)), "--task", bundle.task,
+            str(bundle.folder), "--path", ":".join(map(str, bundle.paths)), "--task", chosen.get("task", bundle.task),
             "--source-lang", bundle.source_lang, "--target-lang", bundle.target_lang,
         ]  # fmt: skip
-        for name, value in chosen.items():
-            if name == "task":
-                arguments[arguments.index("--task") + 1] = value
-            elif value != "false":
-                arguments += ["--" + name.replace("_", "-"), *([] if value == "true" else [value])]
-        parser = options.get_generation_parser()
-
-        def refuse(message: str) -> None:
-            raise ValueError(f"decoding options {chosen}: {message}")
-
-        # argparse would end the process.
-        parser.error = refuse  # type: ignore[method-assign, assignment]
-        config = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
+        arguments += option_arguments({name: value for name, value in chosen.items() if name != "task"})
+        config = generation_config(arguments, f"decoding options {chosen}")
         _take_task_options(config.task, self._trained_task, arguments)
         return config
 
@@ -304,7 +278,3 @@ def _take_task_options(config: Any, saved: Any, arguments: Iterable[str]) -> Non
     for name in saved:
         if name in config and name not in given and name not in ("data", "_name", "eval_bleu", "distilled_data"):
             config[name] = saved[name]
-
-
-def _option_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
