@@ -86,12 +86,17 @@ REQUIREMENTS = [
     "bitarray",
 ]
 
+# 4.6: the oldest release that our tests pass with; 5 may change the specification that hub/export.py fills in
+CTRANSLATE2 = "ctranslate2>=4.6,<5"
+
 EXTRAS = {
     # the recipes: segmentation, tokenization, plots, and the score of summaries. The first two shape
     # the data that models are trained on, so their releases are fixed; a score must not change either
     "examples": ["subword-nmt==0.3.8", "sacremoses>=0.1.1,<0.3", "matplotlib>=3.7", "rouge-score==0.1.2"],
-    # xdist: two cores share the tests, the long files first
-    "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7"],
+    # xdist: two cores share the tests, the long files first; CTranslate2, because its tests should not only be skipped
+    "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2],
+    # fairseq-hrt export, and CTranslate2 beside our decoders in fairseq-hrt benchmark
+    "ctranslate2": [CTRANSLATE2],
     # bundles whose subwords are SentencePiece pieces; the language model of --dag-lm-path
     "sentencepiece": ["sentencepiece>=0.1.99"],
     "kenlm": ["kenlm"],

@@ -115,6 +115,7 @@ train_fuzzy() {
 
 compare() {
     autoregressive_systems "$OUT/at/checkpoint_best.pt"
+    ctranslate2_systems "$OUT/at/checkpoint_best.pt"
     if chosen hrt; then hrt_systems "$OUT/hrt/checkpoint_last.pt"; fi
     if chosen bidirectional; then
         bidirectional_systems IBDecoder "$OUT/bidirectional_2x1/checkpoint_last.pt"

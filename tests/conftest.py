@@ -42,7 +42,7 @@ def command() -> Callable[..., subprocess.CompletedProcess]:
             text=True,
         )
         if check and finished.returncode:
-            raise AssertionError(f"{name} failed:\n{(finished.stdout + finished.stderr)[-3000:]}")
+            raise AssertionError(f"{name} failed with exit status {finished.returncode}:\n{(finished.stdout + finished.stderr)[-3000:]}")
         return finished
 
     return run

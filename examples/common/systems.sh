@@ -1,6 +1,7 @@
 # The systems that the recipes compare; sourced, never run. Each function adds options of fairseq_hrt.cli.benchmark to SYSTEMS.
 #
 #   autoregressive_systems TEACHER
+#   ctranslate2_systems TEACHER                   the same teacher in CTranslate2; none where that is not installed
 #   hrt_systems CHECKPOINT
 #   bidirectional_systems LABEL CHECKPOINT        LABEL: IBDecoder, IB+SA(2), …
 #   nat_systems CHECKPOINT                        fairseq's own nonautoregressive_transformer
@@ -15,6 +16,17 @@ autoregressive_systems() {
         --system "name=AT greedy (fairseq),path=$1,task=translation,beam=1"
         --system "name=AT beam 5,path=$1,task=translation_autoregressive,beam=5"
         --system "name=AT greedy,path=$1,task=translation_autoregressive,beam=1"
+    )
+}
+
+ctranslate2_systems() {
+    if ! python -c "import ctranslate2" 2>/dev/null; then return; fi
+    local teacher="path=$1,engine=ctranslate2"
+    SYSTEMS+=(
+        --system "name=CTranslate2 beam 5,$teacher,beam=5"
+        --system "name=CTranslate2 greedy,$teacher,beam=1"
+        --system "name=CTranslate2 int8 beam 5,$teacher,beam=5,compute_type=int8"
+        --system "name=CTranslate2 int8 greedy,$teacher,beam=1,compute_type=int8"
     )
 }
 

@@ -9,26 +9,46 @@ Example:
         --ratio-to 'fairseq greedy' --ratio-to 'AT greedy' --examples 5 --out results
 
 A system is a name, a checkpoint (path) and options of fairseq-generate (without dashes; =true for a switch). Without
-task= it is decoded by the task it was trained with. The table goes to the standard output and, with everything that
-was measured, into --out: table.md, results.json, quality_speed.png and .svg, examples.txt and a file of translations
-for each system.
+task= it is decoded by the task it was trained with. With engine=ctranslate2 an autoregressive checkpoint is converted and
+decoded by CTranslate2 (compute_type=float32, int8, ...):
+
+    --system 'name=CTranslate2 int8,path=at/checkpoint_best.pt,engine=ctranslate2,compute_type=int8,beam=1'
+
+With the raw source lines (--sources) and their preparation (--tokenizer, --subwords, --codes) also the latency of one raw line
+after another is measured, tokenisation and detokenisation included; --memory measures loading and memory of each system in a
+process of its own; --comet scores with a COMET model on disk. The table goes to the standard output and, with everything that was
+measured, into --out: table.md, results.json, quality_speed.png and .svg (with several batch sizes also throughput.png and .svg),
+examples.txt and a file of translations for each system.
 """
 
 import argparse
 import json
 import logging
+import os
 import re
 import sys
 from pathlib import Path
 from typing import List, Optional, Sequence
 
 import torch
+from fairseq.data.data_utils import infer_language_pair
 
-from ..evaluation import quality, trace
-from ..evaluation.comparison import Comparison, Settings, compare, target_texts, to_json
+from ..evaluation import comet, quality, trace
+from ..evaluation.comparison import (
+    Comparison,
+    RawText,
+    Settings,
+    compare,
+    memory_batches,
+    source_text,
+    target_texts,
+    to_json,
+)
+from ..evaluation.footprint import measure_footprint
 from ..evaluation.length import by_length, draw_by_length, markdown_by_length, read_limits
 from ..evaluation.report import markdown
-from ..evaluation.systems import System, parse_system, read_systems
+from ..evaluation.systems import load_system, parse_system, read_systems
+from ..hub.text import SUBWORDS, TOKENIZERS, TextPipeline, TextRecipe
 from .command import add_data_arguments, data_arguments, execute
 
 logger = logging.getLogger(__name__)
@@ -58,6 +78,11 @@ def build_parser() -> argparse.ArgumentParser:
         "exactly valid translations",
     )
     data.add_argument("--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)")
+    raw = parser.add_argument_group("raw lines")
+    raw.add_argument("--sources", type=Path, metavar="FILE", help="raw source lines of the same sentences, plain or gzip: measures their latency")
+    raw.add_argument("--tokenizer", choices=TOKENIZERS, default="moses", help="as for fairseq-hrt bundle (default: %(default)s)")
+    raw.add_argument("--subwords", choices=SUBWORDS, default="subword-nmt", help="likewise (default: %(default)s)")
+    raw.add_argument("--codes", type=Path, help="the subwords' codes or model")
     systems = parser.add_argument_group("systems")
     systems.add_argument(
         "--system", action="append", default=[], metavar="name=...,path=...,OPTION=...", help="repeat for each system"
@@ -79,6 +104,17 @@ def build_parser() -> argparse.ArgumentParser:
     ):
         protocol.add_argument(name, type=int, default=default, metavar="N", help=f"{explanation} (default: {default})")
     protocol.add_argument("--batch-sizes", default="1,32", help="batch sizes of the speed test (default: 1,32)")
+    protocol.add_argument(
+        "--pin", action="store_true", help="keep this process on as many cores as it has threads (where the system can)"
+    )
+    protocol.add_argument("--memory", action="store_true", help="also loading time and peak memory, in a process for each system")
+    protocol.add_argument("--comet", type=Path, metavar="MODEL", help="also COMET, with this model on disk (a .ckpt file)")
+    protocol.add_argument(
+        "--comet-program",
+        default="comet-score",
+        metavar="PROGRAM",
+        help="COMET's command, from an environment of its own (default: %(default)s)",
+    )
     protocol.add_argument(
         "--rouge", action="store_true", help="also ROUGE-1, -2 and -L, for summaries (needs the package rouge-score)"
     )
@@ -124,11 +160,16 @@ def run(options: argparse.Namespace) -> None:
         seed=options.seed,
         threads=options.threads,
     )
+    raw = read_raw_text(options)
+    if options.comet:
+        comet.check_comet(options.comet, options.comet_program)
     torch.set_num_threads(options.threads)
+    if options.pin:
+        pin(options.threads)
     systems = []
     for spec in specs:
         logger.info("loading %s", spec.name)
-        systems.append(System(spec, data_arguments(options)))
+        systems.append(load_system(spec, data_arguments(options)))
     limits = read_limits(options.length_bins) if options.length_bins else None
     detokenize = quality.build_detokenizer(options.detokenize)
     if options.references:
@@ -144,7 +185,16 @@ def run(options: argparse.Namespace) -> None:
         settings=settings,
         rouge=options.rouge,
         identical_to=options.identical_to,
+        raw=raw,
     )
+    if options.memory:
+        for system, result in zip(systems, comparison.results):
+            logger.info("loading and memory: %s", system.name)
+            spec = getattr(system, "converted", system.spec)
+            result.footprint = measure_footprint(spec, data_arguments(options), memory_batches(comparison), options.threads)
+    if options.comet:
+        sources = raw.lines if raw else [source_text(systems[0], number) for number in range(len(systems[0].dataset))]
+        add_comet(comparison, sources, references, options)
     table = markdown(comparison)
     if limits:
         # Without </s>, as users count.
@@ -165,6 +215,54 @@ def run(options: argparse.Namespace) -> None:
         logger.info("written to %s", options.out)
 
 
+def read_raw_text(options: argparse.Namespace) -> Optional[RawText]:
+    """The raw source lines with their preparation; None without ``--sources``.
+
+    Raises:
+        ValueError: a preparation without its codes, or codes without lines.
+    """
+    if options.sources is None:
+        if options.codes is not None:
+            raise ValueError("--codes prepare raw lines: give --sources, or leave both away")
+        return None
+    languages = (options.source_lang, options.target_lang)
+    if None in languages:
+        languages = infer_language_pair(options.data.split(os.pathsep)[0])
+    if None in languages:
+        raise ValueError(f"{options.data}: its files do not tell the languages; give --source-lang and --target-lang")
+    recipe = TextRecipe(*languages, options.tokenizer, options.subwords, options.codes)
+    return RawText(TextPipeline(recipe), quality.read_lines(options.sources))
+
+
+def pin(threads: int) -> None:
+    """Keeps this process, and the threads it starts from now on, on the first ``threads`` cores that it may use.
+
+    Raises:
+        ValueError: the system cannot, or there are fewer cores.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        raise ValueError("--pin: this system does not let a process choose its cores; leave it away")
+    cores = sorted(os.sched_getaffinity(0))
+    if threads > len(cores):
+        raise ValueError(f"--pin with --threads {threads}: this process may use {len(cores)} cores")
+    os.sched_setaffinity(0, cores[:threads])
+
+
+def add_comet(comparison: Comparison, sources: Sequence[str], references: Sequence[str], options: argparse.Namespace) -> None:
+    """Scores with COMET; what goes wrong is written where the scores would stand, the rest was measured all the same."""
+    logger.info("scoring with COMET")
+    translations = {result.name: result.hypotheses for result in comparison.results}
+    try:
+        scores = comet.comet_scores(sources, references, translations, options.comet, options.comet_program)
+    except (OSError, ValueError) as error:
+        logger.warning("%s", error)
+        comparison.comet = f"not run ({error})"
+        return
+    for result in comparison.results:
+        result.comet = scores[result.name]
+    comparison.comet = f"`{options.comet.name}`"
+
+
 def write(folder: Path, comparison: Comparison, table: str) -> None:
     """Writes table, raw figures, pictures and translations into ``folder``.
 
@@ -180,11 +278,13 @@ def write(folder: Path, comparison: Comparison, table: str) -> None:
         text = "".join(line + "\n" for line in result.hypotheses)
         (folder / f"translations_{number}_{name}.txt").write_text(text, encoding="utf-8")
     try:
-        from ..evaluation.picture import draw
+        from ..evaluation.picture import draw, draw_throughput
     except ImportError as error:
         raise ValueError(f"no picture without matplotlib ({error}): pip install matplotlib") from error
     size = comparison.settings.batch_sizes[0]
     draw(comparison, size, [folder / f"quality_speed.{kind}" for kind in ("png", "svg")])
+    if len(comparison.settings.batch_sizes) > 1:
+        draw_throughput(comparison, [folder / f"throughput.{kind}" for kind in ("png", "svg")])
 
 
 def _batch_sizes(text: str) -> List[int]:

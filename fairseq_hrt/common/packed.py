@@ -7,7 +7,6 @@ most of the time of a decoding step. The weights here are the module's own (see 
 from typing import Callable, List, Optional, Tuple
 
 import torch
-import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 

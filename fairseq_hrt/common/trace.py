@@ -23,12 +23,14 @@ class GenerationCounters:
         decoder_calls: decoder forward passes of a batch, likewise.
         decoder_tokens: tokens pushed through the decoder, padding and pruned beams included.
         sentences: sentences translated.
+        known: whether calls are counted at all; a foreign runtime does not tell.
     """
 
     encoder_calls: int = 0
     decoder_calls: int = 0
     decoder_tokens: int = 0
     sentences: int = 0
+    known: bool = True
 
     def reset(self) -> None:
         """Starts counting anew."""

@@ -5,8 +5,10 @@ dataclass/utils.py:410 ``hydra.experimental``, optim/fp16_optimizer.py ``torch.c
 start of a command prints some twenty lines. Those that Python attributes to a module of fairseq
 are silenced if they speak of deprecation, those that it attributes to the library one by one.
 The filters go to the end of the list, so that ``python -W error`` and pytest's settings prevail.
+The advice to install tensorboardX, logged at every start for a task of speech synthesis, goes too.
 """
 
+import logging
 import types
 import warnings
 from typing import Optional
@@ -34,7 +36,13 @@ def _reason() -> Optional[str]:
     return "Hydra 1.3 and PyTorch 2 deprecate what fairseq calls"
 
 
+def _is_no_advice(record: logging.LogRecord) -> bool:
+    """Whether a line of tasks/text_to_speech.py:34 is something else than its advice."""
+    return not record.getMessage().startswith("Please install tensorboardX")
+
+
 def _silence(module: types.ModuleType) -> None:
+    logging.getLogger("fairseq.tasks.text_to_speech").addFilter(_is_no_advice)
     for message, category in _MESSAGES:
         warnings.filterwarnings("ignore", message, category, append=True)
     for category in (DeprecationWarning, FutureWarning):

@@ -1,7 +1,7 @@
 """Task ``translation_dag``: graph sizes for training, and the decoders."""
 
 import logging
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 import numpy as np
 import torch

@@ -8,14 +8,17 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 import fairseq
 import numpy as np
 import sacrebleu
 import torch
 
+from ..hub.text import TextPipeline
+from .footprint import Footprint
 from .quality import Detokenizer, Quality, evaluate
+from .raw_lines import RawLines, differing_sentences
 from .speed import Timing, make_batches, measure
 from .systems import System
 
@@ -54,6 +57,9 @@ class Result:
         best: fairseq's best hypothesis of each sentence.
         quality: scores.
         timings: by batch size.
+        raw: one raw line at a time, text preparation included; None if that was not measured.
+        footprint: loading and memory; None likewise.
+        comet: score; None if it was not run.
     """
 
     name: str
@@ -62,6 +68,16 @@ class Result:
     best: List[Mapping[str, Any]]
     quality: Quality
     timings: Dict[int, Timing] = field(default_factory=dict)
+    raw: Optional[Timing] = None
+    footprint: Optional[Footprint] = None
+    comet: Optional[float] = None
+
+
+class RawText(NamedTuple):
+    """The raw source lines of the test set, and how they become the model's words and back."""
+
+    pipeline: TextPipeline
+    lines: List[str]
 
 
 @dataclass
@@ -75,6 +91,8 @@ class Comparison:
         settings: how it was measured.
         environment: machine and versions.
         identical_to: name of the system whose translations the others' are compared with, token by token; or None.
+        raw_words: number of words in the raw lines of the sample.
+        comet: COMET's model, or why it was not run.
     """
 
     results: List[Result]
@@ -83,6 +101,8 @@ class Comparison:
     settings: Settings
     environment: Dict[str, str]
     identical_to: Optional[str] = None
+    raw_words: int = 0
+    comet: str = "not run (no model named by --comet)"
 
     def identical(self, result: Result) -> int:
         """Sentences of ``result`` with the very tokens of ``identical_to``."""
@@ -106,6 +126,7 @@ def compare(
     settings: Settings,
     rouge: bool = False,
     identical_to: Optional[str] = None,
+    raw: Optional[RawText] = None,
 ) -> Comparison:
     """Decodes with every system and measures.
 
@@ -118,6 +139,7 @@ def compare(
         settings: how.
         rouge: also ROUGE, for summaries.
         identical_to: the system whose tokens the others' are compared with.
+        raw: also measure the latency of raw lines.
 
     Raises:
         ValueError: an unknown reference system; texts that do not fit the test set.
@@ -126,6 +148,10 @@ def compare(
     for name in [*references, *([identical_to] if identical_to else [])]:
         if name not in names:
             raise ValueError(f"reference {name!r} is none of the systems {names}")
+    if raw is not None:
+        different = differing_sentences(systems[0], raw.pipeline, raw.lines)
+        if different:
+            logger.warning("%d of %d raw lines are prepared otherwise than the data were", different, len(raw.lines))
     results = []
     for system in systems:
         logger.info("decoding the test set: %s", system.name)
@@ -145,7 +171,24 @@ def compare(
         for result in results:
             result.timings[batch_size] = timings[result.name]
     words = sum(len(source_text(systems[0], i).split()) for i in sample)
-    return Comparison(results, list(references), words, settings, environment(settings.threads), identical_to)
+    comparison = Comparison(results, list(references), words, settings, environment(settings.threads), identical_to)
+    if raw is not None:
+        timings = measure(
+            [RawLines(system, raw.pipeline, raw.lines) for system in systems],
+            [[i] for i in sample],
+            repeats=settings.repeats,
+            progress=lambda text: logger.info("latency of raw lines: %s", text),
+        )
+        for result in results:
+            result.raw = timings[result.name]
+        comparison.raw_words = sum(len(raw.lines[i].split()) for i in sample)
+    return comparison
+
+
+def memory_batches(comparison: Comparison) -> List[List[int]]:
+    """What a process whose memory is measured translates: the largest batches of the comparison."""
+    size = max(comparison.settings.batch_sizes)
+    return comparison.results[0].timings[size].batches
 
 
 def decode_all(system: System, batch_size: int) -> List[Mapping[str, Any]]:
@@ -229,7 +272,10 @@ def to_json(comparison: Comparison) -> Dict[str, Any]:
                 "name": result.name,
                 "signature": result.signature,
                 "quality": asdict(result.quality),
+                "comet": result.comet,
                 "identical": comparison.identical(result) if comparison.identical_to else None,
+                "raw": None if result.raw is None else asdict(result.raw),
+                "footprint": None if result.footprint is None else asdict(result.footprint),
                 "timings": timings,
                 "ratios": {
                     reference: {
@@ -245,6 +291,8 @@ def to_json(comparison: Comparison) -> Dict[str, Any]:
         "environment": comparison.environment,
         "settings": asdict(comparison.settings),
         "source_words": comparison.source_words,
+        "raw_words": comparison.raw_words,
+        "comet": comparison.comet,
         "references": comparison.references,
         "identical_to": comparison.identical_to,
         "systems": systems,

@@ -2,7 +2,7 @@
 
 from itertools import product
 from pathlib import Path
-from typing import List, Sequence, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -23,6 +23,8 @@ _OFFSETS = sorted(
 # Okabe and Ito's colours, told apart by colour-blind readers too.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
+_DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
+
 
 def plain(text: str) -> str:
     """Without the signs that matplotlib reads as mathematics."""
@@ -30,43 +32,98 @@ def plain(text: str) -> str:
 
 
 def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None:
-    """Draws BLEU (ROUGE-L where it was computed) against speed at ``batch_size`` into ``paths`` (the suffix names the format, e.g. .png and .svg).
+    """Draws BLEU (ROUGE-L where it was computed) against source words a second at ``batch_size``, one point a system, into ``paths``
+    (the suffix names the format, e.g. .png and .svg).
 
-    The horizontal axis is the speed relative to the first reference system, or sentences a second without one. Systems
-    of one task share a colour.
+    Systems of one task share a colour. The grey line joins those that no other beats in both (the Pareto frontier). The scale at the
+    top is the speed relative to the first reference system.
     """
-    spreads = []
-    for result in comparison.results:
-        timing = result.timings[batch_size]
-        if comparison.references:
-            spreads.append(timing.ratio_to(comparison.timing(comparison.references[0], batch_size)))
-        else:
-            spreads.append(timing.sentences_per_second())
-    figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    tasks = list(dict.fromkeys(result.signature["task"] for result in comparison.results))
+    speeds = [result.timings[batch_size].words_per_second(comparison.source_words) for result in comparison.results]
+    figure, canvas, axes = _canvas()
+    colours = _colours(comparison)
     # For summaries ROUGE-L is the figure of merit.
     rouge = [result.quality.rouge for result in comparison.results]
     scores = [own["ROUGE-L"] if own else result.quality.bleu for own, result in zip(rouge, comparison.results)]
-    for result, spread, score in zip(comparison.results, spreads, scores):
-        colour = _COLOURS[tasks.index(result.signature["task"]) % len(_COLOURS)]
-        error = [[spread.median - spread.low], [spread.high - spread.median]]
-        axes.errorbar(spread.median, score, xerr=error, fmt="o", color=colour, capsize=2, linewidth=1)
-    if comparison.references:
-        axes.set_xlabel(f"speed relative to {comparison.references[0]} (batch size {batch_size})")
-    else:
-        axes.set_xlabel(f"sentences per second (batch size {batch_size})")
+    for result, speed, score in zip(comparison.results, speeds, scores):
+        error = [[speed.median - speed.low], [speed.high - speed.median]]
+        axes.errorbar(speed.median, score, xerr=error, fmt="o", color=colours[result.name], capsize=2, linewidth=1)
+    best = frontier([(speed.median, score) for speed, score in zip(speeds, scores)])
+    axes.plot(*zip(*best), color="0.7", linewidth=1, zorder=1, label="not beaten in both")
+    axes.set_xlabel(f"source words per second (batch size {batch_size})")
     axes.set_ylabel("ROUGE-L" if any(rouge) else "sacreBLEU")
     axes.margins(0.15, 0.15)
-    axes.grid(color="0.9")
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    if comparison.references:
+        unit = comparison.timing(comparison.references[0], batch_size).words_per_second(comparison.source_words).median
+        ratio = axes.secondary_xaxis("top", functions=(lambda speed: speed / unit, lambda ratio: ratio * unit))
+        ratio.set_xlabel(f"relative to {comparison.references[0]}")
+    else:
+        axes.spines["top"].set_visible(False)
     figure.suptitle("quality against speed; bars: minimum and maximum of the repeats", fontsize=9, color="0.3")
-    _label(axes, canvas, spreads, scores, [result.name for result in comparison.results])
+    _label(axes, canvas, speeds, scores, [result.name for result in comparison.results])
     for path in paths:
         figure.savefig(path)
+
+
+def frontier(points: Sequence[Tuple[float, float]]) -> List[Tuple[float, float]]:
+    """The (speed, quality) pairs that no other exceeds in both, fastest first."""
+    kept: List[Tuple[float, float]] = []
+    for speed, score in sorted(points, reverse=True):
+        if not kept or score > kept[-1][1]:
+            kept.append((speed, score))
+    return kept
+
+
+def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
+    """Draws source words a second against the batch size, a line for each system, named at its right end."""
+    figure, _, axes = _canvas()
+    colours, sizes = _colours(comparison), comparison.settings.batch_sizes
+    ends = []
+    seen: Dict[str, int] = {}
+    for result in comparison.results:
+        # Systems of one task share a colour: the dashes tell them apart.
+        task = result.signature["task"]
+        style = _DASHES[seen.setdefault(task, 0) % len(_DASHES)]
+        seen[task] += 1
+        speeds = [result.timings[size].words_per_second(comparison.source_words) for size in sizes]
+        medians = [speed.median for speed in speeds]
+        bars = [[speed.median - speed.low for speed in speeds], [speed.high - speed.median for speed in speeds]]
+        line = dict(marker="o", markersize=3, capsize=2, linewidth=1, linestyle=style, color=colours[result.name])
+        axes.errorbar(sizes, medians, yerr=bars, **line)
+        ends.append((medians[-1], result.name))
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.set_xlabel("batch size")
+    axes.set_ylabel("source words per second")
+    axes.spines["top"].set_visible(False)
+    place = 0.0
+    low, high = (axes.transData.transform((1, limit))[1] for limit in axes.get_ylim())
+    for median, name in sorted(ends):
+        # As high as its line ends, but never on the name below.
+        place = max((axes.transData.transform((1, median))[1] - low) / (high - low), place + 0.035)
+        axes.annotate(
+            plain(name), (sizes[-1], median), xytext=(1.02, place), textcoords="axes fraction", fontsize=7, color=colours[name],
+            verticalalignment="center", annotation_clip=False, arrowprops={"arrowstyle": "-", "color": "0.8", "linewidth": 0.5},
+        )  # fmt: skip
+    figure.suptitle("throughput; bars: minimum and maximum of the repeats", fontsize=9, color="0.3")
+    for path in paths:
+        figure.savefig(path)
+
+
+def _canvas() -> Tuple[Figure, FigureCanvasAgg, Axes]:
+    figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines["right"].set_visible(False)
+    return figure, canvas, axes
+
+
+def _colours(comparison: Comparison) -> Dict[str, str]:
+    """A colour for each task, by the names of its systems."""
+    tasks = list(dict.fromkeys(result.signature["task"] for result in comparison.results))
+    return {result.name: _COLOURS[tasks.index(result.signature["task"]) % len(_COLOURS)] for result in comparison.results}
 
 
 def _label(

@@ -16,12 +16,21 @@ def markdown(comparison: Comparison) -> str:
         _quality_row(comparison, result) + _speed_row(comparison, result, first) for result in comparison.results
     ])]
     parts.append(_explanation(comparison))
-    for size in others:
-        rows = [[result.name, *_speed_row(comparison, result, size)] for result in comparison.results]
-        parts += [f"Batch size {size}:", _table(["System", *_speed_header(comparison, size)], rows)]
+    if len(others) == 1:
+        rows = [[result.name, *_speed_row(comparison, result, others[0])] for result in comparison.results]
+        parts += [f"Batch size {others[0]}:", _table(["System", *_speed_header(comparison, others[0])], rows)]
+    elif others:
+        parts += ["Words/s by batch size:", _throughput(comparison)]
+    if comparison.results[0].raw is not None:
+        parts += [
+            f"One raw line at a time, tokenisation and detokenisation included, loading apart ({comparison.raw_words} words):",
+            _latency(comparison),
+        ]
+    if comparison.results[0].footprint is not None:
+        parts += [_memory_note(comparison), _memory(comparison)]
     parts.append("Decoding:\n\n" + "\n".join(_signature_line(result) for result in comparison.results))
     quality = comparison.results[0].quality
-    parts.append(f"BLEU: `{quality.bleu_signature}`  \nchrF: `{quality.chrf_signature}`")
+    parts.append(f"BLEU: `{quality.bleu_signature}`  \nchrF: `{quality.chrf_signature}`  \nCOMET: {comparison.comet}")
     parts.append("Machine: " + "; ".join(f"{key} {value}" for key, value in comparison.environment.items()))
     return "\n\n".join(parts) + "\n"
 
@@ -33,13 +42,15 @@ def decode_signature(signature: Dict[str, str]) -> str:
 
 def _quality_header(comparison: Comparison) -> List[str]:
     rouge = comparison.results[0].quality.rouge or {}
-    return ["System", "BLEU", "chrF", *rouge, *(["valid %"] if _has_valid(comparison) else []),
+    return ["System", "BLEU", "chrF", *(["COMET"] if _has_comet(comparison) else []), *rouge, *(["valid %"] if _has_valid(comparison) else []),
             *([f"identical to {comparison.identical_to}"] if comparison.identical_to else [])]  # fmt: skip
 
 
 def _quality_row(comparison: Comparison, result: Result) -> List[str]:
     quality = result.quality
     row = [result.name, f"{quality.bleu:.2f}", f"{quality.chrf:.2f}"]
+    if _has_comet(comparison):
+        row.append("not run" if result.comet is None else f"{result.comet:.4f}")
     row += [f"{value:.2f}" for value in (quality.rouge or {}).values()]
     if _has_valid(comparison):
         row.append("" if quality.valid_share is None else f"{100 * quality.valid_share:.1f}")
@@ -56,11 +67,57 @@ def _speed_header(comparison: Comparison, size: int) -> List[str]:
 
 def _speed_row(comparison: Comparison, result: Result, size: int) -> List[str]:
     timing = result.timings[size]
-    row = [f"{timing.decoder_calls_per_batch():.1f}"]
+    calls = timing.decoder_calls_per_batch()
+    row = ["–" if calls is None else f"{calls:.1f}"]
     row += [f"{timing.batch_milliseconds(percent):.1f}" for percent in (50, 90)]
     row.append(_spread(timing.sentences_per_second(), 1))
     row.append(f"{timing.words_per_second(comparison.source_words).median:.0f}")
     return row + [_spread(timing.ratio_to(comparison.timing(name, size)), 2) for name in comparison.references]
+
+
+def _throughput(comparison: Comparison) -> str:
+    """A column for each batch size."""
+    sizes = comparison.settings.batch_sizes
+    rows = []
+    for result in comparison.results:
+        speeds = [result.timings[size].words_per_second(comparison.source_words) for size in sizes]
+        rows.append([result.name, *(_spread(speed, 0) for speed in speeds)])
+    return _table(["System", *(f"batch {size}" for size in sizes)], rows)
+
+
+def _latency(comparison: Comparison) -> str:
+    header = ["System", "mean ms", "p50", "p90", "p99", "words/s", *(f"× {name}" for name in comparison.references)]
+    references = [next(result.raw for result in comparison.results if result.name == name) for name in comparison.references]
+    rows = []
+    for result in comparison.results:
+        row = [result.name, f"{result.raw.mean_milliseconds():.1f}"]
+        row += [f"{result.raw.batch_milliseconds(percent):.1f}" for percent in (50, 90, 99)]
+        row.append(_spread(result.raw.words_per_second(comparison.raw_words), 0))
+        rows.append(row + [_spread(result.raw.ratio_to(reference), 2) for reference in references])
+    return _table(header, rows)
+
+
+def _memory_note(comparison: Comparison) -> str:
+    base = max(result.footprint.base_bytes for result in comparison.results) / 1e6
+    size = max(comparison.settings.batch_sizes)
+    return (
+        f"Loading and memory, each system in a process of its own that translates the same sentences in batches of {size}; before it "
+        f"loads anything, Python with PyTorch takes up to {base:.0f} MB of the peak:"
+    )
+
+
+def _memory(comparison: Comparison) -> str:
+    found = [result.footprint for result in comparison.results]
+    gpu = any(own.gpu_bytes is not None for own in found)
+    rows = []
+    for result, own in zip(comparison.results, found):
+        row = [result.name, f"{own.load_seconds:.2f}", f"{own.model_bytes / 1e6:.1f}", f"{own.peak_bytes / 1e6:.0f}"]
+        rows.append(row + ([f"{(own.gpu_bytes or 0) / 1e6:.0f}"] if gpu else []))
+    return _table(["System", "loading s", "weights MB", "peak memory MB", *(["peak GPU memory MB"] if gpu else [])], rows)
+
+
+def _has_comet(comparison: Comparison) -> bool:
+    return any(result.comet is not None for result in comparison.results)
 
 
 def _has_valid(comparison: Comparison) -> bool:

@@ -4,7 +4,7 @@ import math
 import statistics
 import time
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Protocol, Sequence
+from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence
 
 from ..common.trace import GenerationCounters
 
@@ -43,12 +43,12 @@ class Timing:
     Attributes:
         batches: sentence ids of each batch.
         seconds: ``seconds[repeat][batch]``.
-        decoder_calls: of one repeat.
+        decoder_calls: of one repeat; None where they are not known.
     """
 
     batches: List[List[int]]
     seconds: List[List[float]] = field(default_factory=list)
-    decoder_calls: int = 0
+    decoder_calls: Optional[int] = 0
 
     @property
     def sentences(self) -> int:
@@ -70,9 +70,13 @@ class Timing:
         rank = max(1, math.ceil(percent / 100 * len(medians)))
         return 1000 * medians[rank - 1]
 
-    def decoder_calls_per_batch(self) -> float:
-        """Mean over the batches; at batch size 1 the decoder calls of a sentence."""
-        return self.decoder_calls / len(self.batches)
+    def mean_milliseconds(self) -> float:
+        """Mean time of a batch, each taken at its median over the repeats."""
+        return 1000 * statistics.fmean(statistics.median(times) for times in zip(*self.seconds))
+
+    def decoder_calls_per_batch(self) -> Optional[float]:
+        """Mean over the batches; at batch size 1 the decoder calls of a sentence. None where they are not known."""
+        return None if self.decoder_calls is None else self.decoder_calls / len(self.batches)
 
     def ratio_to(self, reference: "Timing") -> Spread:
         """How many times as fast as ``reference``: repeats are compared pairwise, so that a slow phase of the machine
@@ -126,7 +130,7 @@ def measure(
             seconds = _decode_all(system, batches, clock)
             if repeat >= 0:
                 timings[system.name].seconds.append(seconds)
-                timings[system.name].decoder_calls = system.counters.decoder_calls
+                timings[system.name].decoder_calls = system.counters.decoder_calls if system.counters.known else None
     return timings
 
 

@@ -1,6 +1,6 @@
 """A system: a checkpoint and the way it is decoded, described by the options of ``fairseq-generate``.
 
-Every system goes through the door that ``fairseq-generate`` uses (``setup_task``, ``load_model_ensemble``,
+Every system of fairseq's goes through the door that ``fairseq-generate`` uses (``setup_task``, ``load_model_ensemble``,
 ``build_generator``, ``inference_step``), so that one decoder is never measured by kinder rules than another.
 """
 
@@ -8,11 +8,12 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from fairseq import checkpoint_utils, tasks, utils
 from fairseq.data import FairseqDataset
+from omegaconf import DictConfig
 from torch import nn
 
 from ..common.loading import (
@@ -26,7 +27,8 @@ from ..common.loading import (
 )
 from ..common.trace import GenerationCounters
 
-_NAMED_IN_SYSTEM = ("name", "path", "task")
+_NAMED_IN_SYSTEM = ("name", "path", "task", "engine")
+ENGINES = ("fairseq", "ctranslate2")
 _NAMED_IN_DATA = ("gen_subset", "source_lang", "target_lang", "data")
 
 
@@ -40,12 +42,14 @@ class SystemSpec:
         task: a registered task; None: the task that the checkpoint was trained with.
         options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The value ``"true"``
             stands for a switch without a value, ``"false"`` leaves it away.
+        engine: ``fairseq`` (whatever decodes the task, this package's engine included) or ``ctranslate2``.
     """
 
     name: str
     path: str
     task: Optional[str]
     options: Mapping[str, str]
+    engine: str = "fairseq"
 
 
 def parse_system(text: str) -> SystemSpec:
@@ -93,8 +97,11 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
     for key in _NAMED_IN_DATA:
         if key in values:
             raise ValueError(f"system {values['name']!r}: {key} is the same for all systems, give it once outside")
+    engine = values.get("engine", "fairseq")
+    if engine not in ENGINES:
+        raise ValueError(f"system {values['name']!r}: engine={engine} is unknown, choose one of {', '.join(ENGINES)}")
     rest = {key: value for key, value in values.items() if key not in _NAMED_IN_SYSTEM}
-    return SystemSpec(name=values["name"], path=values["path"], task=values.get("task"), options=rest)
+    return SystemSpec(values["name"], values["path"], values.get("task"), rest, engine)
 
 
 def generate_arguments(spec: SystemSpec, data: Sequence[str], task: str) -> List[str]:
@@ -106,6 +113,16 @@ def generate_arguments(spec: SystemSpec, data: Sequence[str], task: str) -> List
         task: name of the task.
     """
     return [*data, "--path", spec.path, "--task", task, *option_arguments(spec.options)]
+
+
+def load_system(spec: SystemSpec, data: Sequence[str]) -> "System":
+    """A loaded system with the engine that its description names; see :class:`System`."""
+    if spec.engine == "ctranslate2":
+        # Not for everybody: the package is an optional one.
+        from .ctranslate2_system import CTranslate2System
+
+        return CTranslate2System(spec, data)
+    return System(spec, data)
 
 
 class System:
@@ -126,19 +143,30 @@ class System:
     def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
         self.spec = spec
         self.name = spec.name
+        config, saved = self._prepare(spec, data)
+        self.subset: str = config.dataset.gen_subset
+        self.task.load_dataset(self.subset, task_cfg=saved)
+        self.post_process: Optional[str] = config.common_eval.post_process
+
+    def _prepare(self, spec: SystemSpec, data: Sequence[str]) -> Tuple[DictConfig, DictConfig]:
+        """Sets up the task and what decodes it; returns the command's configuration and the task's of the training."""
         paths = utils.split_paths(spec.path)
         self.task_name = spec.task or _task_of_checkpoint(paths[0])
         config = generation_config(generate_arguments(spec, data, self.task_name), f"system {self.name!r}")
         self.task = tasks.setup_task(config.task)
         self.device = choose_device(config)
         self.models, saved = load_models(paths, config, self.task, self.device)
-        self.subset = config.dataset.gen_subset
-        self.task.load_dataset(self.subset, task_cfg=saved.task)
         self.dtype = str(next(self.models[0].parameters()).dtype).replace("torch.", "")
         self.generator = build_generator(self.task, self.models, config)
-        self.post_process = config.common_eval.post_process
         counters = getattr(self.generator, "counters", None)
         self.counters: GenerationCounters = counters if counters is not None else count_calls(self.models)
+        return config, saved.task
+
+    @property
+    def model_bytes(self) -> int:
+        """Size of the weights as they are decoded with; what several modules share counts once."""
+        weights = {weight.data_ptr(): weight for model in self.models for weight in model.parameters()}
+        return sum(weight.numel() * weight.element_size() for weight in weights.values())
 
     @property
     def dataset(self) -> FairseqDataset:

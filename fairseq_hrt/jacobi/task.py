@@ -1,6 +1,6 @@
 """Task ``translation_jacobi``: any autoregressive checkpoint, decoded several tokens a pass."""
 
-from typing import Any, Dict, List, Sequence
+from typing import Dict, List, Sequence
 
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task

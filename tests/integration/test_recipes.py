@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from fairseq import options
 from fairseq_hrt.__main__ import VERBS
+from fairseq_hrt.evaluation.ctranslate2_system import OPTIONS
 from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +71,9 @@ def parse(command):
         parsed = tool.build_parser().parse_args(arguments[2:])
         systems = getattr(parsed, "system", None) or []
         for spec in map(parse_system, [systems] if isinstance(systems, str) else systems):
+            if spec.engine == "ctranslate2":
+                assert set(spec.options) <= set(OPTIONS), spec
+                continue
             room = spec.path.split("/")[0].split("_")[0]
             default = f"translation_{room}" if room in ("hrt", "dag") else "translation"
             parse(["fairseq-generate", *generate_arguments(spec, ["data-bin"], spec.task or default)])

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from command_line import OPTIMIZER, SIZES
 
+import fairseq_hrt.__main__
+
 pytestmark = pytest.mark.slow
 
 
@@ -161,3 +163,101 @@ def test_training_speed(command, toy_corpus, tmp_path):
     )  # fmt: skip
     assert "| Transformer |" in result.stdout and "1.00 (1.00–1.00)" in result.stdout and "| HRT k=2 |" in result.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"], "nothing is saved"
+
+
+@pytest.fixture
+def refusal(capsys):
+    """What a verb says that must refuse its arguments; in this process, which saves the start of another."""
+
+    def run(verb, *arguments):
+        with pytest.raises(SystemExit) as stopped:
+            fairseq_hrt.__main__.main([verb, *map(str, arguments)])
+        assert stopped.value.code == 2
+        return capsys.readouterr().err.splitlines()[-1]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def exported(command, toy_data, teacher, tmp_path_factory):
+    """The teacher, converted by the command."""
+    pytest.importorskip("ctranslate2")
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    said = command("fairseq-hrt", "export", teacher, "--data", toy_data, "--output", folder).stdout
+    assert "weights float32; log-probabilities differ from fairseq's by at most" in said
+    return folder
+
+
+def test_export_of_bundles_and_what_is_refused(command, refusal, toy_data, teacher, models, exported, tmp_path):
+    bundle = tmp_path / "bundle"
+    command(
+        "fairseq-hrt", "bundle", teacher, "--data", toy_data, "--tokenizer", "space", "--subwords", "none", "--output", bundle
+    )
+    said = command("fairseq-hrt", "export", bundle, "--quantization", "int8", "--output", tmp_path / "small").stdout
+    assert "weights int8" in said and (tmp_path / "small/model.bin").stat().st_size < (exported / "model.bin").stat().st_size
+    for message, arguments in {
+        "give --data": [teacher],
+        "exists already": [bundle, "--output", exported],
+        "'int3' is unknown": [bundle, "--quantization", "int3"],
+        "--task translation_bidirectional": [models["parallel"], "--data", toy_data],
+        "is no bundle": [toy_data],
+        "none.pt": [tmp_path / "none.pt", "--data", toy_data],
+    }.items():
+        output = [] if "--output" in arguments else ["--output", tmp_path / "refused"]
+        assert message in refusal("export", *arguments, *output)
+        assert not (tmp_path / "refused").exists()
+
+
+def test_benchmark_with_every_measure(command, refusal, toy_corpus, toy_data, teacher, exported, tmp_path):
+    comet = tmp_path / "comet-score"
+    comet.write_text(
+        "#!/bin/sh\nwhile [ \"$1\" != --translations ]; do shift; done; shift\n"
+        'while [ "${1#--}" = "$1" ]; do printf "%s\\tscore: 0.5\\n" "$1"; shift; done\n'
+    )
+    comet.chmod(0o755)
+    (tmp_path / "model.ckpt").touch()
+    at = f"path={teacher},beam=1,max_len_b=20"
+    common = ["--speed-sentences", "6", "--repeats", "1", "--batch-sizes", "1,2,4", "--ratio-to", "ours", "--identical-to", "ours"]
+    arguments = [
+        toy_data, "--system", f"name=ours,{at},task=translation_autoregressive", "--system", f"name=ct2,{at},engine=ctranslate2",
+        "--system", f"name=int8,path={exported},beam=3,max_len_b=20,engine=ctranslate2,compute_type=int8", *common,
+    ]  # fmt: skip
+    raw = ["--sources", toy_corpus / "test.de", "--tokenizer", "space", "--subwords", "none"]
+    scored = ["--comet", tmp_path / "model.ckpt", "--comet-program", comet]
+    done = command("fairseq-hrt", "benchmark", *arguments, *raw, *scored, "--pin", "--memory", "--out", tmp_path / "out")
+    assert "are prepared otherwise" not in done.stderr
+    results = json.loads((tmp_path / "out/results.json").read_text())
+    ours, ct2, int8 = results["systems"]
+    assert ct2["identical"] == ours["identical"] == 20
+    assert (ours["comet"], results["comet"]) == (0.5, "`model.ckpt`")
+    for system in (ours, ct2, int8):
+        assert len(system["raw"]["seconds"][0]) == 6
+        footprint = system["footprint"]
+        assert footprint["peak_bytes"] > footprint["base_bytes"] > 0 and footprint["load_seconds"] > 0
+    assert int8["footprint"]["model_bytes"] < 2 * ct2["footprint"]["model_bytes"]
+    assert ours["timings"]["1"]["decoder_calls"] > 0 and ct2["timings"]["1"]["decoder_calls"] is None
+    assert ct2["signature"]["dtype"] == "float32" and int8["signature"]["dtype"].startswith("int8")
+    assert (tmp_path / "out/throughput.png").stat().st_size > 10_000
+    for message, wrong in {
+        "CTranslate2 does not know sampling": ["--system", f"name=x,path={exported},engine=ctranslate2,sampling=true"],
+        "engine=onnx is unknown": ["--system", f"name=x,path={exported},engine=onnx"],
+        "takes no task": ["--system", f"name=x,path={exported},engine=ctranslate2,task=translation"],
+        "holds no model of fairseq-hrt export": ["--system", f"name=x,path={toy_corpus},engine=ctranslate2"],
+        "200 raw source lines but 20 sentences": ["--sources", toy_corpus / "train.de", *raw[2:]],
+        "give --sources": ["--codes", toy_corpus / "train.de"],
+        "no such file": ["--comet", tmp_path / "none.ckpt"],
+        "--pin with --threads 9999": ["--pin", "--threads", "9999"],
+    }.items():
+        assert message in refusal("benchmark", *arguments, *wrong)
+
+
+def test_a_converted_model_of_other_words_is_refused(command, refusal, toy_data, exported, tmp_path):
+    for side in ("de", "en"):
+        (tmp_path / f"test.{side}").write_text("x y\ny z\n")
+    data = tmp_path / "bin"
+    command(
+        "fairseq-preprocess", "-s", "de", "-t", "en", "--trainpref", tmp_path / "test", "--testpref", tmp_path / "test",
+        "--destdir", data,
+    )  # fmt: skip
+    message = refusal("benchmark", data, "--system", f"name=x,path={exported},engine=ctranslate2")
+    assert "other words than the data's source dictionary" in message

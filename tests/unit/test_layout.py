@@ -32,7 +32,7 @@ ALLOWED = {
     "common": {"ops"},
     "ops": set(),
     "compat": set(),
-    "evaluation": {"common", "ops"},
+    "evaluation": {"common", "ops", "hub"},
     "hub": {"common"},
     "cli": {"evaluation", "common", "hub"},
 }

@@ -1,5 +1,6 @@
 """Warnings that fairseq causes are silent, those of others are not."""
 
+import logging
 import types
 import warnings
 
@@ -48,6 +49,15 @@ def test_silent(shown, message, category, module):
 def test_shown(shown, message, category, module):
     warn(message, category, module)
     assert [str(warning.message) for warning in shown] == [message]
+
+
+def test_advice_about_another_package_is_silent_and_nothing_else(caplog):
+    REPAIR.apply(types.ModuleType("fairseq.version"))
+    logger = logging.getLogger("fairseq.tasks.text_to_speech")
+    with caplog.at_level(logging.INFO):
+        logger.info("Please install tensorboardX: pip install tensorboardX")
+        logger.info("synthesised %d sentences", 3)
+    assert caplog.messages == ["synthesised 3 sentences"]
 
 
 def test_settings_of_the_user_prevail():

@@ -5,7 +5,8 @@ import json
 
 import pytest
 from fairseq_hrt.evaluation.comparison import Comparison, Result, Settings, speed_sample, to_json
-from fairseq_hrt.evaluation.picture import draw, overlap
+from fairseq_hrt.evaluation.footprint import Footprint, peak_memory
+from fairseq_hrt.evaluation.picture import draw, draw_throughput, frontier, overlap
 from fairseq_hrt.evaluation.quality import Quality
 from fairseq_hrt.evaluation.report import decode_signature, markdown
 from fairseq_hrt.evaluation.speed import Timing
@@ -140,3 +141,68 @@ def test_directions_have_letters():
     assert show_steps(tokens, steps, colour=False, directions=[0, 0, 1]) == "Ja/1a ,/2a gern/1b"
     painted = show_steps(tokens, steps, colour=True, directions=[0, 0, 1]).split(" ")
     assert "[4;" in painted[2] and "[4;" not in painted[0]
+
+
+def test_latency_of_raw_lines_has_its_table(comparison):
+    assert "raw line" not in markdown(comparison)
+    for result, seconds in zip(comparison.results, (0.4, 0.1)):
+        result.raw = Timing([[0], [1], [2], [3]], [[seconds, seconds, seconds, 2 * seconds]] * 3)
+    comparison.raw_words = 30
+    header, _, _, hrt = table_cells(markdown(comparison))[8:]
+    row = dict(zip(header, hrt))
+    assert (row["mean ms"], row["p50"], row["p90"], row["p99"]) == ("125.0", "100.0", "200.0", "200.0")
+    assert row["words/s"] == "60 (60–60)" and row["× AT greedy"] == "4.00 (4.00–4.00)"
+    assert json.loads(json.dumps(to_json(comparison)))["systems"][1]["raw"]["seconds"][0][3] == 0.2
+
+
+def test_memory_and_loading_have_their_table(comparison):
+    for result in comparison.results:
+        result.footprint = Footprint(1.234, int(250e6), int(400e6), int(5.04e6), None)
+    text = markdown(comparison)
+    header, _, at, _ = table_cells(text)[8:]
+    assert dict(zip(header, at)) == {
+        "System": "AT greedy", "loading s": "1.23", "weights MB": "5.0", "peak memory MB": "400",
+    }  # fmt: skip
+    assert "up to 250 MB" in text and "batches of 32" in text
+    comparison.results[0].footprint = Footprint(1, 1, 1, 1, int(7e6))
+    assert table_cells(markdown(comparison))[10][-1] == "7"
+
+
+def test_many_batch_sizes_share_one_table(comparison):
+    comparison.settings.batch_sizes = [1, 2, 32]
+    for result in comparison.results:
+        result.timings[2] = result.timings[1]
+    header, _, _, hrt = table_cells(markdown(comparison))[4:]
+    assert header == ["System", "batch 1", "batch 2", "batch 32"] and hrt[1:] == ["60 (60–60)", "60 (60–60)", "120 (120–120)"]
+
+
+def test_comet_is_shown_or_said_to_be_missing(comparison):
+    assert "COMET: not run" in markdown(comparison)
+    comparison.results[1].comet, comparison.comet = 0.81254, "`model.ckpt`"
+    header, _, at, hrt = table_cells(markdown(comparison))[:4]
+    place = header.index("COMET")
+    assert (at[place], hrt[place]) == ("not run", "0.8125") and "COMET: `model.ckpt`" in markdown(comparison)
+
+
+def test_unknown_decoder_calls(comparison):
+    comparison.results[1].timings[1].decoder_calls = None
+    assert table_cells(markdown(comparison))[3][3 + 1] == "–"
+    assert json.loads(json.dumps(to_json(comparison)))["systems"][1]["timings"]["1"]["decoder_calls"] is None
+
+
+def test_frontier():
+    assert frontier([(1, 5), (2, 5), (3, 1), (2, 4), (4, 0), (3, 0)]) == [(4, 0), (3, 1), (2, 5)]
+    assert frontier([(1, 1)]) == [(1, 1)]
+
+
+def test_throughput_is_drawn(comparison, tmp_path):
+    comparison.results[1].name = "costs $5 $"
+    draw_throughput(comparison, [tmp_path / "a.png", tmp_path / "a.svg"])
+    assert all((tmp_path / f"a.{kind}").stat().st_size > 10_000 for kind in ("png", "svg"))
+
+
+def test_peak_memory_grows():
+    before = peak_memory()
+    block = bytearray(before + (50 << 20))
+    block[::4096] = b"x" * len(block[::4096])
+    assert peak_memory() > before + (40 << 20)

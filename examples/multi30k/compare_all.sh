@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Every model that the recipes beside this one have trained, and the teacher in CTranslate2, in one run: quality, throughput over batch
+# sizes, latency of raw lines (tokenisation included), loading and memory.
+#
+#   OMP_NUM_THREADS=1 bash examples/multi30k/compare_all.sh [more options of fairseq-hrt benchmark]
+#
+# After hrt/train_at.sh and whichever of hrt/train_hrt.sh, bidirectional/train.sh and dag/train.sh you have run; what is not there is
+# left out. Result: $OUT/comparison_all (OUT=runs/multi30k/en-de). THREADS (1), REPEATS (5), SPEED_SENTENCES (100),
+# BATCHES ("1,2,4,8,16,32,64"). More options may be --pin, or --comet model.ckpt.
+set -euo pipefail
+source "$(dirname "$0")/../common/recipe.sh"
+SRC=${SRC:-en} TGT=${TGT:-de} THREADS=${THREADS:-1} REPEATS=${REPEATS:-5} SPEED_SENTENCES=${SPEED_SENTENCES:-100}
+BATCHES=${BATCHES:-1,2,4,8,16,32,64}
+OUT=${OUT:-runs/multi30k/$SRC-$TGT}
+source "$COMMON/systems.sh"
+
+trained() { [ -n "$DRY_RUN" ] || [ -f "$1" ]; }
+
+autoregressive_systems "$OUT/at/checkpoint_best.pt"
+ctranslate2_systems "$OUT/at/checkpoint_best.pt"
+if trained "$OUT/hrt/checkpoint_last.pt"; then hrt_systems "$OUT/hrt/checkpoint_last.pt"; fi
+for model in "IBDecoder 2x1" "IB+SA(2) 2x2"; do
+    checkpoint=$OUT/bidirectional_${model##* }/checkpoint_best.pt
+    if trained "$checkpoint"; then bidirectional_systems "${model% *}" "$checkpoint"; fi
+done
+for model in "DAG dag_nll" "FA-DAT dag_fuzzy"; do
+    checkpoint=$OUT/${model##* }/checkpoint_best.pt
+    if trained "$checkpoint"; then dag_systems "${model% *}" "$checkpoint"; fi
+done
+jacobi_systems "$OUT/at/checkpoint_best.pt"
+
+run fairseq-hrt benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
+    --references "$OUT/raw/test.$TGT.gz" --detokenize "moses:$TGT" --sources "$OUT/raw/test.$SRC.gz" --codes "$OUT/bpe/codes" \
+    "${SYSTEMS[@]}" --ratio-to "AT greedy (fairseq)" --ratio-to "AT greedy" --identical-to "AT greedy" --memory \
+    --threads "$THREADS" --batch-sizes "$BATCHES" --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" \
+    --out "$OUT/comparison_all" "$@"

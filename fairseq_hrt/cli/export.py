@@ -1,0 +1,99 @@
+"""Writes an autoregressive model for CTranslate2, a C++ runtime without Python.
+
+Example:
+
+    fairseq-hrt export at/checkpoint_best.pt --data data-bin --output at_ctranslate2
+    fairseq-hrt export bundle --quantization int8 --output bundle_int8
+
+Takes a checkpoint with the folder of its dictionaries, or a bundle. What converts: models of fairseq's transformer family (the
+teachers), and hrt_transformer trained with --hrt-relative-window 0, as the autoregressive model that it also is (C_d = 1). What does
+not: hrt_transformer with relative positions (CTranslate2 drops the absolute ones beside them), and every model that writes several
+words at a time (bidirectional_transformer, dag_transformer, fairseq's non-autoregressive ones), for CTranslate2 writes one word after
+another. The result is compared with fairseq on random sentences before it is kept. Text goes in and out in the model's own words
+(tokenised, in subwords):
+
+    translator = ctranslate2.Translator("at_ctranslate2")
+    translator.translate_batch([["a", "word@@", "list"]], beam_size=5, suppress_sequences=[["<blank>"]])[0].hypotheses[0]
+
+(fairseq never writes its padding symbol, CTranslate2 would without the last argument.)
+"""
+
+import argparse
+import logging
+import shutil
+from pathlib import Path
+from typing import List, Optional, Sequence, Tuple
+
+import torch
+from fairseq import tasks
+
+from ..common.loading import generation_config, load_models
+from ..hub.bundle import load_bundle
+from ..hub.export import export
+from .command import execute
+
+logger = logging.getLogger(__name__)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="fairseq-hrt export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", type=Path, metavar="CHECKPOINT|BUNDLE", help="what is converted")
+    parser.add_argument("--data", type=Path, help="folder of fairseq-preprocess, for a checkpoint's dictionaries")
+    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
+    parser.add_argument("-t", "--target-lang", help="target language")
+    parser.add_argument("--quantization", metavar="TYPE", help="of the weights, e.g. int8 (default: float32)")
+    parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="to make; must not exist")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    execute(build_parser(), run, arguments)
+
+
+def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional[Path]]:
+    """(checkpoint, arguments that choose dictionaries, codes).
+
+    Raises:
+        ValueError: a checkpoint without its dictionaries, or a bundle of several models.
+    """
+    if options.model.is_dir():
+        bundle = load_bundle(options.model)
+        if len(bundle.paths) > 1:
+            raise ValueError(f"{options.model} is an ensemble of {len(bundle.paths)} models; CTranslate2 decodes one: export each")
+        languages = ["--source-lang", bundle.source_lang, "--target-lang", bundle.target_lang]
+        return bundle.paths[0], [str(bundle.folder), *languages], bundle.recipe.codes
+    if options.data is None:
+        raise ValueError(f"{options.model} is no folder of a bundle; for a checkpoint give --data, the folder of its dictionaries")
+    arguments = [str(options.data)]
+    for flag, language in (("--source-lang", options.source_lang), ("--target-lang", options.target_lang)):
+        arguments += [flag, language] if language else []
+    return options.model, arguments, None
+
+
+def run(options: argparse.Namespace) -> None:
+    """Loads the model, converts it, and says what came out.
+
+    Raises:
+        ValueError: it does not convert.
+    """
+    path, arguments, codes = what_to_load(options)
+    config = generation_config([*arguments, "--path", str(path), "--cpu", "--task", "translation"], str(path))
+    task = tasks.setup_task(config.task)
+    model = load_models([path], config, task, torch.device("cpu")).models[0]
+    exported = export(
+        model, task.source_dictionary, task.target_dictionary, options.output, quantization=options.quantization
+    )
+    if codes is not None:
+        shutil.copyfile(codes, exported.folder / "codes")
+    print(
+        f"{exported.folder}: {exported.size / 1e6:.1f} MB, weights {options.quantization or 'float32'}; log-probabilities differ from "
+        f"fairseq's by at most {exported.difference:.1g}"
+    )
+
+
+if __name__ == "__main__":
+    main()

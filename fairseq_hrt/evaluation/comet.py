@@ -1,0 +1,62 @@
+"""COMET, by its own command: it needs older packages than fairseq_hrt and therefore an environment of its own."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Dict, List, Mapping, Sequence
+
+import torch
+
+
+def check_comet(model: Path, program: str) -> None:
+    """Says at once what would be missing after a long run.
+
+    Raises:
+        ValueError: no such model on disk, or no such program.
+    """
+    if not model.is_file():
+        raise ValueError(f"--comet {model}: no such file; COMET is scored with a model on disk (a .ckpt file)")
+    if shutil.which(program) is None:
+        raise ValueError(f"--comet-program {program}: no such program; install unbabel-comet in an environment of its own and name its comet-score")
+
+
+def comet_scores(
+    sources: Sequence[str], references: Sequence[str], translations: Mapping[str, Sequence[str]], model: Path, program: str
+) -> Dict[str, float]:
+    """System scores by the names in ``translations``.
+
+    Args:
+        sources, references: raw text, one sentence each.
+        translations: detokenised, by system.
+        model: checkpoint of COMET.
+        program: ``comet-score``.
+
+    Raises:
+        ValueError: the program fails, or says something else than scores.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+
+        def write(name: str, lines: Sequence[str]) -> str:
+            path = Path(folder) / name
+            # COMET splits where Python does; a translation must stay one line.
+            text = "".join(re.sub(r"[\r\n]", " ", line) + "\n" for line in lines)
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return str(path)
+
+        files: List[str] = [write(f"{number}.txt", lines) for number, lines in enumerate(translations.values())]
+        gpus = "1" if torch.cuda.is_available() else "0"
+        command = [
+            program, "--sources", write("source", sources), "--references", write("reference", references), "--translations", *files,
+            "--model", str(model), "--gpus", gpus, "--only_system", "--quiet",
+        ]  # fmt: skip
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode:
+        said = (finished.stdout + finished.stderr).strip().splitlines() or ["nothing"]
+        raise ValueError(f"{program} failed with exit status {finished.returncode}: {said[-1]}")
+    found = {name: float(score) for name, score in re.findall(r"^(.+)\tscore: (-?[\d.]+|nan)$", finished.stdout, re.MULTILINE)}
+    by_number = {Path(name).name: score for name, score in found.items()}
+    if set(by_number) != {Path(file).name for file in files}:
+        raise ValueError(f"{program} gave scores for {sorted(found)} instead of {len(files)} systems")
+    return {name: by_number[Path(file).name] for name, file in zip(translations, files)}
