@@ -11,7 +11,7 @@ its parameters (see :mod:`.fused`) and takes positions and visibility as data::
     state.rollback(3); state.reorder(rows)
 """
 
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -25,9 +25,11 @@ from .embedding import PackedEmbedding
 from .fused import fuse_rows
 from .linear import PackedLinear
 from .packed import PackedLayer, PackedNorm, UnsupportedModelError
-from .relative_positions import relative_index
+from .relative_positions import EvenDistances, relative_index
 from .state import DecoderState, Memory
 
+# For each layer its table, or one index for all.
+_Distances = Union[List[EvenDistances], Tensor]
 # Most sentences end within this many tokens; longer ones double the buffers.
 INITIAL_CAPACITY = 32
 
@@ -51,7 +53,7 @@ class TransformerEngine:
 
     def refresh(self) -> None:
         """Packs the weights again if the model was moved or cast since; in-place updates need no refresh."""
-        if any(parameter.data_ptr() != address for parameter, address in self._addresses):
+        if list(map(Tensor.data_ptr, self._parameters)) != self._addresses:
             self._pack()
         elif not self.static_weights:
             self.embed.refresh()
@@ -71,8 +73,9 @@ class TransformerEngine:
         """
         tokens = net_input["src_tokens"]
         padding = tokens.eq(self.pad)
-        bias = None
+        bias, lengths = None, torch.full_like(tokens[:, 0], tokens.size(1))
         if bool(padding.any()):
+            lengths = lengths - padding.sum(1)
             bias = torch.zeros(padding.shape, dtype=self.dtype, device=tokens.device)
             bias = bias.masked_fill_(padding, float("-inf"))[:, None, None]
         encoded = self._encode_packed(tokens, padding, bias) if self.encoder_layers else self._encode_module(net_input)
@@ -81,7 +84,7 @@ class TransformerEngine:
             keys=[keys for keys, _ in pairs],
             values=[values for _, values in pairs],
             bias=bias,
-            lengths=tokens.size(1) - padding.sum(1),
+            lengths=lengths,
             width=tokens.size(1),
             encoded=encoded,
         )
@@ -113,26 +116,27 @@ class TransformerEngine:
         *,
         beams: int = 1,
         capacity: int = INITIAL_CAPACITY,
-        positions: Optional[Tensor] = None,
+        stride: Optional[int] = None,
     ) -> DecoderState:
         """An empty decoder state of B * ``beams`` rows.
 
         Args:
-            positions: LongTensor ``[n]``, the positions of the first n tokens of every row where they are known already:
-                all distances are then computed once instead of at each step.
+            capacity: tokens that fit before the buffers grow; 0 for a state of which nothing is kept.
+            stride: where it is known that token i of every row will stand at position i * stride: relative positions
+                then cost next to nothing.
         """
         batch, heads, _, width = memory.keys[0].shape
         device = memory.keys[0].device
         shape = (len(self.layers), 2, batch * beams, heads, capacity, width)
-        distances = None
-        if self.relative_window and positions is not None:
-            distances = relative_index(positions, positions, self.relative_window)
+        if not self.static_weights:
+            # Computed from weights that may have changed since.
+            self._even.clear()
         return DecoderState(
             memory=memory,
             beams=beams,
             cache=torch.zeros(shape, dtype=self.dtype, device=device),
             positions=torch.zeros(1, capacity, dtype=torch.long, device=device),
-            distances=distances,
+            stride=stride if self.relative_window else None,
             sentences=torch.arange(batch, device=device),
         )
 
@@ -164,17 +168,18 @@ class TransformerEngine:
         """
         count = tokens.size(1)
         x = self.embed(tokens, positions)
-        state.reserve(state.length + count)
+        if remember:
+            state.reserve(state.length + count)
         bias = self._visibility_bias(state, count, visible, causal, tokens.device)
-        index = self._distances(state, positions) if self.relative_window else None
+        distances = self._distances(state, positions, remember) if self.relative_window else None
         memory = state.memory
         for number, layer in enumerate(self.layers):
             cache = state if remember else None
             chosen = only if number + 1 == len(self.layers) else None
             x = layer.block(
-                x, layer.attention_norm, lambda y: self._self_attention(y, number, cache, bias, index, chosen), chosen
+                x, layer.attention_norm, lambda y: self._self_attention(y, number, cache, bias, distances, chosen), chosen
             )
-            keys, values = memory.keys[number], memory.values[number]
+            keys, values = memory.layer(number)
             x = layer.block(x, layer.cross_norm, lambda y: layer.cross(y, keys, values, memory.bias))
             x = layer.block(x, layer.final_norm, layer.feed_forward)
         if remember:
@@ -195,7 +200,7 @@ class TransformerEngine:
         number: int,
         state: Optional[DecoderState],
         bias: Optional[Tensor],
-        index: Optional[Tensor],
+        distances: Optional[_Distances],
         chosen: Optional[Tensor],
     ) -> Tensor:
         """Self-attention of layer ``number``.
@@ -204,7 +209,7 @@ class TransformerEngine:
             x: ``[R, q, D]``, the new tokens.
             state: what they see besides themselves; None: nothing, and nothing is kept.
             bias: ``[1 or R, 1, q, T + q]`` or None.
-            index: see :meth:`PackedSelfAttention.relative_bias`, or None.
+            distances: for relative positions: for each layer a table, or an index LongTensor ``[1 or R, q, T + q]``.
             chosen: LongTensor ``[q']``, the new tokens that ask; None: all.
 
         Returns:
@@ -212,11 +217,19 @@ class TransformerEngine:
         """
         attention = self.layers[number].attention
         queries, memorable = attention.project(x, chosen)
-        keys, values = memorable if state is None else _append(state, number, memorable)
+        keys, values = memorable.flatten(1, 2) if state is None else _append(state, number, memorable)
         if chosen is not None:
             bias = bias if bias is None or bias.size(2) == 1 else bias[:, :, chosen]
-            index = index if index is None or index.dim() == 1 else index[:, chosen]
-        if index is not None:
+        if isinstance(distances, list):
+            count, total = x.size(1), keys.size(1)
+            if count == 1:
+                # q (k + r) for one query is cheaper than q k + q r.
+                keys = keys + distances[number].behind(total)
+            else:
+                relative = distances[number].products(queries, total, chosen, count)
+                bias = relative if bias is None else relative.add_(bias)
+        elif distances is not None:
+            index = distances if chosen is None else distances[:, chosen]
             relative = attention.relative_bias(queries, index)
             bias = relative if bias is None else relative.add_(bias)
         return attention.combine(queries, keys, values, bias)
@@ -245,13 +258,15 @@ class TransformerEngine:
             self._triangle = torch.full((size, size), float("-inf"), dtype=self.dtype, device=device).triu_(1)
         return self._triangle[None, None, start:end, :end]
 
-    def _distances(self, state: DecoderState, positions: Tensor) -> Tensor:
-        """Books the positions of the new tokens; returns their relative index, ``[1 or R, q, T + q]`` or ``[T + 1]``."""
+    def _distances(self, state: DecoderState, positions: Tensor, remember: bool) -> _Distances:
+        """Books the positions of the new tokens; returns their relative index ``[1 or R, q, T + q]``, or the tables of evenly
+        spaced tokens, one a layer."""
         count = positions.size(-1)
         total = state.length + count
-        if state.distances is not None and count == 1 and state.lengths is None and positions.dim() == 1:
-            state.positions[:, state.length] = positions
-            return state.distances[state.length, :total]
+        if state.stride is not None and state.lengths is None and positions.dim() == 1:
+            return self._even_distances(state.stride, total)
+        if not remember:
+            return relative_index(positions, positions, self.relative_window).view(-1, count, count)
         if state.lengths is None and positions.dim() == 1:
             state.positions[:, state.length : total] = positions
             return relative_index(positions.unsqueeze(0), state.positions[:1, :total], self.relative_window)
@@ -260,6 +275,15 @@ class TransformerEngine:
         positions = positions.expand(state.rows, count)
         state.positions.scatter_(1, _slots(state, count), positions)
         return relative_index(positions, state.positions[:, :total], self.relative_window)
+
+    def _even_distances(self, stride: int, total: int) -> List[EvenDistances]:
+        """The tables of all layers for at least ``total`` tokens that stand ``stride`` apart."""
+        tables = self._even.get(stride)
+        if tables is None or tables[0].count < total:
+            count = max(2 * total, INITIAL_CAPACITY)
+            tables = [EvenDistances(layer.attention.relative_keys, stride, count) for layer in self.layers]
+            self._even[stride] = tables
+        return tables
 
     # ------------------------------------------------------------------ packing
 
@@ -308,9 +332,12 @@ class TransformerEngine:
                 side="source",
             )
         self._triangle: Optional[Tensor] = None
+        # By stride.
+        self._even: Dict[int, List[EvenDistances]] = {}
         self.reserve_positions(decoder.max_target_positions)
         # They change with half(), cuda() and the like, not with training.
-        self._addresses = [(parameter, parameter.data_ptr()) for parameter in self.model.parameters()]
+        self._parameters = list(self.model.parameters())
+        self._addresses = list(map(Tensor.data_ptr, self._parameters))
 
     @staticmethod
     def _check_decoder(decoder: TransformerDecoderBase) -> None:
@@ -347,7 +374,8 @@ def _slots(state: DecoderState, count: int) -> Tensor:
 
 
 def _append(state: DecoderState, number: int, projected: Tensor) -> Tuple[Tensor, Tensor]:
-    """Writes keys and values ``[2, R, H, q, d]`` of layer ``number`` behind the cached ones; returns all of them."""
+    """Writes keys and values ``[2, R, H, q, d]`` of layer ``number`` behind the cached ones; returns all of them, ``[R * H, T, d]``
+    each."""
     cache = state.cache[number]
     count = projected.size(3)
     total = state.length + count
@@ -356,8 +384,8 @@ def _append(state: DecoderState, number: int, projected: Tensor) -> Tuple[Tensor
     else:
         slots = _slots(state, count)[None, :, None, :, None].expand_as(projected)
         cache.scatter_(3, slots, projected)
-    keys, values = cache.narrow(3, 0, total).unbind()
-    return keys, values
+    keys, values = state.layer(number)
+    return keys.narrow(1, 0, total), values.narrow(1, 0, total)
 
 
 def _causal_visibility(state: DecoderState, count: int, causal: bool, device: torch.device) -> Optional[Tensor]:

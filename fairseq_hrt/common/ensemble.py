@@ -46,13 +46,9 @@ class EngineEnsemble:
         self.counters.encoder_calls += len(self.engines)
         return [engine.encode(net_input) for engine in self.engines]
 
-    def start(
-        self, memories: List[Memory], *, beams: int = 1, positions: Optional[Tensor] = None
-    ) -> List[DecoderState]:
+    def start(self, memories: List[Memory], *, beams: int = 1, **options: Optional[int]) -> List[DecoderState]:
         """Empty states of B * ``beams`` rows, one for each model; see :meth:`TransformerEngine.start`."""
-        return [
-            engine.start(memory, beams=beams, positions=positions) for engine, memory in zip(self.engines, memories)
-        ]
+        return [engine.start(memory, beams=beams, **options) for engine, memory in zip(self.engines, memories)]
 
     def log_probabilities(
         self,

@@ -7,6 +7,7 @@ most of the time of a decoding step. The weights here are the module's own (see 
 from typing import Callable, List, Optional, Tuple
 
 import torch
+import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
@@ -18,10 +19,8 @@ class UnsupportedModelError(ValueError):
     """A model has a part that the engine does not decode; the message names the part and what to use instead."""
 
 
-def attend(
-    queries: Tensor, keys: Tensor, values: Tensor, *, scale: float, bias: Optional[Tensor] = None
-) -> Tensor:
-    """softmax(scale * (queries keys^T + bias)) values.
+def attend(queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    """softmax(queries keys^T + bias) values, the queries scaled already.
 
     Two plain batched products: for the few queries of a decoding step they are several times faster on a CPU than
     ``scaled_dot_product_attention``, and the relative term makes the bias dense anyway.
@@ -29,16 +28,13 @@ def attend(
     Args:
         queries: ``[G, q, d]``; G is any flattened batch.
         keys, values: ``[G, T, d]``.
-        bias: broadcastable to ``[G, q, T]``, added before scaling; -inf hides a key.
+        bias: broadcastable to ``[G, q, T]``; -inf hides a key.
 
     Returns:
         ``[G, q, d]``.
     """
-    if bias is None:
-        # With beta 0 the first argument only has to have a shape that fits.
-        scores = torch.baddbmm(queries[:1, :1, :1], queries, keys.transpose(1, 2), beta=0, alpha=scale)
-    else:
-        scores = torch.baddbmm(bias, queries, keys.transpose(1, 2), beta=scale, alpha=scale)
+    keys = keys.transpose(1, 2)
+    scores = torch.bmm(queries, keys) if bias is None else torch.baddbmm(bias, queries, keys)
     # Half precision sums of exponentials lose too much: fairseq, too, takes the softmax in float32.
     if scores.dtype.itemsize < 4:
         return torch.bmm(torch.softmax(scores, -1, dtype=torch.float32).to(values.dtype), values)
@@ -69,7 +65,8 @@ class PackedFeedForward:
     """fc2(activation(fc1(x)))."""
 
     def __init__(self, layer: nn.Module, *, reorder: bool) -> None:
-        self.activation: Callable[[Tensor], Tensor] = layer.activation_fn
+        # In place: nobody else sees the inner vectors.
+        self.activation: Callable[[Tensor], Tensor] = torch.relu_ if layer.activation_fn is F.relu else layer.activation_fn
         self.inner = PackedLinear(layer.fc1.weight, layer.fc1.bias, reorder=reorder)
         self.outer = PackedLinear(layer.fc2.weight, layer.fc2.bias, reorder=reorder)
 
@@ -97,15 +94,16 @@ class PackedSelfAttention:
         self.relative_keys_transposed = None if table is None else self.relative_keys.t()
 
     def project(self, x: Tensor, chosen: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
-        """Queries ``[R, H, q', d]`` of the chosen tokens, keys and values ``[2, R, H, q, d]`` of all ``[R, q, D]``.
+        """Scaled queries ``[R, H, q', d]`` of the chosen tokens, keys and values ``[2, R, H, q, d]`` of all ``[R, q, D]``.
 
         Args:
             chosen: LongTensor ``[q']``; None: every token asks, and one product computes all three.
         """
         if chosen is None:
             fused = self._heads(self.all(x), 3)
-            return fused[0], fused[1:]
-        return self._heads(self.query(x[:, chosen]), 1)[0], self._heads(self.memorable(x), 2)
+            return fused[0].mul_(self.scale), fused[1:]
+        queries = self.query(x.index_select(1, chosen)).mul_(self.scale)
+        return self._heads(queries, 1)[0], self._heads(self.memorable(x), 2)
 
     def _heads(self, fused: Tensor, parts: int) -> Tensor:
         """``[R, q, parts * D]`` → ``[parts, R, H, q, d]``."""
@@ -113,46 +111,38 @@ class PackedSelfAttention:
 
     def __call__(self, x: Tensor, bias: Optional[Tensor]) -> Tensor:
         """``[R, q, D]`` attends itself; ``bias`` broadcasts to ``[R, H, q, q]``."""
-        queries, (keys, values) = self.project(x)
+        queries, memorable = self.project(x)
+        keys, values = memorable.flatten(1, 2)
         return self.combine(queries, keys, values, bias)
 
     def relative_bias(self, queries: Tensor, index: Tensor) -> Tensor:
         """q R^T of each query for each key.
 
         Args:
-            queries: ``[R, H, q, d]``.
-            index: rows of the relative table, LongTensor ``[1 or R, q, T]``, or ``[T]`` for one query a row where all
-                rows agree.
+            queries: ``[R, H, q, d]``, scaled.
+            index: rows of the relative table, LongTensor ``[1 or R, q, T]``.
 
         Returns:
-            ``[R, H, q, T]``, or ``[R * H, 1, T]`` for an index of one dimension.
+            ``[R, H, q, T]``.
         """
         rows, heads, count, width = queries.shape
         # One flat product: matmul would spend more time on finding that out than on the product.
         by_distance = torch.mm(queries.reshape(-1, width), self.relative_keys_transposed)
-        if index.dim() == 1:
-            return by_distance.index_select(1, index).unsqueeze(1)
         by_distance = by_distance.view(rows, heads, count, -1)
         return by_distance.gather(3, index.unsqueeze(1).expand(*by_distance.shape[:3], index.size(2)))
 
     def combine(self, queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """Attention of ``[R, H, q, d]`` queries over ``[R, H, T, d]`` keys and the output projection: ``[R, q, D]``.
+        """Attention of scaled queries ``[R, H, q, d]`` over keys ``[R * H, T, d]`` and the output projection: ``[R, q, D]``.
 
-        ``bias`` is ``[1 or R, 1 or H, 1 or q, T]`` or ``[R * H, 1, T]``.
+        ``bias`` is ``[1 or R, 1 or H, 1 or q, T]``.
         """
         rows, heads, count, width = queries.shape
-        if bias is not None and bias.dim() == 4 and bias.size(0) == bias.size(1) == 1:
+        if bias is not None and bias.size(0) == bias.size(1) == 1:
             # The same for all rows and heads: the product broadcasts it.
             bias = bias[0, 0]
-        elif bias is not None and bias.dim() == 4:
+        elif bias is not None:
             bias = bias.expand(rows, heads, *bias.shape[2:]).reshape(rows * heads, *bias.shape[2:])
-        mixed = attend(
-            queries.reshape(rows * heads, count, width),
-            keys.flatten(0, 1),
-            values.flatten(0, 1),
-            scale=self.scale,
-            bias=bias,
-        )
+        mixed = attend(queries.reshape(rows * heads, count, width), keys, values, bias)
         return self.output(_merge_heads(mixed, rows, heads))
 
 
@@ -176,20 +166,14 @@ class PackedCrossAttention:
         return keys, values
 
     def __call__(self, x: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """``[R, q, D]`` attends ``[B, H, S, d]``; ``bias`` is ``[B, 1, 1, S]`` or None."""
-        batch, heads, _, width = keys.shape
+        """``[R, q, D]`` attends ``[B * H, S, d]``; ``bias`` is ``[B, 1, 1, S]`` or None."""
+        heads, (rows, _, width) = self.heads, keys.shape
+        batch = rows // heads
         # [R, q, D] -> [B, N * q, H, d] -> [B * H, N * q, d]
-        queries = self.query(x).view(batch, -1, heads, width).transpose(1, 2)
-        count = queries.size(2)
+        queries = self.query(x).mul_(self.scale).view(batch, -1, heads, width).transpose(1, 2).reshape(rows, -1, width)
         if bias is not None:
-            bias = bias.expand(-1, heads, -1, -1).reshape(batch * heads, 1, -1)
-        mixed = attend(
-            queries.reshape(batch * heads, count, width),
-            keys.flatten(0, 1),
-            values.flatten(0, 1),
-            scale=self.scale,
-            bias=bias,
-        )
+            bias = bias.expand(-1, heads, -1, -1).reshape(rows, 1, -1)
+        mixed = attend(queries, keys, values, bias)
         return self.output(_merge_heads(mixed, batch, heads).view(x.shape))
 
 
@@ -225,7 +209,7 @@ class PackedLayer:
         Args:
             chosen: LongTensor ``[q']``, the tokens that ``inner`` returns; None: all.
         """
-        kept = x if chosen is None else x[:, chosen]
+        kept = x if chosen is None else x.index_select(1, chosen)
         if self.before:
             return kept + inner(norm(x))
         return norm(kept + inner(x))

@@ -73,7 +73,7 @@ def _greedy(
     ensemble: EngineEnsemble, memories: List[Memory], plan: SearchPlan, hooks: Sequence[StepHook]
 ) -> List[List[Hypothesis]]:
     positions = _positions(plan, memories[0].lengths.device)
-    states = ensemble.start(memories, positions=positions)
+    states = ensemble.start(memories, stride=plan.stride)
     rules = plan.constraints
     sentences = states[0].sentences
     tokens: List[List[int]] = [[] for _ in range(sentences.numel())]
@@ -161,7 +161,7 @@ def _beam(
     ensemble: EngineEnsemble, memories: List[Memory], plan: SearchPlan, hooks: Sequence[StepHook]
 ) -> List[List[Hypothesis]]:
     positions = _positions(plan, memories[0].lengths.device)
-    states = ensemble.start(memories, beams=plan.beam, positions=positions)
+    states = ensemble.start(memories, beams=plan.beam, stride=plan.stride)
     rules, beams = plan.constraints, plan.beam
     table = _BeamTable(states[0], plan)
     finished: List[List[Hypothesis]] = [[] for _ in range(table.sentences.numel())]

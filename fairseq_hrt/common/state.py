@@ -1,7 +1,7 @@
 """What a decoder remembers between steps: the source, and the keys and values of the tokens so far."""
 
 from dataclasses import dataclass, field
-from typing import List, Optional, Union
+from typing import List, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -26,6 +26,14 @@ class Memory:
     width: int
     encoded: Optional[Tensor] = None
 
+    def __post_init__(self) -> None:
+        # The same for every step.
+        self._flat = [(keys.flatten(0, 1), values.flatten(0, 1)) for keys, values in zip(self.keys, self.values)]
+
+    def layer(self, number: int) -> Tuple[Tensor, Tensor]:
+        """Keys and values of one layer as ``[B * H, S, d]``."""
+        return self._flat[number]
+
     def select(self, sentences: Tensor) -> "Memory":
         """The memory of some sentences, given by their indices."""
         return Memory(
@@ -47,8 +55,7 @@ class DecoderState:
         beams: N.
         cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1; grows by doubling.
         positions: LongTensor ``[1 or R, capacity]``, the position of each cached token (1 where all rows agree).
-        distances: LongTensor ``[n, n]``, relative index of the first n tokens of every row, where the positions were
-            known beforehand.
+        stride: where it is known that token i of every row stands at position i * stride; else None.
         length: cached tokens of the longest row.
         lengths: LongTensor ``[R]`` once rows were rolled back to different lengths, else None.
     """
@@ -59,9 +66,27 @@ class DecoderState:
     positions: Tensor
     length: int = 0
     lengths: Optional[Tensor] = None
-    distances: Optional[Tensor] = None
+    stride: Optional[int] = None
     # Sentences still decoded, as indices into the batch that was encoded: hooks and hypotheses are named by them.
     sentences: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+
+    def __post_init__(self) -> None:
+        self._flat: List[Tuple[Tensor, Tensor]] = []
+        self._flattened: Optional[Tensor] = None
+        self._place_tokens()
+
+    def _place_tokens(self) -> None:
+        """Fills in the positions that are known beforehand."""
+        if self.stride is not None and self.capacity:
+            self.positions.copy_(torch.arange(self.positions.size(1), device=self.positions.device) * self.stride)
+
+    def layer(self, number: int) -> Tuple[Tensor, Tensor]:
+        """The buffers for keys and values of one layer as ``[R * H, capacity, d]``."""
+        if self._flattened is not self.cache:
+            layers, _, rows, heads, capacity, width = self.cache.shape
+            flat = self.cache.view(2 * layers, rows * heads, capacity, width).unbind()
+            self._flat, self._flattened = list(zip(flat[::2], flat[1::2])), self.cache
+        return self._flat[number]
 
     @property
     def rows(self) -> int:
@@ -84,6 +109,7 @@ class DecoderState:
         positions = self.positions.new_zeros(self.positions.size(0), capacity)
         positions[:, : self.length] = self.positions[:, : self.length]
         self.cache, self.positions = cache, positions
+        self._place_tokens()
 
     def rollback(self, length: Union[int, Tensor]) -> None:
         """Forgets the last tokens by changing a length; nothing is copied.

@@ -63,6 +63,7 @@ class HRTGenerator(AutoregressiveGenerator):
             models[0].decoder.start_symbol(size)
         self.chooser = chooser
         self.eos_last_chunk = eos_last_chunk
+        self._layouts: Dict[Tuple[int, int, torch.device], Tuple[Tensor, Tensor]] = {}
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
@@ -106,17 +107,17 @@ class HRTGenerator(AutoregressiveGenerator):
             max_len_b=options.max_len_b,
             capacity=min(model.max_decoder_positions() for model in self.models),
         )
-        # A translation of at most `limits` words and </s> fill this many chunks; the last token is </s>.
-        limits = torch.div(limits + 1, chunk_size, rounding_mode="floor").clamp(min=1) - 1
-        self.ensemble.reserve_positions(chunk_size * (int(limits.max()) + 1) + 1)
+        # A translation of at most that many words and </s> fill this many chunks; the last token is </s>.
+        chunks = [max((limit + 1) // chunk_size, 1) - 1 for limit in limits.tolist()]
+        self.ensemble.reserve_positions(chunk_size * (max(chunks) + 1) + 1)
         plan = SearchPlan(
             start=self.models[0].decoder.start_symbol(chunk_size),
             stride=chunk_size,
             constraints=Constraints(
                 self.dictionary,
                 # Shorter translations than K words are one chunk: then the first token of this stage is </s> already.
-                min_length=min(options.min_len // chunk_size, int(limits.min())),
-                max_lengths=limits,
+                min_length=min(options.min_len // chunk_size, min(chunks)),
+                max_lengths=torch.tensor(chunks, device=limits.device),
                 unkpen=options.unkpen,
             ),
             beam=min(options.beam, len(self.dictionary) - 1),
@@ -135,10 +136,10 @@ class HRTGenerator(AutoregressiveGenerator):
         # Where a sentence has fewer hypotheses its first one fills the row up; the copies are dropped below.
         rows = [hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)]
         tokens, visible = self._masked_input(rows, chunk_size, memories[0].lengths.device)
-        positions = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
-        masked = (positions % chunk_size).nonzero().squeeze(1)
+        positions, masked = self._layout(tokens.size(1), chunk_size, tokens.device)
         log_probs = self.ensemble.log_probabilities(
-            self.ensemble.start(memories, beams=beams),
+            # The first position is 1, but only distances count.
+            self.ensemble.start(memories, beams=beams, stride=1, capacity=0),
             tokens,
             positions,
             only=masked,
@@ -147,16 +148,17 @@ class HRTGenerator(AutoregressiveGenerator):
             remember=False,
             temperature=self.options.temperature,
         )
-        self._restrict(log_probs, positions[masked], rows, chunk_size)
+        self._restrict(log_probs, positions, masked, rows, chunk_size)
         best, choice = log_probs.max(-1)
-        scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device)
-        scores[:, masked], tokens[:, masked] = best, choice
-        for hook in self.step_hooks:
+        if self.step_hooks:
+            scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device)
+            scores[:, masked], tokens[:, masked] = best, choice
             number = max(row.steps for row in rows) + 1
-            hook(DecodingStep("skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores))
+            for hook in self.step_hooks:
+                hook(DecodingStep("skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores))
         finished = [
             self._complete(row, words, numbers, chunk_size)
-            for row, words, numbers in zip(rows, tokens.tolist(), scores.tolist())
+            for row, words, numbers in zip(rows, choice.tolist(), best.tolist())
         ]
         best_first = []
         for number, hypotheses in enumerate(kept):
@@ -170,31 +172,52 @@ class HRTGenerator(AutoregressiveGenerator):
         """Stage-II inputs ``[R, L]``, padded, and which keys may be seen ``[R, 1, L]`` (None: all)."""
         pad, mask = self.dictionary.pad(), self.models[0].decoder.mask
         steps = max(row.steps for row in rows)
-        lines = torch.tensor([row.tokens + [pad] * (steps - row.steps) for row in rows], device=device)
-        tokens = skip_cmlm_input(lines, chunk_size, mask=mask)
+        lines = [skip_cmlm_input(row.tokens, chunk_size, mask=mask) + [pad] * (chunk_size * (steps - row.steps)) for row in rows]
+        tokens = torch.tensor(lines, device=device)
         if all(row.steps == steps for row in rows):
             return tokens, None
         lengths = torch.tensor([chunk_size * row.steps for row in rows], device=device).unsqueeze(1)
         inside = torch.arange(tokens.size(1), device=device) < lengths
         return tokens, inside.unsqueeze(1)
 
-    def _restrict(self, log_probs: Tensor, positions: Tensor, rows: List[Hypothesis], chunk_size: int) -> None:
-        """Applies the rules of the first stage in place: ``log_probs`` ``[R, q', V]`` of the ``positions`` ``[q']``."""
-        log_probs[..., self.dictionary.pad()] = float("-inf")
+    def _layout(self, length: int, chunk_size: int, device: torch.device) -> Tuple[Tensor, Tensor]:
+        """Positions 1 to ``length`` of stage II, and the places of those that are masked; kept for the next sentence."""
+        key = (length, chunk_size, device)
+        if key not in self._layouts:
+            positions = torch.arange(1, length + 1, device=device)
+            self._layouts[key] = (positions, (positions % chunk_size).nonzero().squeeze(1))
+        return self._layouts[key]
+
+    def _restrict(
+        self, log_probs: Tensor, positions: Tensor, masked: Tensor, rows: List[Hypothesis], chunk_size: int
+    ) -> None:
+        """Applies the rules of the first stage in place: ``log_probs`` ``[R, q', V]`` of ``positions[masked]``."""
+        log_probs.select(2, self.dictionary.pad()).fill_(float("-inf"))
         if self.options.unkpen:
             log_probs[..., self.dictionary.unk()] -= self.options.unkpen
-        earliest = [self.options.min_len] * len(rows)
+        ends = log_probs.select(2, self.eos)
         if self.eos_last_chunk:
             earliest = [max(self.options.min_len, chunk_size * (row.steps - 1)) for row in rows]
-        if max(earliest) > 0:
-            early = positions <= torch.tensor(earliest, device=positions.device).unsqueeze(1)
-            log_probs[..., self.eos] = log_probs[..., self.eos].masked_fill(early, float("-inf"))
+            early = positions[masked] <= torch.tensor(earliest, device=positions.device).unsqueeze(1)
+            ends.masked_fill_(early, float("-inf"))
+        elif self.options.min_len > 0:
+            # As many masks stand before position min_len + 1.
+            early = self.options.min_len - self.options.min_len // chunk_size
+            ends[:, :early].fill_(float("-inf"))
 
-    def _complete(self, row: Hypothesis, tokens: List[int], scores: List[float], chunk_size: int) -> Hypothesis:
-        """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty."""
+    def _complete(self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int) -> Hypothesis:
+        """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty.
+
+        Args:
+            choice, best: what stands at the masked positions, and its log-probability.
+        """
         length = chunk_size * row.steps
-        tokens, scores = tokens[:length], scores[:length]
-        scores[chunk_size - 1 :: chunk_size] = row.positional_scores
+        tokens, scores = [0] * length, [0.0] * length
+        tokens[chunk_size - 1 :: chunk_size], scores[chunk_size - 1 :: chunk_size] = row.tokens, row.positional_scores
+        gaps = chunk_size - 1
+        for place in range(gaps):
+            tokens[place::chunk_size] = choice[place : gaps * row.steps : gaps]
+            scores[place::chunk_size] = best[place : gaps * row.steps : gaps]
         end = tokens.index(self.eos) + 1
         counted = list(scores)
         if not self.models[0].decoder.learn_tail:

@@ -15,7 +15,7 @@ loss positions of Skip-CMLM together cover 1 … L exactly once, and Skip-CMLM's
 builds from the tokens that stage I found.
 """
 
-from typing import NamedTuple, Tuple
+from typing import List, NamedTuple, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -94,17 +94,18 @@ def skip_cmlm_sample(
     return filled.masked_fill(masked, mask), positions, filled.masked_fill(~masked, pad)
 
 
-def skip_cmlm_input(kept: Tensor, chunk_size: int, *, mask: int) -> Tensor:
+def skip_cmlm_input(kept: Sequence[int], chunk_size: int, *, mask: int) -> List[int]:
     """Input of stage II: K - 1 masks before every token of stage I.
 
     Args:
-        kept: LongTensor ``[..., m]``, the tokens of stage I, the final ``</s>`` included.
+        kept: the m tokens of stage I, the final ``</s>`` included.
 
     Returns:
-        LongTensor ``[..., m * K]``.
+        m * K tokens.
     """
-    masks = kept.new_full((*kept.shape, chunk_size - 1), mask)
-    return torch.cat([masks, kept.unsqueeze(-1)], -1).flatten(-2)
+    filled = [mask] * (chunk_size * len(kept))
+    filled[chunk_size - 1 :: chunk_size] = kept
+    return filled
 
 
 def training_views(

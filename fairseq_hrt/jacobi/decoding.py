@@ -96,7 +96,7 @@ def jacobi_decode(
     limits = rules.max_lengths.tolist()
     rows = [_Row(sentence, limit) for sentence, limit in enumerate(limits)]
     finished: List[Optional[Hypothesis]] = [None] * len(rows)
-    states = ensemble.start(memories, positions=torch.arange(rules.longest_limit + 2, device=device))
+    states = ensemble.start(memories, stride=1)
     number = 0
     while rows:
         number += 1

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fairseq_hrt.common.engine import TransformerEngine
 from fairseq_hrt.common.fused import fuse_rows
 from fairseq_hrt.common.packed import UnsupportedModelError
+from fairseq_hrt.common.relative_positions import EvenDistances, relative_index
 from fairseq_hrt.hrt.sample import SampleView
 
 def assert_close(found, expected):
@@ -124,12 +125,12 @@ def test_rollback_cannot_lengthen(tiny):
 
 @torch.no_grad()
 def test_positions_known_beforehand(tiny):
-    """One table of distances gives what the distances of each step give, also for longer steps and after rollbacks."""
+    """A known distance between the tokens gives what their positions give, also for longer steps and after rollbacks."""
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2], hrt_relative_window=3)
     sample, tokens = tiny.sample([5, 3, 6]), random_tokens(3, 9)
     engine = TransformerEngine(model)
     memory, positions = engine.encode(sample["net_input"]), torch.arange(9) * 2
-    known, unknown = engine.start(memory, positions=positions), engine.start(memory)
+    known, unknown = engine.start(memory, stride=2), engine.start(memory)
     for cut in (slice(0, 1), slice(1, 2), slice(2, 5), slice(5, 6)):
         assert_close(*(engine.step(state, tokens[:, cut], positions[cut]) for state in (known, unknown)))
     for state in (known, unknown):
@@ -250,3 +251,19 @@ def test_learned_positions_run_out_by_name(tiny):
     engine.reserve_positions(10)
     with pytest.raises(ValueError, match="position 10 is needed but the model has learned 10.*--max-len-b"):
         engine.reserve_positions(11)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("count, total", [(1, 1), (1, 5), (3, 3), (4, 7), (6, 6)])
+def test_vectors_of_evenly_spaced_tokens(stride, count, total):
+    """The table of slots gives what the index of every pair of positions gives."""
+    torch.manual_seed(0)
+    table, queries = torch.randn(9, 5), torch.randn(2, 3, count, 5)
+    even = EvenDistances(table, stride, 11)
+    positions = torch.arange(total) * stride
+    vectors = table[relative_index(positions[total - count :], positions, 4)]
+    expected = torch.einsum("rhqd,qtd->rhqt", queries, vectors)
+    assert_close(even.products(queries, total, None, count), expected)
+    assert_close(even.behind(total), vectors[-1])
+    chosen = torch.arange(0, count, 2)
+    assert_close(even.products(queries[:, :, chosen], total, chosen, count), expected[:, :, chosen])

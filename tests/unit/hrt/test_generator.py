@@ -471,7 +471,7 @@ def test_a_model_in_training_is_decoded_without_dropout(hrt):
 def test_updated_parameters_are_used(hrt):
     """Validation keeps one generator over the whole training."""
     model, sample = hrt.model(symbols=SYMBOLS, seed=2), hrt.sample(hrt.sources([5, 3], SYMBOLS))
-    generator = build(hrt, model, 2, beam=2)
+    generator = build(hrt, model, 2, beam=2, static_weights=False)
     generator.generate([model], sample)
     with torch.no_grad():
         for parameter in model.parameters():
