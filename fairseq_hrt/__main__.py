@@ -61,16 +61,19 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parser.error(f"there is no verb {chosen.verb!r}; there are: {', '.join(VERBS)}")
     if chosen.verb != "doctor":
         return importlib.import_module(f".cli.{chosen.verb.replace('-', '_')}", __package__).main(rest) or 0
-    if rest:
-        parser.error(f"doctor takes no {rest[0]}")
-    return report()
+    own = argparse.ArgumentParser(
+        prog="fairseq-hrt doctor",
+        description="Reports what this installation is, what is wrong with it, and how to mend it; exit status 1 if something is wrong.",
+    )
+    own.add_argument("--json", action="store_true", help="an object with the sections and the problems instead of text")
+    return report(as_json=own.parse_args(rest).json)
 
 
-def report() -> int:
+def report(*, as_json: bool = False) -> int:
     """Prints the doctor's report; returns the exit status."""
     found = doctor.examine()
     try:
-        print(found, flush=True)
+        print(found.to_json() if as_json else found, flush=True)
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,13 +13,13 @@ best value of the run's --best-checkpoint-metric. Files are loaded safely (see R
 import argparse
 import logging
 import os
-import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
 import torch
 
 from ..common.averaging import average, best_checkpoints, last_checkpoints
+from .command import execute
 
 logger = logging.getLogger(__name__)
 
@@ -40,34 +40,40 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Runs the command; returns its exit status."""
-    logging.basicConfig(format="%(asctime)s | %(levelname)s | %(name)s | %(message)s", level=logging.INFO)
-    options = build_parser().parse_args(arguments)
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    execute(build_parser(), run, arguments)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Averages and writes.
+
+    Raises:
+        ValueError: options or checkpoints that do not fit together.
+        OSError: a file cannot be read or written.
+    """
     if (options.inputs is None) == (options.folder is None):
-        build_parser().error("--last and --best need --folder, --inputs stands alone")
+        raise ValueError("--last and --best need --folder, --inputs stands alone")
+    if options.inputs is not None:
+        paths = options.inputs
+    elif options.last is not None:
+        paths = last_checkpoints(options.folder, options.last)
+    else:
+        paths = best_checkpoints(options.folder, options.best)
+    logger.info("averaging %s", ", ".join(str(path) for path in paths))
+    state = average(paths)
+    # Complete or not there at all: a full disk or a kill must not leave half a checkpoint behind.
+    partial = options.output.with_name(options.output.name + ".partial")
     try:
-        if options.inputs is not None:
-            paths = options.inputs
-        elif options.last is not None:
-            paths = last_checkpoints(options.folder, options.last)
-        else:
-            paths = best_checkpoints(options.folder, options.best)
-        logger.info("averaging %s", ", ".join(str(path) for path in paths))
-        state = average(paths)
-        # Complete or not there at all: a full disk or a kill must not leave half a checkpoint behind.
-        partial = options.output.with_name(options.output.name + ".partial")
-        try:
-            torch.save(state, partial)
-            os.replace(partial, options.output)
-        finally:
-            partial.unlink(missing_ok=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        logger.error("%s", error)
-        return 1
+        torch.save(state, partial)
+        os.replace(partial, options.output)
+    except RuntimeError as error:
+        # PyTorch's writer says so when the disk is full.
+        raise OSError(f"{options.output} cannot be written: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
     logger.info("written to %s", options.output)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,7 @@
 """What ``python -m fairseq_hrt`` reports: one function for each thing that may be wrong."""
 
 import importlib
+import json
 import os
 import platform
 import sys
@@ -51,6 +52,11 @@ class Report:
         for number, problem in enumerate(self.problems, start=1):
             lines += [f"  {number}. {problem.what}", f"     Mend: {problem.mend}"]
         return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """The same for programs."""
+        problems = [problem._asdict() for problem in self.problems]
+        return json.dumps({"sections": self.sections, "problems": problems}, indent=1, ensure_ascii=False)
 
 
 def user_dir() -> str:

@@ -199,7 +199,7 @@ def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
         (["bundle", teacher, "--data", tmp_path, "--output", tmp_path / "b", "--subwords", "none"], "do not tell the languages"),
         (["bundle", teacher, "--data", toy_data, "--output", tmp_path / "b"], "need file of codes"),
         (["nonsense"], "there is no verb 'nonsense'"),
-        (["doctor", "--beam"], "doctor takes no --beam"),
+        (["doctor", "--beam"], "unrecognized arguments: --beam"),
     ):
         result = verb(command, *arguments, check=False, stdin="")
         assert result.returncode == 2 and message in result.stderr and "Traceback" not in result.stderr, result.stderr

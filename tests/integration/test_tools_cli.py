@@ -165,6 +165,20 @@ def test_training_speed(command, toy_corpus, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"], "nothing is saved"
 
 
+def test_decoding_speed(command):
+    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
+    arguments = ["--arch", "tiny", "--vocabulary", "50", "--sentences", "1", "--repeats", "1"]
+    shown = command("python", script, *arguments, "--lengths", "5,8").stdout
+    tables = [table.splitlines() for table in shown.split(" tokens:")[1:]]
+    calls = [{row.split("|")[1].strip(): row.split("|")[2].strip() for row in table if row.startswith("|")} for table in tables]
+    for length, found in zip((5, 8), calls):
+        # Every word and </s>; half or a third of them, and the second stage.
+        assert found["fairseq greedy"] == found["AT greedy"] == f"{length + 1}.0"
+        assert found["HRT k=2 (1,1)"] == f"{(length + 1) // 2 + 1}.0"
+    refused = command("python", script, "--lengths", "5,x", check=False)
+    assert refused.returncode == 2 and "5,x" in refused.stderr
+
+
 @pytest.fixture
 def refusal(capsys):
     """What a verb says that must refuse its arguments; in this process, which saves the start of another."""

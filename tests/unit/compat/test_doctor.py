@@ -1,5 +1,6 @@
 """The report of ``python -m fairseq_hrt``."""
 
+import json
 import os
 import runpy
 import sys
@@ -110,3 +111,10 @@ def test_requirements_are_those_of_setup_py(monkeypatch):
     }
     given = {line.replace("==", ">=").replace(".*", "") for line in setup["install_requires"]}
     assert given == expected
+
+
+def test_the_report_for_programs():
+    report = doctor.Report(sections={"Versions": ["a 1"]}, problems=[doctor.Problem("one thing", "do this")])
+    assert json.loads(report.to_json()) == {
+        "sections": {"Versions": ["a 1"]}, "problems": [{"what": "one thing", "mend": "do this"}],
+    }  # fmt: skip
