@@ -190,8 +190,8 @@ def run(options: argparse.Namespace) -> None:
     if options.memory:
         for system, result in zip(systems, comparison.results):
             logger.info("loading and memory: %s", system.name)
-            spec = getattr(system, "converted", system.spec)
-            result.footprint = measure_footprint(spec, data_arguments(options), memory_batches(comparison), options.threads)
+            batches = memory_batches(comparison)
+            result.footprint = measure_footprint(system.reloadable, data_arguments(options), batches, options.threads)
     if options.comet:
         sources = raw.lines if raw else [source_text(systems[0], number) for number in range(len(systems[0].dataset))]
         add_comet(comparison, sources, references, options)

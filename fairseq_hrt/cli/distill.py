@@ -6,7 +6,8 @@ Example:
     for shard in 0 1 2 3; do fairseq-hrt distill ... --num-shards 4 --shard-id $shard & done; wait
     fairseq-train data-bin --distilled-data distilled/data-bin ...
 
-A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark. Killed at any moment and started again, it
+A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=ctranslate2 lets CTranslate2 translate,
+which is quicker. Killed at any moment and started again, it
 goes on with the block that was lost; the result is the same byte by byte. The shard that finishes last (or a further call) writes
 train.<src> and train.<tgt> in the order of the training set, binarises them with the same dictionaries into data-bin, and writes
 statistics.json. torchrun and SLURM set the shard by themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS).
@@ -24,7 +25,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 import torch
 from tqdm import tqdm
 
-from ..evaluation.systems import System, parse_system
+from ..evaluation.systems import System, load_system, parse_system
 from ..hub import distill
 from .command import add_data_arguments, data_arguments, execute
 
@@ -71,10 +72,10 @@ def run(options: argparse.Namespace) -> None:
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     spec = parse_system(options.system)
-    system = System(spec, data_arguments(options))
+    system = load_system(spec, data_arguments(options))
     lengths = [int(system.dataset.src_sizes[number]) for number in range(len(system.dataset))]
-    limit = min(model.max_positions()[0] for model in system.models)
-    if max(lengths) > limit:
+    limit = min((model.max_positions()[0] for model in system.models), default=None)
+    if limit is not None and max(lengths) > limit:
         raise ValueError(f"sentence {lengths.index(max(lengths))} has {max(lengths)} tokens, the teacher takes {limit}")
     plan = distill.Plan(
         sentences=len(lengths),

@@ -73,8 +73,8 @@ class CTranslate2System(System):
         return config, saved
 
     @property
-    def converted(self) -> SystemSpec:
-        """This system, with the converted model instead of the checkpoint; valid as long as this object lives."""
+    def reloadable(self) -> SystemSpec:
+        """The converted model instead of the checkpoint."""
         return replace(self.spec, path=str(self.folder))
 
     @property
@@ -96,18 +96,22 @@ class CTranslate2System(System):
         options, rows = self.options, sample["words"]
         # As fairseq's: the longest source of the batch decides, </s> counts.
         longest = int(options.max_len_a * (1 + max(map(len, rows))) + options.max_len_b)
-        results = self.translator.translate_batch(
-            rows,
-            beam_size=options.beam,
-            length_penalty=options.lenpen,
-            no_repeat_ngram_size=options.no_repeat_ngram_size,
-            max_input_length=0,
-            max_decoding_length=longest,
-            min_decoding_length=options.min_len,
-            # fairseq never writes padding.
-            suppress_sequences=[[PADDING]],
-            return_scores=True,
-        )
+        try:
+            results = self.translator.translate_batch(
+                rows,
+                beam_size=options.beam,
+                length_penalty=options.lenpen,
+                no_repeat_ngram_size=options.no_repeat_ngram_size,
+                max_input_length=0,
+                max_decoding_length=longest,
+                min_decoding_length=options.min_len,
+                # fairseq never writes padding.
+                suppress_sequences=[[PADDING]],
+                return_scores=True,
+            )
+        except RuntimeError as error:
+            # A sentence that is longer than the model has positions, for one.
+            raise ValueError(f"system {self.name!r}, a sentence of {max(map(len, rows))} tokens: {error}") from error
         dictionary = self.task.target_dictionary
         return [
             [

@@ -150,6 +150,8 @@ class System:
 
     def _prepare(self, spec: SystemSpec, data: Sequence[str]) -> Tuple[DictConfig, DictConfig]:
         """Sets up the task and what decodes it; returns the command's configuration and the task's of the training."""
+        if spec.engine != "fairseq":
+            raise ValueError(f"system {self.name!r}: engine={spec.engine} translates, but its steps cannot be watched: leave it away")
         paths = utils.split_paths(spec.path)
         self.task_name = spec.task or _task_of_checkpoint(paths[0])
         config = generation_config(generate_arguments(spec, data, self.task_name), f"system {self.name!r}")
@@ -161,6 +163,11 @@ class System:
         counters = getattr(self.generator, "counters", None)
         self.counters: GenerationCounters = counters if counters is not None else count_calls(self.models)
         return config, saved.task
+
+    @property
+    def reloadable(self) -> SystemSpec:
+        """What another process loads this very system from, as long as this object lives."""
+        return self.spec
 
     @property
     def model_bytes(self) -> int:

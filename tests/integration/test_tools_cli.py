@@ -265,6 +265,26 @@ def test_benchmark_with_every_measure(command, refusal, toy_corpus, toy_data, te
         assert message in refusal("benchmark", *arguments, *wrong)
 
 
+def test_distillation_by_either_engine_is_the_same(command, refusal, toy_data, teacher, exported, tmp_path):
+    texts = []
+    for name, system in {"ours": f"path={teacher},task=translation_autoregressive", "ct2": f"path={exported},engine=ctranslate2"}.items():
+        arguments = ["--system", f"name=teacher,{system},beam=1,max_len_b=20", "--gen-subset", "test", "--block", "7"]
+        command("fairseq-hrt", "distill", toy_data, *arguments, "--out", tmp_path / name)
+        texts.append((tmp_path / name / "train.en").read_text())
+    assert texts[0] == texts[1] and len(texts[0].splitlines()) == 20
+    assert "cannot be watched" in refusal("trace", toy_data, "--system", f"name=x,path={exported},engine=ctranslate2")
+    long = tmp_path / "long"
+    long.mkdir()
+    for side in ("de", "en"):
+        (long / f"test.{side}").write_text(" ".join(["a"] * 2000) + "\n")
+    command(
+        "fairseq-preprocess", "-s", "de", "-t", "en", "--testpref", long / "test", "--destdir", long / "bin",
+        "--srcdict", toy_data / "dict.de.txt", "--tgtdict", toy_data / "dict.en.txt",
+    )  # fmt: skip
+    arguments = ["--system", f"name=x,path={exported},engine=ctranslate2", "--gen-subset", "test", "--out", tmp_path / "long_out"]
+    assert "a sentence of 2000 tokens" in refusal("distill", long / "bin", *arguments)
+
+
 def test_a_converted_model_of_other_words_is_refused(command, refusal, toy_data, exported, tmp_path):
     for side in ("de", "en"):
         (tmp_path / f"test.{side}").write_text("x y\ny z\n")
