@@ -3,7 +3,12 @@
 import argparse
 import logging
 import sys
+from pathlib import Path
 from typing import Callable, List, Optional, Sequence
+
+from ..evaluation.systems import SystemSpec, parse_system
+from ..hub.bundle import Bundle, load_bundle
+from ..hub.text import TextPipeline
 
 
 def execute(
@@ -30,20 +35,63 @@ def add_data_arguments(parser: argparse._ActionsContainer, subset: str) -> None:
 
 
 def data_arguments(options: argparse.Namespace) -> List[str]:
-    """The options of ``fairseq-generate`` that choose the data."""
+    """The options of ``fairseq-generate`` that choose the data; a bundle serves for its dictionaries."""
+    bundle = given_bundle(options)
+    languages = (options.source_lang, options.target_lang)
+    if bundle is not None:
+        languages = (bundle.source_lang, bundle.target_lang)
     arguments = [options.data, "--gen-subset", options.gen_subset]
-    for flag, language in (("--source-lang", options.source_lang), ("--target-lang", options.target_lang)):
+    for flag, language in zip(("--source-lang", "--target-lang"), languages):
         arguments += [flag, language] if language else []
     return arguments
+
+
+def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
+    """The bundle that stands in the place of the data, if it is one."""
+    return load_bundle(Path(options.data)) if (Path(options.data) / "bundle.json").is_file() else None
+
+
+def given_systems(options: argparse.Namespace) -> List[SystemSpec]:
+    """The systems to look at: those named by ``--system``, else the bundle itself.
+
+    Raises:
+        ValueError: there is neither, or two share a name.
+    """
+    bundle, texts = given_bundle(options), options.system or []
+    specs = [parse_system(text) for text in ([texts] if isinstance(texts, str) else texts)]
+    if not specs and bundle is not None:
+        paths = ":".join(map(str, bundle.paths))
+        specs = [SystemSpec(name=bundle.folder.resolve().name, path=paths, task=bundle.task, options=bundle.options)]
+    if not specs:
+        raise ValueError("--system is needed: name=...,path=... (only a bundle in the place of the data brings its own)")
+    if len({spec.name for spec in specs}) < len(specs):
+        raise ValueError(f"systems need distinct names, these are {[spec.name for spec in specs]}")
+    return specs
 
 
 def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that choose one sentence: of the data, or one's own."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--sentence", type=int, default=0, metavar="N", help="number of the sentence (default: %(default)s)")
-    which.add_argument("--text", metavar="WORDS", help="a sentence of your own; - reads one line from the standard input")
+    which.add_argument(
+        "--text",
+        metavar="WORDS",
+        help="a sentence of your own, in the model's words (tokenised, in subwords; for a bundle raw text); - reads one line from the "
+        "standard input",
+    )
 
 
 def given_text(options: argparse.Namespace) -> Optional[str]:
-    """The sentence of one's own, if there is one."""
-    return sys.stdin.readline() if options.text == "-" else options.text
+    """The sentence of one's own in the model's words, if there is one.
+
+    Raises:
+        ValueError: it has no words, or there is none and a bundle holds no sentences.
+    """
+    text, bundle = sys.stdin.readline() if options.text == "-" else options.text, given_bundle(options)
+    if bundle is not None:
+        if text is None:
+            raise ValueError(f"{options.data} is a bundle, which holds no sentences: give one by --text")
+        text = " ".join(TextPipeline(bundle.recipe).words(text))
+    if text is not None and not text.strip():
+        raise ValueError("--text has no words")
+    return text

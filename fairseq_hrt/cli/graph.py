@@ -4,9 +4,10 @@ Example:
 
     fairseq-hrt graph data-bin --system 'name=DAG,path=dag/checkpoint_last.pt' --gen-subset test --sentence 3 --out graph
     echo 'ein hund läuft' | fairseq-hrt graph data-bin --system 'name=DAG,path=dag/checkpoint_last.pt' --text - --out graph
+    fairseq-hrt graph bundle --text 'Ein Hund läuft.' --out graph
 
---text takes words as the model knows them (tokenised, in subwords), like fairseq-interactive. Written into --out: graph.json (all
-vertices with their passing probabilities and best tokens, all links), graph.dot, graph.png and graph.svg.
+A bundle in the place of the data is its own system unless --system names another, and takes raw text. Written into --out: graph.json
+(all vertices with their passing probabilities and best tokens, all links), graph.dot, graph.png and graph.svg.
 """
 
 import argparse
@@ -16,8 +17,8 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
-from ..evaluation.systems import System, parse_system
-from .command import add_data_arguments, add_sentence_arguments, data_arguments, execute, given_text
+from ..evaluation.systems import System
+from .command import add_data_arguments, add_sentence_arguments, data_arguments, execute, given_systems, given_text
 from .trace import sentence
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="fairseq-hrt graph", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_data_arguments(parser, "test")
-    parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="as for the benchmark")
+    parser.add_argument("--system", metavar="name=...,path=...,OPTION=...", help="as for the benchmark")
     add_sentence_arguments(parser)
     parser.add_argument(
         "--least", type=float, default=0.05, help="leave out what is less probable in the pictures (default: %(default)s)"
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: the model writes no graphs, or there is no such sentence.
     """
-    system = System(parse_system(options.system), data_arguments(options))
+    system = System(given_systems(options)[0], data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):
         raise ValueError(f"system {system.name!r} (task {system.task_name}) writes no graph: give a dag_transformer")
     sample, _ = sentence(system, options.sentence, given_text(options))

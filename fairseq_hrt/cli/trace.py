@@ -6,10 +6,12 @@ Example:
         --system 'name=Jacobi,path=at/checkpoint_best.pt,task=translation_jacobi,beam=1,jacobi_mode=pj,max_len_b=30' \\
         --system 'name=HRT,path=hrt/checkpoint_last.pt,beam=1'
     echo 'ein hund läuft' | fairseq-hrt trace data-bin --text - --system name=...,path=...
+    fairseq-hrt trace bundle --text 'Ein Hund läuft.' --out trace
 
 The passes are shown in the terminal (in colour with FORCE_COLOR, never with NO_COLOR). Written into --out: trace.json, trace.html
 (one file without any network, with a slider through the passes) and a picture of passes × words with their probabilities and
-dependency arcs for each system (PNG and SVG). --text takes words as the model knows them (tokenised, in subwords).
+dependency arcs for each system (PNG and SVG). A bundle in the place of the data is its own system unless --system names others, and
+takes raw text.
 """
 
 import argparse
@@ -22,9 +24,9 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 from ..evaluation import dependency
 from ..evaluation.comparison import source_text
-from ..evaluation.systems import System, parse_system
+from ..evaluation.systems import System
 from ..evaluation.trace import use_colour
-from .command import add_data_arguments, add_sentence_arguments, data_arguments, execute, given_text
+from .command import add_data_arguments, add_sentence_arguments, data_arguments, execute, given_systems, given_text
 
 logger = logging.getLogger(__name__)
 
@@ -35,9 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="fairseq-hrt trace", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_data_arguments(parser, "test")
-    parser.add_argument(
-        "--system", action="append", required=True, metavar="name=...,path=...,OPTION=...", help="repeat for each system"
-    )
+    parser.add_argument("--system", action="append", metavar="name=...,path=...,OPTION=...", help="repeat for each system")
     add_sentence_arguments(parser)
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for page, pictures and data")
     return parser
@@ -54,9 +54,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: there is no such sentence, or two systems share a name.
     """
-    specs = [parse_system(text) for text in options.system]
-    if len({spec.name for spec in specs}) < len(specs):
-        raise ValueError(f"systems need distinct names, these are {[spec.name for spec in specs]}")
+    specs = given_systems(options)
     text = given_text(options)
     traces = []
     for spec in specs:

@@ -143,9 +143,8 @@ class System:
     def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
         self.spec = spec
         self.name = spec.name
-        config, saved = self._prepare(spec, data)
+        config, self._saved = self._prepare(spec, data)
         self.subset: str = config.dataset.gen_subset
-        self.task.load_dataset(self.subset, task_cfg=saved)
         self.post_process: Optional[str] = config.common_eval.post_process
 
     def _prepare(self, spec: SystemSpec, data: Sequence[str]) -> Tuple[DictConfig, DictConfig]:
@@ -177,7 +176,9 @@ class System:
 
     @property
     def dataset(self) -> FairseqDataset:
-        """The sentences, as the task loaded them."""
+        """The sentences, loaded when they are first asked for: whoever translates text of his own needs none."""
+        if self.subset not in self.task.datasets:
+            self.task.load_dataset(self.subset, task_cfg=self._saved)
         return self.task.dataset(self.subset)
 
     def collate(self, ids: Sequence[int]) -> Dict[str, Any]:

@@ -121,6 +121,20 @@ def test_several_threads(bundles):
     assert results == {n: expected[n::4] for n in range(4)}
 
 
+def test_a_bundle_shows_how_it_translates(command, bundles, tmp_path):
+    translation = verb(command, "translate", bundles["hrt"], "--quiet", stdin="a b c d\n").stdout.strip()
+    shown = verb(command, "trace", bundles["hrt"], "--text", "a\tb c  d", "--out", tmp_path / "trace").stdout
+    assert shown.splitlines()[-1].replace("●", "").split()[1:] == [*translation.split(), "</s>"]
+    assert "hrt:" in shown and "source  a b c d" in shown
+    assert (tmp_path / "trace/trace.html").stat().st_size > 1000
+    verb(command, "graph", bundles["dag"], "--text", "a b c d", "--out", tmp_path / "graph")
+    graph = json.loads((tmp_path / "graph/graph.json").read_text())
+    assert graph["translation"] == verb(command, "translate", bundles["dag"], "--quiet", stdin="a b c d\n").stdout.strip()
+    for wrong, message in ((["trace", bundles["hrt"]], "holds no sentences"), (["graph", bundles["dag"], "--text", " "], "no words")):
+        result = verb(command, *wrong, "--out", tmp_path / "none", check=False)
+        assert result.returncode == 2 and message in result.stderr
+
+
 def fuzzed_lines(count, seed):
     """Whatever a file may hold, as bytes without line feeds."""
     random.seed(seed)
