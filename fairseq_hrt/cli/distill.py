@@ -10,7 +10,8 @@ A system is a name, a checkpoint and options of fairseq-generate, as for the ben
 which is quicker. Killed at any moment and started again, it
 goes on with the block that was lost; the result is the same byte by byte. The shard that finishes last (or a further call) writes
 train.<src> and train.<tgt> in the order of the training set, binarises them with the same dictionaries into data-bin, and writes
-statistics.json. torchrun and SLURM set the shard by themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS).
+statistics.json. torchrun and SLURM set the shard by themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS), and the GPU (LOCAL_RANK,
+SLURM_LOCALID).
 """
 
 import argparse
@@ -62,6 +63,14 @@ def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[
     return options.num_shards or 1, options.shard_id or 0
 
 
+def gpu_of(environment: Dict[str, str], count: int) -> Optional[int]:
+    """Number of the GPU that this process of several on one machine takes, of ``count``; None: the current one."""
+    for name in ("LOCAL_RANK", "SLURM_LOCALID"):
+        if name in environment and count:
+            return int(environment[name]) % count
+    return None
+
+
 def run(options: argparse.Namespace) -> None:
     """Translates this shard, and merges if it is the last one.
 
@@ -69,6 +78,9 @@ def run(options: argparse.Namespace) -> None:
         ValueError: options and files that do not fit each other.
     """
     shards, shard = shard_of(options, dict(os.environ))
+    gpu = gpu_of(dict(os.environ), torch.cuda.device_count())
+    if gpu is not None:
+        torch.cuda.set_device(gpu)
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     spec = parse_system(options.system)

@@ -61,6 +61,7 @@ class CTranslate2System(System):
             self.translator = ctranslate2.Translator(
                 str(self.folder),
                 device=self.device.type,
+                device_index=torch.cuda.current_device() if self.device.type == "cuda" else 0,
                 compute_type=self.dtype,
                 intra_threads=torch.get_num_threads(),
             )

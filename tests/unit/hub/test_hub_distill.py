@@ -2,9 +2,11 @@
 
 import json
 import random
+from argparse import Namespace
 
 import pytest
 
+from fairseq_hrt.cli.distill import gpu_of, shard_of
 from fairseq_hrt.hub.distill import Plan, block_path, check_settings, make_batches, merge, missing, translate_blocks
 
 LENGTHS = [random.Random(5).randint(1, 30) for _ in range(103)]
@@ -106,3 +108,13 @@ def test_damaged_blocks_are_named(tmp_path):
 def test_impossible_plans(changes):
     with pytest.raises(ValueError, match="--"):
         make_plan(**changes)
+
+
+def test_launchers_choose_shard_and_gpu():
+    given, silent = Namespace(num_shards=4, shard_id=3), Namespace(num_shards=None, shard_id=None)
+    torchrun = {"WORLD_SIZE": "8", "RANK": "5", "LOCAL_RANK": "1"}
+    slurm = {"SLURM_NTASKS": "6", "SLURM_PROCID": "4", "SLURM_LOCALID": "3"}
+    assert shard_of(silent, torchrun) == (8, 5) and shard_of(silent, slurm) == (6, 4)
+    assert shard_of(given, torchrun) == (4, 3) and shard_of(silent, {}) == (1, 0)
+    assert gpu_of(torchrun, 2) == 1 and gpu_of(slurm, 2) == 1 and gpu_of(slurm, 8) == 3
+    assert gpu_of(torchrun, 0) is None and gpu_of({}, 8) is None
