@@ -48,7 +48,7 @@ def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None
         error = [[speed.median - speed.low], [speed.high - speed.median]]
         axes.errorbar(speed.median, score, xerr=error, fmt="o", color=colours[result.name], capsize=2, linewidth=1)
     best = frontier([(speed.median, score) for speed, score in zip(speeds, scores)])
-    axes.plot(*zip(*best), color="0.7", linewidth=1, zorder=1, label="not beaten in both")
+    axes.plot(*zip(*best), color="0.7", linewidth=1, zorder=1)
     axes.set_xlabel(f"source words per second (batch size {batch_size})")
     axes.set_ylabel("ROUGE-L" if any(rouge) else "sacreBLEU")
     axes.margins(0.15, 0.15)
@@ -58,7 +58,8 @@ def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None
         ratio.set_xlabel(f"relative to {comparison.references[0]}")
     else:
         axes.spines["top"].set_visible(False)
-    figure.suptitle("quality against speed; bars: minimum and maximum of the repeats", fontsize=9, color="0.3")
+    title = "quality against speed; bars: minimum and maximum of the repeats; grey line: not beaten in both"
+    figure.suptitle(title, fontsize=9, color="0.3")
     _label(axes, canvas, speeds, scores, [result.name for result in comparison.results])
     for path in paths:
         figure.savefig(path)
@@ -96,18 +97,31 @@ def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
     axes.set_xlabel("batch size")
     axes.set_ylabel("source words per second")
     axes.spines["top"].set_visible(False)
-    place = 0.0
     low, high = (axes.transData.transform((1, limit))[1] for limit in axes.get_ylim())
-    for median, name in sorted(ends):
-        # As high as its line ends, but never on the name below.
-        place = max((axes.transData.transform((1, median))[1] - low) / (high - low), place + 0.035)
+    ends.sort()
+    wanted = [(axes.transData.transform((1, median))[1] - low) / (high - low) for median, _ in ends]
+    line = {"arrowstyle": "-", "color": "0.8", "linewidth": 0.5, "relpos": (0, 0.5), "shrinkB": 0}
+    for (median, name), place in zip(ends, apart(wanted, 0.035)):
         axes.annotate(
-            plain(name), (sizes[-1], median), xytext=(1.02, place), textcoords="axes fraction", fontsize=7, color=colours[name],
-            verticalalignment="center", annotation_clip=False, arrowprops={"arrowstyle": "-", "color": "0.8", "linewidth": 0.5},
+            plain(name), (sizes[-1], median), xytext=(1.04, place), textcoords="axes fraction", fontsize=7, color=colours[name],
+            verticalalignment="center", annotation_clip=False, arrowprops=line,
         )  # fmt: skip
     figure.suptitle("throughput; bars: minimum and maximum of the repeats", fontsize=9, color="0.3")
     for path in paths:
         figure.savefig(path)
+
+
+def apart(wanted: Sequence[float], distance: float) -> List[float]:
+    """Places between 0 and 1 close to the ``wanted`` ones, which ascend, at least ``distance`` apart, or as far as there is room."""
+    distance = min(distance, 1 / max(len(wanted) - 1, 1))
+    places: List[float] = []
+    for place in wanted:
+        places.append(max(place, places[-1] + distance if places else 0.0))
+    limit = 1.0
+    for number in reversed(range(len(places))):
+        places[number] = min(places[number], limit)
+        limit = places[number] - distance
+    return places
 
 
 def _canvas() -> Tuple[Figure, FigureCanvasAgg, Axes]:

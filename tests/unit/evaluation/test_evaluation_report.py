@@ -6,7 +6,7 @@ import json
 import pytest
 from fairseq_hrt.evaluation.comparison import Comparison, Result, Settings, speed_sample, to_json
 from fairseq_hrt.evaluation.footprint import Footprint, peak_memory
-from fairseq_hrt.evaluation.picture import draw, draw_throughput, frontier, overlap
+from fairseq_hrt.evaluation.picture import apart, draw, draw_throughput, frontier, overlap
 from fairseq_hrt.evaluation.quality import Quality
 from fairseq_hrt.evaluation.report import decode_signature, markdown
 from fairseq_hrt.evaluation.speed import Timing
@@ -206,3 +206,13 @@ def test_peak_memory_grows():
     block = bytearray(before + (50 << 20))
     block[::4096] = b"x" * len(block[::4096])
     assert peak_memory() > before + (40 << 20)
+
+
+@pytest.mark.parametrize("wanted", [[0.5], [0.1, 0.9], [0.5] * 5, [0.98, 0.99, 1.0], [0.0, 0.01, 0.02], [0.4] * 60])
+def test_labels_stand_apart_and_inside(wanted):
+    places = apart(wanted, 0.1)
+    gap = min(0.1, 1 / max(len(wanted) - 1, 1))
+    assert all(-1e-9 <= place <= 1 + 1e-9 for place in places)
+    assert all(upper - lower >= gap - 1e-9 for lower, upper in zip(places, places[1:]))
+    if len(wanted) < 3:
+        assert places == wanted
