@@ -27,6 +27,7 @@ from .linear import PackedLinear
 from .packed import PackedLayer, PackedNorm, UnsupportedModelError
 from .relative_positions import EvenDistances, relative_index
 from .state import DecoderState, Memory
+from .visibility import Visibility
 
 # For each layer its table, or one index for all.
 _Distances = Union[List[EvenDistances], Tensor]
@@ -170,7 +171,7 @@ class TransformerEngine:
         x = self.embed(tokens, positions)
         if remember:
             state.reserve(state.length + count)
-        bias = self._visibility_bias(state, count, visible, causal, tokens.device)
+        bias = self.visibility.bias(state, count, visible, causal, tokens.device)
         distances = self._distances(state, positions, remember) if self.relative_window else None
         memory = state.memory
         for number, layer in enumerate(self.layers):
@@ -233,30 +234,6 @@ class TransformerEngine:
             relative = attention.relative_bias(queries, index)
             bias = relative if bias is None else relative.add_(bias)
         return attention.combine(queries, keys, values, bias)
-
-    def _visibility_bias(
-        self, state: DecoderState, count: int, visible: Optional[Tensor], causal: bool, device: torch.device
-    ) -> Optional[Tensor]:
-        """Additive mask ``[1 or R, 1, q, T + q]``; None when every new token may see every key."""
-        if visible is None and causal and count > 1 and state.lengths is None:
-            return self._causal_bias(state.length, count, device)
-        shown = _causal_visibility(state, count, causal, device)
-        if visible is not None:
-            while visible.dim() < 3:
-                visible = visible.unsqueeze(0)
-            shown = visible if shown is None else shown & visible
-        if shown is None:
-            return None
-        bias = torch.zeros(shown.shape, dtype=self.dtype, device=device)
-        return bias.masked_fill_(~shown, float("-inf")).unsqueeze(1)
-
-    def _causal_bias(self, start: int, count: int, device: torch.device) -> Tensor:
-        """The mask of ``count`` new tokens behind ``start`` cached ones where all rows agree: rows of one growing triangle."""
-        end = start + count
-        if self._triangle is None or self._triangle.size(0) < end or self._triangle.device != device:
-            size = max(end, 64 if self._triangle is None else 2 * self._triangle.size(0))
-            self._triangle = torch.full((size, size), float("-inf"), dtype=self.dtype, device=device).triu_(1)
-        return self._triangle[None, None, start:end, :end]
 
     def _distances(self, state: DecoderState, positions: Tensor, remember: bool) -> _Distances:
         """Books the positions of the new tokens; returns their relative index ``[1 or R, q, T + q]``, or the tables of evenly
@@ -331,7 +308,7 @@ class TransformerEngine:
                 norm=encoder.layernorm_embedding,
                 side="source",
             )
-        self._triangle: Optional[Tensor] = None
+        self.visibility = Visibility(self.dtype)
         # By stride.
         self._even: Dict[int, List[EvenDistances]] = {}
         self.reserve_positions(decoder.max_target_positions)
@@ -386,13 +363,3 @@ def _append(state: DecoderState, number: int, projected: Tensor) -> Tuple[Tensor
         cache.scatter_(3, slots, projected)
     keys, values = state.layer(number)
     return keys.narrow(1, 0, total), values.narrow(1, 0, total)
-
-
-def _causal_visibility(state: DecoderState, count: int, causal: bool, device: torch.device) -> Optional[Tensor]:
-    """BoolTensor ``[1 or R, q, T + q]`` of the keys each new token may see; None when it may see all of them."""
-    if state.lengths is None and (count == 1 or not causal):
-        return None
-    keys = torch.arange(state.length + count, device=device)
-    ends = torch.arange(1, count + 1, device=device) if causal else torch.full((count,), count, device=device)
-    starts = torch.tensor([state.length], device=device) if state.lengths is None else state.lengths
-    return keys < (starts.view(-1, 1) + ends).unsqueeze(-1)

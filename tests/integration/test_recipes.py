@@ -283,7 +283,8 @@ def test_quickstart_from_end_to_end(tmp_path):
             assert system["identical"] == 20
     for system in document["systems"]:
         assert 0 <= system["quality"]["valid_share"] <= 1
-        assert system["timings"]["1"]["decoder_calls"] > 0
+        # CTranslate2 does not tell.
+        assert system["name"].startswith("CTranslate2") or system["timings"]["1"]["decoder_calls"] > 0
     assert (tmp_path / "out/quality_speed.png").stat().st_size > 0
     assert "× AT greedy" in (tmp_path / "out/table.md").read_text()
     again = bash(EXAMPLES / "quickstart.sh", **settings).stdout

@@ -54,7 +54,7 @@ def test_shown(shown, message, category, module):
 def test_advice_about_another_package_is_silent_and_nothing_else(caplog):
     REPAIR.apply(types.ModuleType("fairseq.version"))
     logger = logging.getLogger("fairseq.tasks.text_to_speech")
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger=logger.name):
         logger.info("Please install tensorboardX: pip install tensorboardX")
         logger.info("synthesised %d sentences", 3)
     assert caplog.messages == ["synthesised 3 sentences"]
