@@ -267,3 +267,19 @@ def test_vectors_of_evenly_spaced_tokens(stride, count, total):
     assert_close(even.behind(total), vectors[-1])
     chosen = torch.arange(0, count, 2)
     assert_close(even.products(queries[:, :, chosen], total, chosen, count), expected[:, :, chosen])
+
+
+@torch.no_grad()
+def test_known_distances_survive_growing_buffers(tiny):
+    model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2], hrt_relative_window=3)
+    sample, tokens, positions = tiny.sample([5, 3]), random_tokens(2, 9), torch.arange(9) * 2
+    engine = TransformerEngine(model)
+    memory = engine.encode(sample["net_input"])
+    states = engine.start(memory, stride=2, capacity=2), engine.start(memory)
+    for place in range(7):
+        assert_close(*(engine.step(state, tokens[:, place : place + 1], positions[place : place + 1]) for state in states))
+    places = torch.tensor([[3], [6]])
+    for state in states:
+        # From here on every row counts its own distances, also to tokens that were cached before.
+        state.rollback(places[:, 0])
+    assert_close(*(engine.step(state, tokens.gather(1, places), positions[places]) for state in states))

@@ -550,3 +550,17 @@ def test_an_ensemble_of_different_chunk_sizes_is_refused(hrt):
     models = [hrt.model(symbols=SYMBOLS), hrt.model(symbols=SYMBOLS, hrt_chunk_sizes=[3, 2])]
     with pytest.raises(ValueError, match="--hrt-chunk-sizes"):
         decode(models, hrt.dictionary(SYMBOLS), hrt.sample(hrt.sources([4], SYMBOLS)), 2)
+
+
+@pytest.mark.parametrize("chunk", [2, 3])
+@pytest.mark.parametrize("shortest", range(7))
+def test_the_end_is_forbidden_where_a_translation_would_be_too_short(hrt, chunk, shortest):
+    model = hrt.model(symbols=SYMBOLS, seed=1)
+    generator = build(hrt, model, chunk, min_len=shortest)
+    positions = torch.arange(1, 4 * chunk + 1)
+    masked = (positions % chunk).nonzero().squeeze(1)
+    log_probs = torch.zeros(2, len(masked), SYMBOLS + 4)
+    generator._restrict(log_probs, positions, masked, [], chunk)
+    forbidden = log_probs[:, :, EOS].isinf()
+    assert forbidden.tolist() == [[position <= shortest for position in positions[masked].tolist()]] * 2
+    assert log_probs[:, :, PAD].isinf().all() and int(log_probs.isinf().sum()) == int(forbidden.sum()) + 2 * len(masked)
