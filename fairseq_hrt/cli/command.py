@@ -30,8 +30,19 @@ def add_data_arguments(parser: argparse._ActionsContainer, subset: str) -> None:
     """The options that choose binarised data, named as fairseq names them; ``subset`` is the default."""
     parser.add_argument("data", help="folder written by fairseq-preprocess")
     parser.add_argument("--gen-subset", default=subset, help="its part (default: %(default)s)")
+    add_language_arguments(parser)
+
+
+def add_language_arguments(parser: argparse._ActionsContainer) -> None:
+    """The options that name the two languages."""
     parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
     parser.add_argument("-t", "--target-lang", help="target language")
+
+
+def language_arguments(source: Optional[str], target: Optional[str]) -> List[str]:
+    """The same for ``fairseq-generate``; what is not given is left to the names of the files."""
+    chosen = (("--source-lang", source), ("--target-lang", target))
+    return [argument for flag, language in chosen if language for argument in (flag, language)]
 
 
 def data_arguments(options: argparse.Namespace) -> List[str]:
@@ -40,10 +51,7 @@ def data_arguments(options: argparse.Namespace) -> List[str]:
     languages = (options.source_lang, options.target_lang)
     if bundle is not None:
         languages = (bundle.source_lang, bundle.target_lang)
-    arguments = [options.data, "--gen-subset", options.gen_subset]
-    for flag, language in zip(("--source-lang", "--target-lang"), languages):
-        arguments += [flag, language] if language else []
-    return arguments
+    return [options.data, "--gen-subset", options.gen_subset, *language_arguments(*languages)]
 
 
 def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:

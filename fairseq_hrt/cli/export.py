@@ -30,7 +30,7 @@ from fairseq import tasks
 from ..common.loading import generation_config, load_models
 from ..hub.bundle import load_bundle
 from ..hub.export import export
-from .command import execute
+from .command import add_language_arguments, execute, language_arguments
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("model", type=Path, metavar="CHECKPOINT|BUNDLE", help="what is converted")
     parser.add_argument("--data", type=Path, help="folder of fairseq-preprocess, for a checkpoint's dictionaries")
-    parser.add_argument("-s", "--source-lang", help="source language (default: from the names of the files)")
-    parser.add_argument("-t", "--target-lang", help="target language")
+    add_language_arguments(parser)
     parser.add_argument("--quantization", metavar="TYPE", help="of the weights, e.g. int8 (default: float32)")
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="to make; must not exist")
     return parser
@@ -64,14 +63,11 @@ def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional
         bundle = load_bundle(options.model)
         if len(bundle.paths) > 1:
             raise ValueError(f"{options.model} is an ensemble of {len(bundle.paths)} models; CTranslate2 decodes one: export each")
-        languages = ["--source-lang", bundle.source_lang, "--target-lang", bundle.target_lang]
+        languages = language_arguments(bundle.source_lang, bundle.target_lang)
         return bundle.paths[0], [str(bundle.folder), *languages], bundle.recipe.codes
     if options.data is None:
         raise ValueError(f"{options.model} is no folder of a bundle; for a checkpoint give --data, the folder of its dictionaries")
-    arguments = [str(options.data)]
-    for flag, language in (("--source-lang", options.source_lang), ("--target-lang", options.target_lang)):
-        arguments += [flag, language] if language else []
-    return options.model, arguments, None
+    return options.model, [str(options.data), *language_arguments(options.source_lang, options.target_lang)], None
 
 
 def run(options: argparse.Namespace) -> None:

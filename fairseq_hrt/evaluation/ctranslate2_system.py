@@ -13,12 +13,11 @@ from omegaconf import DictConfig
 
 from ..common.loading import choose_device, generation_config, load_models, option_arguments
 from ..common.trace import GenerationCounters
-from ..hub.export import PADDING, export, import_ctranslate2
+from ..hub.export import PADDING, export, import_ctranslate2, stored_types
 from .systems import System, SystemSpec
 
 # Of fairseq-generate's options those with an equivalent; compute_type is CTranslate2's own.
 OPTIONS = ("beam", "compute_type", "cpu", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size", "post_process")
-_STORED = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
 
 
 class CTranslate2System(System):
@@ -53,7 +52,7 @@ class CTranslate2System(System):
             self.folder = Path(self._temporary.name) / "model"
             models, trained = load_models([spec.path], config, self.task, torch.device("cpu"))
             # Kept as it is computed with, so that the size on disk is the size of what is measured.
-            kind = self.dtype if self.dtype in _STORED else None
+            kind = self.dtype if self.dtype in stored_types() else None
             export(models[0], self.task.source_dictionary, self.task.target_dictionary, self.folder, quantization=kind)
             saved = trained.task
         check_dictionaries(self.folder, self.task.source_dictionary, self.task.target_dictionary)

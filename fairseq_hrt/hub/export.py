@@ -54,6 +54,14 @@ def import_ctranslate2() -> Any:
     return ctranslate2
 
 
+def stored_types() -> Sequence[str]:
+    """What CTranslate2 can keep weights as."""
+    import_ctranslate2()
+    from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
+
+    return ACCEPTED_MODEL_TYPES
+
+
 def check_exportable(model: nn.Module) -> None:
     """Refuses what CTranslate2 cannot decode.
 
@@ -112,10 +120,8 @@ def export(
             (:func:`check_exportable`), or what was converted does not compute the same.
     """
     ctranslate2 = import_ctranslate2()
-    from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
-
-    if quantization is not None and quantization not in ACCEPTED_MODEL_TYPES:
-        raise ValueError(f"quantization {quantization!r} is unknown: choose one of {', '.join(ACCEPTED_MODEL_TYPES)}")
+    if quantization is not None and quantization not in stored_types():
+        raise ValueError(f"quantization {quantization!r} is unknown: choose one of {', '.join(stored_types())}")
     if folder.exists():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
     check_exportable(model)
