@@ -89,14 +89,26 @@ REQUIREMENTS = [
 # 4.6: the oldest release that our tests pass with; 5 may change the specification that hub/export.py fills in
 CTRANSLATE2 = "ctranslate2>=4.6,<5"
 
+SERVE = [
+    "starlette>=0.40,<2",
+    "uvicorn>=0.30,<1",
+    "prometheus_client>=0.20,<1",
+    "sentencex>=1.0,<2",
+    "py3langid>=0.4,<0.5",
+    "beautifulsoup4>=4.12,<5",
+]
+
 EXTRAS = {
     # the recipes: segmentation, tokenization, plots, and the score of summaries. The first two shape
     # the data that models are trained on, so their releases are fixed; a score must not change either
     "examples": ["subword-nmt==0.3.8", "sacremoses>=0.1.1,<0.3", "matplotlib>=3.7", "rouge-score==0.1.2"],
     # xdist: two cores share the tests, the long files first; CTranslate2, because its tests should not only be skipped
-    "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2],
+    "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2, *SERVE, "httpx>=0.27"],
     # tests/mutation/run.py takes its faults and their application from it; what it draws depends on the release
     "mutation": ["cosmic-ray==8.7.*"],
+    # fairseq-hrt serve: ASGI application and server, sentence splitter (all languages, keeps white space), language detection (its
+    # model is in the package), HTML, figures for Prometheus
+    "serve": SERVE,
     # fairseq-hrt export, and CTranslate2 beside our decoders in fairseq-hrt benchmark
     "ctranslate2": [CTRANSLATE2],
     # bundles whose subwords are SentencePiece pieces; the language model of --dag-lm-path
@@ -111,6 +123,7 @@ setup(
     license="MIT",
     python_requires=">=3.10",
     packages=find_packages(include=["fairseq_hrt", "fairseq_hrt.*"]),
+    package_data={"fairseq_hrt.server": ["page/*"]},
     # fairseq itself is not among them: pip would follow its pins, which it then rejects, and
     # fetch torchaudio. It is installed by: pip install --no-deps fairseq==0.12.2
     install_requires=REQUIREMENTS,

@@ -20,6 +20,7 @@ VERBS = {
     "doctor": "report on this installation: versions, repairs, what is registered, what is wrong",
     "translate": "translate raw text with a bundle",
     "bundle": "pack a trained model into a folder that translates raw text",
+    "serve": "answer over HTTP, with a page that shows how translations are written",
     "distill": "translate a training set with a teacher, in shards, resumable",
     "average": "average checkpoints of a run",
     "export": "write an autoregressive model for CTranslate2",

@@ -34,7 +34,8 @@ ALLOWED = {
     "compat": set(),
     "evaluation": {"common", "ops", "hub"},
     "hub": {"common"},
-    "cli": {"evaluation", "common", "hub"},
+    "server": {"hub"},
+    "cli": {"evaluation", "common", "hub", "server"},
 }
 
 

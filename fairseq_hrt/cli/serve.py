@@ -1,0 +1,95 @@
+"""``fairseq-hrt serve BUNDLE``: translations over HTTP, and a page that shows how they are written.
+
+    fairseq-hrt serve bundle                                 http://127.0.0.1:8080
+    fairseq-hrt serve 'AT=teacher' 'HRT=bundle' --threads 2  several systems, side by side on the page
+
+The interface is LibreTranslate's (POST /translate, GET /languages, …); /v1/translate adds scores, tokens and steps, /metrics figures for
+Prometheus, /spec the description of all of it. It listens on this machine only unless --host says otherwise. SIGTERM and Ctrl-C finish what
+was accepted. It needs ``pip install "fairseq_hrt[serve]"``.
+"""
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+from typing import Optional, Sequence
+
+from .command import execute
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options; their defaults are those of :class:`fairseq_hrt.server.settings.Settings`."""
+    from ..server.settings import Settings
+
+    default = Settings(systems=(("", Path()),))
+    parser = argparse.ArgumentParser(
+        prog="fairseq-hrt serve", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("systems", nargs="+", metavar="[NAME=]BUNDLE", help="what answers; the first of two languages is their default")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")
+    parser.add_argument("--engine", choices=("auto", "torch", "runtime"), default=default.engine, help="default: %(default)s")
+    parser.add_argument("--threads", type=int, default=default.threads, help="of each worker's decoders (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=1, help="processes; one that dies is replaced (default: %(default)s)")
+    for name, kind, text in (
+        ("max-body", int, "bytes of a request"),
+        ("max-characters", int, "characters of all texts of a request"),
+        ("max-texts", int, "texts of a request"),
+        ("max-alternatives", int, "other translations of a text"),
+        ("max-queue", int, "sentences that may wait; beyond it requests are answered with 429"),
+        ("max-batch", int, "sentences decoded together"),
+        ("batch-wait", float, "seconds that a sentence waits for company"),
+        ("time-limit", float, "seconds of a request; then 408 or 504"),
+    ):
+        value = getattr(default, name.replace("-", "_"))
+        parser.add_argument(f"--{name}", type=kind, default=value, help=f"{text} (default: %(default)s)")
+    parser.add_argument("--key-file", type=Path, help="file of keys, one a line; requests must bring one (default: everybody may ask)")
+    parser.add_argument("--allow-origin", metavar="ORIGIN", help="web pages of this origin may ask (CORS; default: none)")
+    return parser
+
+
+def run(options: argparse.Namespace) -> None:
+    """Listens until it is told to stop."""
+    try:
+        import uvicorn
+
+        from ..server import application
+    except ImportError as error:
+        raise ValueError(f'{error.name} is not installed: pip install "fairseq_hrt[serve]"') from error
+    from ..server.settings import Settings, parse_system
+
+    if not 0 <= options.port <= 65535:
+        raise ValueError(f"--port {options.port}: there are ports from 0 to 65535; 0 takes a free one")
+    if options.workers < 1:
+        raise ValueError(f"--workers {options.workers}: at least one process has to answer")
+    fields = {name: value for name, value in vars(options).items() if name in Settings.__dataclass_fields__}
+    settings = Settings(**{**fields, "systems": tuple(map(parse_system, options.systems))})
+    application.check(settings)
+    os.environ[application.SETTINGS_VARIABLE] = settings.to_json()
+    with tempfile.TemporaryDirectory(prefix="fairseq-hrt-metrics-") as figures:
+        if options.workers > 1:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = figures
+        uvicorn.run(
+            "fairseq_hrt.server.application:application_from_environment",
+            factory=True,
+            host=options.host,
+            port=options.port,
+            workers=options.workers,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=int(settings.time_limit) + 1,
+            timeout_keep_alive=5,
+            h11_max_incomplete_event_size=1 << 16,
+            http="h11",
+            log_level="warning",
+        )
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the verb."""
+    execute(build_parser(), run, arguments)
+
+
+if __name__ == "__main__":
+    main()

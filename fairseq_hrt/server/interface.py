@@ -1,0 +1,86 @@
+"""The description of the interface in OpenAPI 3.1, served under /spec."""
+
+from typing import Any, Dict, List
+
+from .. import __version__
+from .requests import DECODING, FORMATS
+from .settings import Settings
+
+
+def describe_interface(settings: Settings) -> Dict[str, Any]:
+    """The document; limits are those of this server."""
+    text = {"type": "string", "maxLength": settings.max_characters}
+    texts = {"oneOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": settings.max_texts}]}
+    language = {"type": "string", "description": "ISO 639-1 code"}
+    translate = _object(
+        {
+            "q": {**texts, "description": "what is translated"},
+            "source": {**language, "description": "ISO 639-1 code, or auto"},
+            "target": language,
+            "format": {"type": "string", "enum": list(FORMATS), "default": "text"},
+            "alternatives": {"type": "integer", "minimum": 0, "default": 0, "description": "others, besides the best one"},
+            "api_key": {"type": "string"},
+        },
+        ["q", "source", "target"],
+    )
+    options = {name: {"type": "integer", "minimum": least, "maximum": most} for name, (least, most) in DECODING.items()}
+    detailed = _object(
+        {
+            **translate["properties"],
+            "system": {"type": "string", "description": "name of a system, see /v1/systems; default: the first that fits"},
+            "options": {"type": "object", "properties": options, "additionalProperties": False},
+        },
+        ["q", "source", "target"],
+    )
+    detected = _object({"confidence": {"type": "number"}, "language": language}, ["confidence", "language"])
+    one_or_many = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    translated = _object(
+        {
+            "translatedText": one_or_many,
+            "alternatives": {"type": "array"},
+            "detectedLanguage": {"oneOf": [detected, {"type": "array", "items": detected}]},
+        },
+        ["translatedText"],
+    )
+    languages = {"type": "array", "items": _object({"code": language, "name": {"type": "string"}, "targets": {"type": "array", "items": language}}, ["code", "name", "targets"])}
+    asked = _object({"q": text, "api_key": {"type": "string"}}, ["q"])
+    details = _object({"system": {"type": "string"}, "milliseconds": {"type": "number"}, "source": language, "translations": {"type": "array"}}, ["system", "translations"])
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "fairseq_hrt", "version": __version__, "license": {"name": "MIT"}},
+        "paths": {
+            "/translate": {"post": _operation("Translate text (the interface of LibreTranslate)", translated, translate)},
+            "/detect": {"post": _operation("Detect the language of a text", {"type": "array", "items": detected}, asked)},
+            "/languages": {"get": _operation("Languages", languages)},
+            "/health": {"get": _operation("Whether the server answers", _object({"status": {"const": "ok"}}, ["status"]))},
+            "/frontend/settings": {"get": _operation("Settings for front ends of LibreTranslate", {"type": "object"})},
+            "/v1/translate": {"post": _operation("Translate text, with scores, tokens and steps", details, detailed)},
+            "/v1/systems": {"get": _operation("Systems", {"type": "array", "items": {"type": "object"}})},
+        },
+    }
+
+
+def _object(properties: Dict[str, Any], required: List[str]) -> Dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _operation(summary: str, response: Dict[str, Any], body: Dict[str, Any] = {}) -> Dict[str, Any]:  # noqa: B006
+    """An operation with the errors that each may answer with."""
+    error = {"content": {"application/json": {"schema": _object({"error": {"type": "string"}}, ["error"])}}}
+    statuses = {"408": "too slow"}
+    if body:
+        statuses.update({
+            "400": "invalid request", "403": "no valid key", "413": "body too large", "415": "unknown content type",
+            "429": "queue full", "503": "shutting down", "504": "translation too slow",
+        })  # fmt: skip
+    found: Dict[str, Any] = {
+        "summary": summary,
+        "responses": {
+            "200": {"description": "as asked", "content": {"application/json": {"schema": response}}},
+            **{status: {"description": text, **error} for status, text in statuses.items()},
+        },
+    }
+    if body:
+        kinds = ("application/json", "application/x-www-form-urlencoded")
+        found["requestBody"] = {"required": True, "content": {kind: {"schema": body} for kind in kinds}}
+    return found

@@ -1,0 +1,210 @@
+"""What a request says, checked; nothing behind this module sees a value that was not."""
+
+import hmac
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from urllib.parse import parse_qsl
+
+from .errors import RequestError, invalid
+from .settings import Settings
+
+FORMATS = ("text", "html")
+# Decoding options that a request may choose, with the values that it may give them.
+DECODING = {"beam": (1, 16), "nbest": (1, 16)}
+
+
+@dataclass(frozen=True)
+class TranslationRequest:
+    """A checked request.
+
+    Attributes:
+        texts: at least one.
+        single: whether one text was given and not a list of them.
+        source: language code, or ``auto``.
+        target: language code.
+        format: ``text`` or ``html``.
+        alternatives: other translations that are asked for.
+        system: name of one, or None for the first that fits.
+        decoding: options of the decoder.
+    """
+
+    texts: Tuple[str, ...]
+    single: bool
+    source: str
+    target: str
+    format: str = "text"
+    alternatives: int = 0
+    system: Optional[str] = None
+    decoding: Tuple[Tuple[str, int], ...] = ()
+
+
+def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
+    """The fields of a request: JSON, a form, or the query; the body comes before the query.
+
+    Raises:
+        RequestError: 400 if it is not what its content type says.
+    """
+    fields: Dict[str, Any] = _pairs(query)
+    kind = content_type.split(";")[0].strip().lower()
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise invalid("the body is not UTF-8") from None
+    if kind == "application/json" or (not kind and text.lstrip().startswith("{")):
+        try:
+            document = json.loads(text, parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            raise invalid("the body is not JSON") from None
+        if not isinstance(document, dict):
+            raise invalid("the body must be a JSON object")
+        fields.update(document)
+    elif kind == "application/x-www-form-urlencoded":
+        fields.update(_pairs(text))
+    elif text.strip():
+        raise RequestError(415, "Unsupported content type: send application/json or application/x-www-form-urlencoded")
+    return fields
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _pairs(text: str) -> Dict[str, Any]:
+    """Form fields; one that stands there several times is a list."""
+    fields: Dict[str, Any] = {}
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=1000, errors="strict")
+    except (ValueError, UnicodeDecodeError):
+        raise invalid("the fields cannot be read: too many of them, or not UTF-8") from None
+    for name, value in pairs:
+        if name in fields:
+            fields[name] = [*fields[name], value] if isinstance(fields[name], list) else [fields[name], value]
+        else:
+            fields[name] = value
+    return fields
+
+
+def check_key(fields: Mapping[str, Any], authorization: str, keys: Sequence[str]) -> None:
+    """Lets a request pass that brings one of the keys, in ``api_key`` or as a bearer token.
+
+    Raises:
+        RequestError: 403.
+    """
+    if not keys:
+        return
+    given = fields.get("api_key")
+    if not isinstance(given, str) or not given:
+        given = authorization[7:].strip() if authorization.lower().startswith("bearer ") else ""
+    # All of them are compared, so that the time does not tell which was close.
+    matches = [hmac.compare_digest(given.encode("utf-8", "surrogatepass"), key.encode()) for key in keys]
+    if not any(matches):
+        raise RequestError(403, "Please contact the server operator to get an API key" if not given else "Invalid API key")
+
+
+def translation_request(fields: Mapping[str, Any], settings: Settings) -> TranslationRequest:
+    """The request of a translation.
+
+    Raises:
+        RequestError: 400, naming the field.
+    """
+    query = fields.get("q")
+    if query is None or query == "" or query == []:
+        raise invalid("missing q parameter")
+    texts = _texts(query, settings)
+    source, target = _word(fields, "source"), _word(fields, "target")
+    form = fields.get("format") or "text"
+    if form not in FORMATS:
+        raise RequestError(400, f"{_shown(form)} format is not supported")
+    system = fields.get("system")
+    if system is not None and not isinstance(system, str):
+        raise invalid("system must be a string")
+    return TranslationRequest(
+        texts=tuple(texts),
+        single=isinstance(query, str),
+        source=source,
+        target=target,
+        format=form,
+        alternatives=min(_count(fields, "alternatives", 0), settings.max_alternatives),
+        system=system,
+    )
+
+
+def decoding_options(fields: Mapping[str, Any]) -> Tuple[Tuple[str, int], ...]:
+    """The decoder's options of a request of our own interface.
+
+    Raises:
+        RequestError: 400 for an option that may not be chosen, or a value out of its range.
+    """
+    given = fields.get("options") or {}
+    if not isinstance(given, dict):
+        raise invalid("options must be an object")
+    chosen = []
+    for name in sorted(given):
+        if name not in DECODING:
+            raise invalid(f"option {_shown(name)} cannot be chosen; there are: {', '.join(sorted(DECODING))}")
+        least, most = DECODING[name]
+        value = given[name]
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise invalid(f"option {name} must be a whole number from {least} to {most}")
+        chosen.append((name, value))
+    return tuple(chosen)
+
+
+def text_of(fields: Mapping[str, Any], settings: Settings) -> str:
+    """The one text whose language is asked for.
+
+    Raises:
+        RequestError: 400.
+    """
+    query = fields.get("q")
+    if query is None or query == "":
+        raise invalid("missing q parameter")
+    if not isinstance(query, str):
+        raise invalid("q must be a string")
+    return _texts(query, settings)[0]
+
+
+def _texts(query: Any, settings: Settings) -> List[str]:
+    texts = [query] if isinstance(query, str) else query
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise invalid("q must be a string or a list of strings")
+    if len(texts) > settings.max_texts:
+        raise invalid(f"request ({len(texts)}) exceeds batch limit ({settings.max_texts})")
+    characters = sum(map(len, texts))
+    if characters > settings.max_characters:
+        raise invalid(f"request ({characters}) exceeds text limit ({settings.max_characters})")
+    # Half of a surrogate pair can stand in JSON but in no response.
+    return [re.sub("[\ud800-\udfff]", "\ufffd", text) for text in texts]
+
+
+def _word(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if value is None or value == "":
+        raise invalid(f"missing {name} parameter")
+    if not isinstance(value, str):
+        raise invalid(f"{name} must be a string")
+    return value.strip().lower()
+
+
+def _count(fields: Mapping[str, Any], name: str, default: int) -> int:
+    value = fields.get(name)
+    if value is None or value == "":
+        return default
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise invalid(f"{name} parameter is not a number")
+    return value
+
+
+def _shown(value: Any) -> str:
+    """A value of a request as a message may repeat it: short and in one line."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return re.sub(r"[^ -~\u00a1-\ud7ff\ue000-\uffff]", "?", text)[:40]
+
+
+def unsupported_language(code: str) -> RequestError:
+    """The answer to a language that no system has."""
+    return RequestError(400, f"{_shown(code)} is not supported")

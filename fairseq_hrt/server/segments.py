@@ -1,0 +1,48 @@
+"""Texts to sentences and back, white space and paragraphs as they were.
+
+Models translate single sentences. A text is cut by sentencex (Wikimedia's splitter, all languages, no model to load); what stands
+around and between the sentences is kept and put back.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import List, Sequence
+
+
+@dataclass(frozen=True)
+class Segments:
+    """A text as sentences and what stands around them.
+
+    Attributes:
+        sentences: without white space around them.
+        gaps: one more than sentences: what stands before, between and behind them.
+    """
+
+    sentences: List[str]
+    gaps: List[str]
+
+    def join(self, translations: Sequence[str]) -> str:
+        """The text with its sentences replaced."""
+        parts = [self.gaps[0]]
+        for translation, gap in zip(translations, self.gaps[1:]):
+            parts += [translation, gap]
+        return "".join(parts)
+
+
+def split(text: str, language: str) -> Segments:
+    """Cuts a text; each line break ends a sentence, as a new line is seldom in the middle of one."""
+    import sentencex
+
+    sentences, gaps, gap = [], [], ""
+    # Line breaks stay as they are, whatever the splitter thinks of them.
+    for piece in re.split(r"(\s*[\r\n\x0b\x0c\x85\u2028\u2029]\s*)", text):
+        for sentence in sentencex.segment(language, piece) if piece.strip() else [piece]:
+            core = sentence.strip()
+            if not core:
+                gap += sentence
+                continue
+            start = sentence.index(core)
+            sentences.append(core)
+            gaps.append(gap + sentence[:start])
+            gap = sentence[start + len(core) :]
+    return Segments(sentences, [*gaps, gap])

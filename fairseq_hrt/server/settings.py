@@ -1,0 +1,83 @@
+"""What a server is allowed and told to do; the defaults suit one small machine."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional, Tuple
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of ``fairseq-hrt serve``.
+
+    Attributes:
+        systems: (name, folder of the bundle) of each system, the default first.
+        engine: ``auto``, ``torch`` or ``runtime``, see :func:`fairseq_hrt.from_pretrained`.
+        threads: of each worker's decoders.
+        max_body: bytes of a request.
+        max_characters: of all texts of a request.
+        max_texts: texts of a request.
+        max_alternatives: other translations of a text; more are not given.
+        max_queue: sentences that wait; requests beyond it are answered with 429.
+        max_batch: sentences decoded together.
+        batch_wait: seconds that a sentence waits for company.
+        time_limit: seconds for a request, its body included; then 408 or 504.
+        key_file: keys of those who may ask, one a line; None: everybody may.
+        allow_origin: value of Access-Control-Allow-Origin; None: no header.
+    """
+
+    systems: Tuple[Tuple[str, Path], ...]
+    engine: str = "auto"
+    threads: int = 1
+    max_body: int = 1 << 20
+    max_characters: int = 20000
+    max_texts: int = 128
+    max_alternatives: int = 5
+    max_queue: int = 4096
+    max_batch: int = 32
+    batch_wait: float = 0.002
+    time_limit: float = 30.0
+    key_file: Optional[Path] = None
+    allow_origin: Optional[str] = None
+
+    def __post_init__(self) -> None:
+        positive = ("threads", "max_body", "max_characters", "max_texts", "max_queue", "max_batch", "time_limit")
+        for name in positive:
+            if getattr(self, name) <= 0:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be greater than 0")
+        for name in ("max_alternatives", "batch_wait"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative")
+        names = [name for name, _ in self.systems]
+        if not names:
+            raise ValueError("no system: give at least one bundle")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two systems are called {twice[0]!r}: give them names, NAME=BUNDLE")
+
+    def to_json(self) -> str:
+        """For worker processes; see :meth:`from_json`."""
+        return json.dumps(dataclasses.asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Settings":
+        """The settings that :meth:`to_json` wrote."""
+        fields = json.loads(text)
+        fields["systems"] = tuple((name, Path(folder)) for name, folder in fields["systems"])
+        fields["key_file"] = None if fields["key_file"] is None else Path(fields["key_file"])
+        return cls(**fields)
+
+
+def parse_system(text: str) -> Tuple[str, Path]:
+    """``NAME=BUNDLE`` or ``BUNDLE``, whose folder then gives the name.
+
+    Raises:
+        ValueError: a part is empty.
+    """
+    name, sign, folder = text.partition("=")
+    if not sign or Path(text).is_dir():
+        name, folder = Path(text).resolve().name, text
+    if not name.strip() or not folder:
+        raise ValueError(f"system {text!r}: write BUNDLE or NAME=BUNDLE")
+    return name.strip(), Path(folder)

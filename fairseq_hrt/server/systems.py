@@ -1,0 +1,139 @@
+"""The models that a server answers with."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+from ..hub.bundle import Bundle, load_bundle
+from .batching import Batcher
+from .errors import RequestError, invalid
+from .metrics import Metrics
+from .requests import TranslationRequest, unsupported_language
+from .settings import Settings
+
+logger = logging.getLogger(__name__)
+
+# Names of the languages that our recipes know; another one is shown by its code.
+LANGUAGES = {
+    "ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "et": "Estonian", "fi": "Finnish",
+    "fr": "French", "it": "Italian", "ja": "Japanese", "lv": "Latvian", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese",
+    "ro": "Romanian", "ru": "Russian", "tr": "Turkish", "uk": "Ukrainian", "zh": "Chinese",
+}  # fmt: skip
+
+
+@dataclass
+class ServedSystem:
+    """A loaded model with its queue.
+
+    Attributes:
+        name: as it was given.
+        bundle: where it comes from.
+        translator: see :func:`fairseq_hrt.from_pretrained`.
+        batcher: its queue.
+    """
+
+    name: str
+    bundle: Bundle
+    translator: Any
+    batcher: Batcher
+
+    def describe(self) -> Dict[str, Any]:
+        """What the page and ``/v1/systems`` say of it; no paths."""
+        return {
+            "name": self.name,
+            "source": self.bundle.source_lang,
+            "target": self.bundle.target_lang,
+            "task": self.bundle.task,
+            "engine": getattr(self.translator, "engine", "torch"),
+            "alternatives": bool(alternatives_options(self, 2)),
+        }
+
+
+def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics) -> ServedSystem:
+    """Loads a bundle and decodes one word with it, so that the first request does not pay for what is made on first use.
+
+    Raises:
+        ValueError: no bundle, or one that cannot be loaded.
+    """
+    from ..hub.translator import from_pretrained
+
+    bundle = load_bundle(folder)
+    translator = from_pretrained(folder, engine=settings.engine, threads=settings.threads)
+    translator.translate(["a"], details=True)
+
+    def decode(sentences: Sequence[str], options: Dict[str, Any]) -> Sequence[Any]:
+        return translator.translate(list(sentences), details=True, batch_size=settings.max_batch, **options)
+
+    batcher = Batcher(
+        decode,
+        max_batch=settings.max_batch,
+        max_queue=settings.max_queue,
+        wait=settings.batch_wait,
+        observe=lambda sentences, seconds: metrics.observe_batch(name, sentences, seconds),
+    )
+    metrics.watch_queue(name, lambda: batcher.waiting)
+    logger.info("%s: %s to %s, ready", name, bundle.source_lang, bundle.target_lang)
+    return ServedSystem(name, bundle, translator, batcher)
+
+
+def alternatives_options(system: ServedSystem, hypotheses: int) -> Dict[str, Any]:
+    """Decoding options with which a system finds several hypotheses; empty where it knows only one."""
+    found: Dict[str, Any] = {"beam": hypotheses, "nbest": hypotheses}
+    if system.bundle.task == "translation_jacobi":
+        return {}
+    if system.bundle.task == "translation_hrt":
+        found["hrt_nat_beam"] = hypotheses
+    if system.bundle.task == "translation_dag":
+        found["dag_decode_strategy"] = "beam"
+    return found
+
+
+class Catalogue:
+    """The systems of a server by languages and names.
+
+    Args:
+        systems: the first one of a pair of languages is its default.
+    """
+
+    def __init__(self, systems: Sequence[ServedSystem]) -> None:
+        self.systems = list(systems)
+
+    @property
+    def sources(self) -> List[str]:
+        """Codes of the languages that can be translated from."""
+        return sorted({system.bundle.source_lang for system in self.systems})
+
+    def languages(self) -> List[Dict[str, Any]]:
+        """LibreTranslate's ``/languages``."""
+        codes = sorted({code for system in self.systems for code in (system.bundle.source_lang, system.bundle.target_lang)})
+        return [{"code": code, "name": language_name(code), "targets": self._targets(code)} for code in codes]
+
+    def choose(self, request: TranslationRequest, source: str) -> ServedSystem:
+        """The system of a request from a language that is known by now.
+
+        Raises:
+            RequestError: 400 if there is none.
+        """
+        known = {code for system in self.systems for code in (system.bundle.source_lang, system.bundle.target_lang)}
+        for code in (source, request.target):
+            if code not in known:
+                raise unsupported_language(code)
+        fitting = [s for s in self.systems if (s.bundle.source_lang, s.bundle.target_lang) == (source, request.target)]
+        if not fitting:
+            names = [f"{language_name(code)} ({code})" for code in (request.target, source)]
+            raise RequestError(400, f"{names[0]} is not available as a target language from {names[1]}")
+        if request.system is None:
+            return fitting[0]
+        for system in fitting:
+            if system.name == request.system:
+                return system
+        raise invalid(f"there is no such system; from {source} to {request.target} there are: {', '.join(s.name for s in fitting)}")
+
+    def _targets(self, source: str) -> List[str]:
+        return sorted({system.bundle.target_lang for system in self.systems if system.bundle.source_lang == source})
+
+
+def language_name(code: str) -> str:
+    """The English name of a language."""
+    return LANGUAGES.get(code, code)

@@ -1,0 +1,225 @@
+"""The HTTP interface: LibreTranslate's words and ours, limits, errors."""
+
+import json
+import threading
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+ASKED = {"q": "Good morning.", "source": "en", "target": "de"}
+
+
+@pytest.mark.parametrize("how", ["json", "data", "params"])
+def test_the_three_ways_to_ask(client, how):
+    response = client.post("/translate", **{how: ASKED})
+    assert response.status_code == 200
+    assert response.json() == {"translatedText": "dooG .gninrom"}
+
+
+def test_a_list_is_answered_by_a_list(client):
+    answer = client.post("/translate", json={**ASKED, "q": ["one", "", "two three"]}).json()
+    assert answer == {"translatedText": ["eno", "", "owt eerht"]}
+
+
+def test_white_space_and_paragraphs_stay(client):
+    text = "  First one.  Second one!\n\n\tThird\u2028fourth. \r\n"
+    answer = client.post("/translate", json={**ASKED, "q": text}).json()["translatedText"]
+    assert answer == "  tsriF .eno  dnoceS !eno\n\n\tdrihT\u2028.htruof \r\n"
+
+
+def test_alternatives_are_nested_for_lists_and_capped(make_client):
+    client = make_client(max_alternatives=2)
+    single = client.post("/translate", json={**ASKED, "q": "ab", "alternatives": 9}).json()
+    assert single == {"translatedText": "ba", "alternatives": ["ba 1", "ba 2"]}
+    many = client.post("/translate", json={**ASKED, "q": ["ab", "cd"], "alternatives": 1}).json()
+    assert many["alternatives"] == [["ba 1"], ["dc 1"]]
+    assert "alternatives" not in client.post("/translate", json={**ASKED, "alternatives": 0}).json()
+
+
+def test_auto_says_what_it_found(make_client):
+    client = make_client(["a:en-de", "b:de-en"])
+    answer = client.post("/translate", json={"q": "Ein Mann geht durch den Park und lacht.", "source": "auto", "target": "en"}).json()
+    assert answer["detectedLanguage"]["language"] == "de" and 90 < answer["detectedLanguage"]["confidence"] <= 100
+    answer = client.post("/translate", json={"q": ["The man", "is there"], "source": "auto", "target": "de"}).json()
+    assert [found["language"] for found in answer["detectedLanguage"]] == ["en", "en"]
+    assert "detectedLanguage" not in client.post("/translate", json=ASKED).json()
+    ranked = client.post("/detect", data={"q": "Der Hund läuft schnell über die Straße."}).json()
+    assert ranked[0]["language"] == "de" and ranked == sorted(ranked, key=lambda found: -found["confidence"])
+    assert client.post("/detect", json={"q": "12 34"}).json()[0]["confidence"] == 0
+
+
+def test_html_keeps_its_tags(client):
+    text = '<p class="x">One <b>two</b>.<br/><script>var a = "b";</script><i translate="no">stay</i> a &lt; b</p><!-- no -->'
+    answer = client.post("/translate", json={**ASKED, "q": text, "format": "html"}).json()["translatedText"]
+    assert answer == '<p class="x">enO <b>owt</b>.<br/><script>var a = "b";</script><i translate="no">stay</i> a &lt; b</p><!-- no -->'
+    answer = client.post("/translate", json={**ASKED, "q": "&gt;b a&lt;", "format": "html", "alternatives": 1}).json()
+    assert answer == {"translatedText": "b&gt; &lt;a", "alternatives": ["b&gt; &lt;a 1"]}
+
+
+def test_what_can_be_asked_about(make_client):
+    client = make_client(["a:en-de", "b:en-fr", "c:de-en"])
+    assert client.get("/languages").json() == [
+        {"code": "de", "name": "German", "targets": ["en"]},
+        {"code": "en", "name": "English", "targets": ["de", "fr"]},
+        {"code": "fr", "name": "French", "targets": []},
+    ]
+    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/frontend/settings").json()["language"]["target"] == {"code": "de", "name": "German"}
+    assert [system["name"] for system in client.get("/v1/systems").json()] == ["a:en-de", "b:en-fr", "c:de-en"]
+
+
+def test_details(client):
+    answer = client.post("/v1/translate", json={**ASKED, "q": "One. Two three.", "alternatives": 1}).json()
+    assert answer["system"] == "plain:en-de" and answer["milliseconds"] >= 0
+    (found,) = answer["translations"]
+    assert found["text"] == ".enO owT .eerht"
+    assert found["sentences"][1]["tokens"] == ["owT", ".eerht", "</s>"]
+    assert found["sentences"][1]["token_steps"] == [1, 1, 2] and found["sentences"][1]["steps"] == 2
+    assert found["sentences"][0]["alternatives"] == [{"text": ".enO 1", "score": -0.5}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"source": "en", "target": "de"}, "Invalid request: missing q parameter"),
+        ({**ASKED, "q": ""}, "Invalid request: missing q parameter"),
+        ({"q": "a", "target": "de"}, "Invalid request: missing source parameter"),
+        ({"q": "a", "source": "en"}, "Invalid request: missing target parameter"),
+        ({**ASKED, "target": "zz"}, "zz is not supported"),
+        ({**ASKED, "source": "zz\u0000<b>"}, "zz?<b> is not supported"),
+        ({**ASKED, "source": "de"}, "German (de) is not available as a target language from German (de)"),
+        ({**ASKED, "format": "pdf"}, "pdf format is not supported"),
+        ({**ASKED, "q": 5}, "Invalid request: q must be a string or a list of strings"),
+        ({**ASKED, "q": ["a", 5]}, "Invalid request: q must be a string or a list of strings"),
+        ({**ASKED, "q": {"a": "b"}}, "Invalid request: q must be a string or a list of strings"),
+        ({**ASKED, "source": ["en"]}, "Invalid request: source must be a string"),
+        ({**ASKED, "alternatives": "many"}, "Invalid request: alternatives parameter is not a number"),
+        ({**ASKED, "alternatives": -1}, "Invalid request: alternatives parameter is not a number"),
+        ({**ASKED, "q": "x" * 101}, "Invalid request: request (101) exceeds text limit (100)"),
+        ({**ASKED, "q": ["x"] * 11}, "Invalid request: request (11) exceeds batch limit (10)"),
+    ],
+)
+def test_what_is_wrong_is_said(make_client, fields, message):
+    client = make_client(max_characters=100, max_texts=10)
+    response = client.post("/translate", json=fields)
+    assert (response.status_code, response.json()) == (400, {"error": message})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam": 0}, "option beam must be a whole number from 1 to 16"),
+        ({"beam": True}, "option beam must be a whole number from 1 to 16"),
+        ({"user_dir": "/tmp"}, "option user_dir cannot be chosen; there are: beam, nbest"),
+        ([1], "options must be an object"),
+    ],
+)
+def test_options_that_may_not_be_chosen(client, options, message):
+    response = client.post("/v1/translate", json={**ASKED, "options": options})
+    assert (response.status_code, response.json()) == (400, {"error": f"Invalid request: {message}"})
+
+
+@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b'{"q": NaN}', b"[" * 100000, b'{"q": "\\ud800"'])
+def test_bodies_that_are_no_json(client, content):
+    response = client.post("/translate", content=content, headers={"content-type": "application/json"})
+    assert response.status_code == 400 and response.json()["error"].startswith("Invalid request")
+
+
+def test_half_a_surrogate_pair_is_replaced(client):
+    response = client.post("/translate", content=b'{"q": "a\\ud800b", "source": "en", "target": "de"}', headers={"content-type": "application/json"})
+    assert response.json() == {"translatedText": "b\ufffda"}
+
+
+def test_other_refusals(make_client):
+    client = make_client(max_body=200)
+    assert client.post("/translate", content=b"x", headers={"content-type": "text/plain"}).status_code == 415
+    response = client.post("/translate", json={**ASKED, "q": "x" * 300})
+    assert (response.status_code, response.json()) == (413, {"error": "Request body exceeds the limit of 200 bytes"})
+    assert (client.get("/translate").status_code, client.get("/translate").json()) == (405, {"error": "Method not allowed"})
+    for path in ("/nothing", "/../setup.py", "/page/../application.py", "/%2e%2e/%2e%2e/etc/passwd"):
+        assert (client.get(path).status_code, client.get(path).json()) == (404, {"error": "Not found"})
+
+
+def test_keys(make_client, tmp_path):
+    (tmp_path / "keys").write_text("# of friends\nsecret\nother\n")
+    client = make_client(key_file=tmp_path / "keys")
+    assert client.post("/translate", json=ASKED).status_code == 403
+    assert client.post("/translate", json={**ASKED, "api_key": "wrong"}).json() == {"error": "Invalid API key"}
+    assert client.post("/translate", json={**ASKED, "api_key": 7}).status_code == 403
+    assert client.post("/translate", json={**ASKED, "api_key": "other"}).status_code == 200
+    assert client.post("/v1/translate", json=ASKED, headers={"authorization": "Bearer secret"}).status_code == 200
+    assert client.post("/detect", json={"q": "a"}).status_code == 403
+    assert client.get("/frontend/settings").json()["keyRequired"] is True
+
+
+def test_an_empty_file_of_keys_is_refused(make_client, tmp_path):
+    (tmp_path / "keys").write_text("# nobody\n")
+    with pytest.raises(ValueError, match="holds no key"):
+        make_client(key_file=tmp_path / "keys")
+
+
+def test_what_fails_inside_stays_inside(client, translator, caplog):
+    def fail(lines):
+        raise RuntimeError("/a/path/of/this/machine")
+
+    translator.before = fail
+    response = client.post("/translate", json=ASKED)
+    assert (response.status_code, response.json()) == (500, {"error": "Internal server error"})
+    assert "/a/path" in caplog.text
+
+
+def test_too_slow(make_client, translator):
+    client = make_client(time_limit=0.2)
+    proceed = threading.Event()
+    translator.before = lambda lines: proceed.wait(5)
+    response = client.post("/translate", json=ASKED)
+    proceed.set()
+    assert (response.status_code, response.json()) == (504, {"error": "The translation took too long"})
+    assert client.post("/translate", json=ASKED).status_code == 200
+
+
+def test_headers(make_client):
+    response = make_client().get("/")
+    assert "unsafe-inline" not in response.headers["content-security-policy"]
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert "access-control-allow-origin" not in response.headers
+    allowed = make_client(allow_origin="https://example.org").get("/health", headers={"origin": "https://example.org"})
+    assert allowed.headers["access-control-allow-origin"] == "https://example.org"
+
+
+def test_the_log_knows_no_texts(client, caplog):
+    caplog.set_level("INFO", logger="fairseq_hrt.access")
+    client.post("/translate", json=ASKED)
+    (record,) = [record for record in caplog.records if record.name == "fairseq_hrt.access"]
+    entry = json.loads(record.message)
+    assert entry["route"] == "/translate" and entry["status"] == 200 and "Good" not in record.message
+
+
+def test_figures(client):
+    client.post("/translate", json=ASKED)
+    client.post("/translate", json={})
+    text = client.get("/metrics").text
+    assert 'fairseq_hrt_requests_total{route="/translate",status="200"} 1.0' in text
+    assert 'fairseq_hrt_requests_total{route="/translate",status="400"} 1.0' in text
+
+
+def test_the_description_names_every_route(client):
+    document = client.get("/spec").json()
+    own = {route.path for route in client.app.routes} - {"/", "/page.js", "/page.css", "/metrics", "/spec"}
+    assert set(document["paths"]) == own
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3), max_leaves=6
+)
+FIELD = st.sampled_from(["q", "source", "target", "format", "alternatives", "api_key", "system", "options"])
+VALUE = JSON | st.sampled_from(["en", "de", "auto", "html", "text", "<b>x</b>"]) | st.dictionaries(st.text(max_size=5), JSON, max_size=2)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fields=st.dictionaries(FIELD, VALUE), route=st.sampled_from(["/translate", "/v1/translate", "/detect"]))
+def test_whatever_is_asked_is_answered(client, fields, route):
+    response = client.post(route, content=json.dumps(fields), headers={"content-type": "application/json"})
+    assert response.status_code in (200, 400)
+    assert response.status_code == 200 or set(response.json()) == {"error"}
