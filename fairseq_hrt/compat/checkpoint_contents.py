@@ -9,6 +9,7 @@ OmegaConf for the environment (``${oc.env:…}``).
 The standard library only: this is imported before torch and fairseq are.
 """
 
+import argparse
 import ast
 import re
 from typing import Any, Iterator, List, NamedTuple, Optional, Set, Tuple
@@ -36,6 +37,7 @@ _WORD = re.compile(r"[A-Za-z_][\w-]*")
 # Larger results of "[0] * 10 ** 9" and the like are no configuration.
 _LARGEST = 100_000
 _LONGEST = 10_000
+_PLAIN = (int, float, complex, bool, type(None))
 _SHOWN = 100
 
 
@@ -132,7 +134,7 @@ def unsafe_value(state: object) -> Optional[UnsafeValue]:
         # OmegaConf would read a text as YAML, after these checks.
         if isinstance(config, (str, bytes)):
             return UnsafeValue(part, shown(config), "which is a text instead of a configuration")
-        for name, value in _texts(config):
+        for name, value in _leaves(config):
             reason = _reason(name, value)
             if reason is not None:
                 return UnsafeValue(name, shown(value), reason)
@@ -144,8 +146,11 @@ def unsafe_value(state: object) -> Optional[UnsafeValue]:
     return None
 
 
-def _reason(name: str, value: str) -> Optional[str]:
-    """Why fairseq must not see this option with this text; None: it may."""
+def _reason(name: str, value: object) -> Optional[str]:
+    """Why fairseq must not see this option with this value; None: it may."""
+    if not isinstance(value, str):
+        # eval reads bytes, and whatever else lies in memory as bytes do.
+        return "which is no plain literal" if _is_evaluated(name) else None
     reference = _REFERENCE.fullmatch(value)
     if "${" in value and "${" in _REFERENCE.sub("", value):
         return "which would be looked up outside the file"
@@ -174,33 +179,33 @@ def _one_line(error: Exception) -> str:
     return shown(str(error).splitlines()[0] if str(error) else type(error).__name__)[1:-1]
 
 
-def _texts(config: object) -> Iterator[Tuple[str, str]]:
-    """(name, text) of all texts in a configuration, however it is nested: dictionaries, namespaces, OmegaConf's nodes."""
+def _leaves(config: object) -> Iterator[Tuple[str, object]]:
+    """(name, value) of all texts and strange objects in a configuration, however it is nested: dictionaries, namespaces, OmegaConf."""
     waiting: List[Tuple[str, object]] = [("", config)]
-    seen: Set[int] = set()
+    # With the name: OmegaConf's node of a harmless option may also stand for another one.
+    seen: Set[Tuple[int, str]] = set()
     while waiting:
         name, value = waiting.pop()
-        if isinstance(value, str):
+        if type(value) in _PLAIN:
+            continue
+        if isinstance(value, str) or not _is_container(value):
             yield name, value
-            continue
-        if isinstance(value, bytes):
-            yield name, value.decode("latin-1")
-            continue
-        if isinstance(value, (int, float, complex, bool, type(None))) or id(value) in seen:
-            continue
-        seen.add(id(value))
-        waiting.extend(_parts(name, value))
+        elif (id(value), name) not in seen:
+            seen.add((id(value), name))
+            waiting.extend(_parts(name, value))
+
+
+def _is_container(value: object) -> bool:
+    return isinstance(value, (dict, list, tuple, set, frozenset, argparse.Namespace)) or (
+        type(value).__module__.split(".")[0] == "omegaconf"
+    )
 
 
 def _parts(name: str, value: object) -> Iterator[Tuple[str, object]]:
-    attributes = getattr(value, "__dict__", {})
-    # OmegaConf keeps what a node holds here; asking the node itself would already resolve references.
-    held = [attributes[key] for key in ("_content", "_val") if key in attributes]
-    if held:
-        yield from ((name, inner) for inner in held)
-    elif isinstance(value, dict):
+    if isinstance(value, dict):
         yield from ((str(key), inner) for key, inner in list(value.items()))
     elif isinstance(value, (list, tuple, set, frozenset)):
         yield from ((name, inner) for inner in list(value))
-    if not held:
-        yield from ((str(key), inner) for key, inner in list(attributes.items()) if key not in ("_parent", "_metadata"))
+    # A node of OmegaConf is read as it was saved: asked itself, it would already resolve its references.
+    for key, inner in list(getattr(value, "__dict__", {}).items()):
+        yield (name if key in ("_content", "_val", "_parent") else str(key)), inner

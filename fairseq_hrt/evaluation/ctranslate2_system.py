@@ -11,6 +11,7 @@ from fairseq import tasks
 from fairseq.data import Dictionary
 from omegaconf import DictConfig
 
+from ..common.checkpoints import reading
 from ..common.loading import choose_device, generation_config, load_models, option_arguments
 from ..common.trace import GenerationCounters
 from ..hub.export import PADDING, export, import_ctranslate2, stored_types
@@ -43,7 +44,8 @@ class CTranslate2System(System):
         ours = {name: value for name, value in spec.options.items() if name != "compute_type"}
         arguments = [*data, "--path", spec.path, "--task", "translation", *option_arguments(ours)]
         config = generation_config(arguments, f"system {self.name!r}")
-        self.task = tasks.setup_task(config.task)
+        with reading(f"system {self.name!r}", "cannot be set up"):
+            self.task = tasks.setup_task(config.task)
         self.device = choose_device(config)
         self.dtype = spec.options.get("compute_type", "float32")
         saved, self.folder = config.task, Path(spec.path)

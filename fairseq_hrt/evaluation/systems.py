@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
-from fairseq import checkpoint_utils, tasks, utils
+from fairseq import tasks, utils
 from fairseq.data import FairseqDataset
 from omegaconf import DictConfig
 from torch import nn
 
+from ..common.checkpoints import name_of, read_checkpoint, reading, require_known_task
 from ..common.loading import (
     build_generator,
     choose_device,
@@ -154,7 +155,8 @@ class System:
         paths = utils.split_paths(spec.path)
         self.task_name = spec.task or _task_of_checkpoint(paths[0])
         config = generation_config(generate_arguments(spec, data, self.task_name), f"system {self.name!r}")
-        self.task = tasks.setup_task(config.task)
+        with reading(f"system {self.name!r}", "cannot be set up"):
+            self.task = tasks.setup_task(config.task)
         self.device = choose_device(config)
         self.models, saved = load_models(paths, config, self.task, self.device)
         self.dtype = str(next(self.models[0].parameters()).dtype).replace("torch.", "")
@@ -214,8 +216,7 @@ class System:
 
 
 def _task_of_checkpoint(path: str) -> str:
-    state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    return state["cfg"]["task"]._name
+    return require_known_task(name_of(read_checkpoint(path)["cfg"].task), path)
 
 
 def count_calls(models: Sequence[nn.Module]) -> GenerationCounters:

@@ -8,15 +8,18 @@
 """
 
 import json
+import shlex
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
 import torch
-from fairseq import checkpoint_utils
 from fairseq.data.data_utils import infer_language_pair
 
+from ..common.checkpoints import name_of, read_checkpoint, require_known_task
+from ..common.escaping import markdown, markdown_code
+from .description import checked_options, read_description
 from .text import TextRecipe
 
 FORMAT = 1
@@ -63,27 +66,16 @@ class Bundle:
 def load_bundle(folder: Path) -> Bundle:
     """Reads a bundle's description.
 
+    It may come from anywhere, so it chooses among what is known to be harmless and names only files that lie in the folder; see
+    :mod:`.description`.
+
     Raises:
-        ValueError: the folder is no bundle, or one of another format; the message names what is missing.
+        ValueError: the folder is no bundle, or one of another format, or its description asks for more than a bundle may; the
+            message names what is wrong.
     """
-    path = folder / "bundle.json"
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        version = document.pop("format")
-        bundle = Bundle(folder=folder, **document)
-    except OSError as error:
-        raise ValueError(f"{folder} is no bundle: {error}; make one with fairseq-hrt bundle") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} does not describe a bundle: {error}") from error
-    if version != FORMAT:
-        raise ValueError(f"{path} has the format {version}, this release reads {FORMAT}")
-    files = [*bundle.models, *([bundle.codes] if bundle.codes else [])]
-    files += [f"dict.{language}.txt" for language in (bundle.source_lang, bundle.target_lang)]
-    for name in files:
-        # Names from a file of unknown origin must not lead out of the folder.
-        if Path(name).name != name or not (folder / name).is_file():
-            raise ValueError(f"{path} names {name!r}, which the bundle does not hold")
-    return bundle
+    document = read_description(folder, FORMAT)
+    # As an absolute path it cannot be taken for an option, wherever it is given on.
+    return Bundle(folder=folder.absolute(), **document)
 
 
 def make_bundle(
@@ -114,8 +106,11 @@ def make_bundle(
     """
     if folder.exists():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
-    states = [checkpoint_utils.load_checkpoint_to_cpu(str(path)) for path in checkpoints]
+    states = [read_checkpoint(path) for path in checkpoints]
     config = states[0]["cfg"]["task"]
+    # What load_bundle would refuse is not packed.
+    task = require_known_task(task or config._name, str(folder))
+    options = checked_options(options or {}, task, str(folder))
     languages = (config.source_lang, config.target_lang)
     if None in languages:
         # Left to the names of the files in training.
@@ -141,7 +136,7 @@ def make_bundle(
         shutil.copyfile(codes, partial / "codes")
     bundle = Bundle(
         folder=folder,
-        task=task or config._name,
+        task=task,
         source_lang=languages[0],
         target_lang=languages[1],
         tokenizer=tokenizer,
@@ -162,7 +157,7 @@ def make_bundle(
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
     """How the checkpoint says that it was trained."""
     config = state["cfg"]
-    card: Dict[str, Any] = {"architecture": config["model"]._name, "criterion": config["criterion"]._name}
+    card: Dict[str, Any] = {"architecture": name_of(config.model), "criterion": name_of(config.get("criterion"))}
     history = state.get("optimizer_history") or [{}]
     card["updates"] = history[-1].get("num_updates")
     for group, names in (
@@ -170,17 +165,18 @@ def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
         ("common", ("seed", "fp16")),
     ):  # fmt: skip
         for name in names:
-            value = getattr(config[group], name, None)
+            value = getattr(config.get(group), name, None)
             card[name] = list(value) if isinstance(value, (list, tuple)) or type(value).__name__ == "ListConfig" else value
     return card
 
 
 def _card_text(bundle: Bundle) -> str:
-    rows = "\n".join(f"| {name} | {value} |" for name, value in bundle.card.items())
+    rows = "\n".join(f"| {markdown(name)} | {markdown(value)} |" for name, value in bundle.card.items())
     options = " ".join(f"--set {name}={value}" for name, value in bundle.options.items()) or "none"
+    name = shlex.quote(" ".join(bundle.folder.name.split()))
     return (
-        f"# {bundle.source_lang} → {bundle.target_lang}, {bundle.card.get('architecture', bundle.task)}\n\n"
-        f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {bundle.folder.name} < input.txt\n```\n\n"
-        f"Task `{bundle.task}`; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {options}.\n\n"
+        f"# {markdown(bundle.source_lang)} → {markdown(bundle.target_lang)}, {markdown(bundle.card.get('architecture', bundle.task))}\n\n"
+        f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {name} < input.txt\n```\n\n"
+        f"Task {markdown_code(bundle.task)}; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {markdown(options)}.\n\n"
         f"| | |\n|---|---|\n{rows}\n"
     )

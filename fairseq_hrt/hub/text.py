@@ -1,10 +1,14 @@
 """Raw text to subwords and back; what a bundle remembers of how its training text was prepared."""
 
+import contextlib
+import io
 import re
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, List, Optional
+from typing import Any, Callable, List, Optional
+
+from ..common.escaping import printable, shown
 
 TOKENIZERS = ("moses", "space")
 SUBWORDS = ("subword-nmt", "sentencepiece", "none")
@@ -30,7 +34,7 @@ class TextRecipe:
     def __post_init__(self) -> None:
         for name, value, known in (("tokenizer", self.tokenizer, TOKENIZERS), ("subwords", self.subwords, SUBWORDS)):
             if value not in known:
-                raise ValueError(f"{name} {value!r} is unknown: choose one of {', '.join(known)}")
+                raise ValueError(f"{name} {shown(value)} is unknown: choose one of {', '.join(known)}")
         if (self.subwords == "none") != (self.codes is None):
             raise ValueError(f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of codes")
 
@@ -83,6 +87,21 @@ def _moses(recipe: TextRecipe):
     return tokenize, detokenize
 
 
+def _read_codes(bpe: Callable[..., Any], path: Path) -> Any:
+    """subword-nmt's reader, which ends the process over a file that it does not understand.
+
+    Raises:
+        ValueError: the file holds no codes.
+    """
+    said = io.StringIO()
+    try:
+        with open(path, encoding="utf-8") as codes, contextlib.redirect_stderr(said):
+            return bpe(codes)
+    except (SystemExit, ValueError, IndexError) as error:
+        reason = said.getvalue() if isinstance(error, SystemExit) else str(error)
+        raise ValueError(f"{path} holds no codes of subword-nmt: {printable(' '.join(reason.split()))[:200]}") from error
+
+
 def _subwords(recipe: TextRecipe):
     if recipe.subwords == "none":
         return str.split, str
@@ -92,8 +111,7 @@ def _subwords(recipe: TextRecipe):
             from subword_nmt.apply_bpe import BPE
         except ImportError as error:
             raise ValueError("subwords subword-nmt need their package: pip install subword-nmt==0.3.8") from error
-        with open(recipe.codes, encoding="utf-8") as codes:
-            bpe = BPE(codes)
+        bpe = _read_codes(BPE, recipe.codes)
         splitting = lambda text: bpe.process_line(text).split()  # noqa: E731
         return splitting, lambda words: f"{words} ".replace("@@ ", "").strip()
     try:
