@@ -6,7 +6,7 @@ from typing import Any
 
 from ..compat.checkpoint_contents import shown
 
-__all__ = ["json_in_script", "markdown", "markdown_code", "printable", "shown"]
+__all__ = ["code_in_markdown", "in_markdown", "json_in_script", "printable", "shown"]
 
 # What can begin something in Markdown or HTML within a line: markup, tables, mentions, mathematics, and bare addresses.
 _MARKS = re.compile(r"([\\`*|<>&~$@]|(?<!\w)_|_(?!\w)|\](?=[(\[:])|://|(?<=www)\.)", re.I)
@@ -27,18 +27,18 @@ def json_in_script(document: Any) -> str:
     return text
 
 
-def markdown(value: object) -> str:
+def in_markdown(value: object) -> str:
     """A text within a line or table cell of Markdown: neither links, images, HTML nor further cells come of it."""
     text = printable(" ".join(str(value).split()))
     return _MARKS.sub(lambda match: "".join(f"&#{ord(sign)};" for sign in match[1]), text)
 
 
-def markdown_code(value: object) -> str:
-    """A text as code within a line of Markdown, also within a table's cell."""
+def code_in_markdown(value: object) -> str:
+    """A text as code within a line of Markdown, outside tables."""
     text = printable(" ".join(str(value).split()))
     if not text:
         return ""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * (longest + 1)
     space = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{space}{text}{space}{fence}".replace("|", "\\|")
+    return f"{fence}{space}{text}{space}{fence}"

@@ -141,5 +141,5 @@ def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> 
         if path is None:
             raise ValueError(f"{folder} holds no model of fairseq-hrt export (no {files[0].name})")
         words = json.loads(path.read_text(encoding="utf-8"))
-        if len(words) != len(dictionary) or words[dictionary.nspecial :] != dictionary.symbols[dictionary.nspecial :]:
+        if not isinstance(words, list) or len(words) != len(dictionary) or words[dictionary.nspecial :] != dictionary.symbols[dictionary.nspecial :]:
             raise ValueError(f"{path} has other words than the data's {side} dictionary: give the model's own data")

@@ -18,7 +18,7 @@ import torch
 from fairseq.data.data_utils import infer_language_pair
 
 from ..common.checkpoints import name_of, read_checkpoint, require_known_task
-from ..common.escaping import markdown, markdown_code
+from ..common.escaping import code_in_markdown, in_markdown
 from .description import checked_options, read_description
 from .text import TextRecipe
 
@@ -171,12 +171,12 @@ def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _card_text(bundle: Bundle) -> str:
-    rows = "\n".join(f"| {markdown(name)} | {markdown(value)} |" for name, value in bundle.card.items())
+    rows = "\n".join(f"| {in_markdown(name)} | {in_markdown(value)} |" for name, value in bundle.card.items())
     options = " ".join(f"--set {name}={value}" for name, value in bundle.options.items()) or "none"
     name = shlex.quote(" ".join(bundle.folder.name.split()))
     return (
-        f"# {markdown(bundle.source_lang)} → {markdown(bundle.target_lang)}, {markdown(bundle.card.get('architecture', bundle.task))}\n\n"
+        f"# {in_markdown(bundle.source_lang)} → {in_markdown(bundle.target_lang)}, {in_markdown(bundle.card.get('architecture', bundle.task))}\n\n"
         f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {name} < input.txt\n```\n\n"
-        f"Task {markdown_code(bundle.task)}; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {markdown(options)}.\n\n"
+        f"Task {code_in_markdown(bundle.task)}; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {in_markdown(options)}.\n\n"
         f"| | |\n|---|---|\n{rows}\n"
     )
