@@ -101,13 +101,15 @@ def read_checkpoint(
     return state
 
 
-def name_of(config: Any) -> Optional[str]:
-    """What a configuration of a task or a model says that it is; None: nothing."""
-    for key in ("_name", "arch", "task"):
-        value = getattr(config, key, None)
-        if isinstance(value, str):
-            return value
-    return None
+def task_name(config: Any) -> object:
+    """The task that fairseq's ``setup_task`` would take from ``cfg.task``."""
+    legacy = getattr(config, "task", None)
+    return legacy if isinstance(legacy, str) else getattr(config, "_name", None)
+
+
+def architecture_name(config: Any) -> object:
+    """The architecture that fairseq's ``build_model`` would take from ``cfg.model``."""
+    return getattr(config, "_name", None) or getattr(config, "arch", None)
 
 
 def require_known_architecture(config: Any, subject: str) -> None:
@@ -122,8 +124,8 @@ def require_known_architecture(config: Any, subject: str) -> None:
     Raises:
         ValueError: another one, or none.
     """
-    name = name_of(config)
-    model = ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name)) if name is not None else None
+    name = architecture_name(config)
+    model = ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name)) if isinstance(name, str) else None
     if model is None:
         raise ValueError(
             f"{subject} names the architecture {shown(name)}, which is not registered: if it belongs to a plugin of yours, give user_dir"

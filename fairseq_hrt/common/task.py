@@ -10,7 +10,7 @@ from fairseq.logging import metrics
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 
-from .checkpoints import name_of
+from .checkpoints import architecture_name
 from .distillation import with_distilled_targets
 from .generator import EngineGenerator
 from .options import DecodingOptions
@@ -64,11 +64,10 @@ class EngineTranslationTask(TranslationTask):
 
     def require_family_name(self, cfg: Any) -> None:
         """Raises ValueError for the configuration of a model of another family, before anything of it is built."""
-        name = name_of(cfg)
-        if self.family and name in ARCH_MODEL_REGISTRY:
-            model = ARCH_MODEL_REGISTRY[name]
-            if not issubclass(model, MODEL_REGISTRY[self.family]):
-                raise ValueError(self._other_family(model.__name__))
+        name = architecture_name(cfg)
+        model = ARCH_MODEL_REGISTRY.get(name) if isinstance(name, str) else None
+        if self.family and model is not None and not issubclass(model, MODEL_REGISTRY[self.family]):
+            raise ValueError(self._other_family(model.__name__))
 
     def _other_family(self, model: str) -> str:
         return (

@@ -29,6 +29,7 @@ import re
 import struct
 import types
 import typing
+import warnings
 import zipfile
 from typing import IO, List, Optional, Tuple, Union
 
@@ -148,7 +149,9 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: object) -> object:
     else:
         kwargs["weights_only"] = True
     try:
-        with torch.serialization.safe_globals(allowed_types()):
+        with torch.serialization.safe_globals(allowed_types()), warnings.catch_warnings():
+            # of what is strange in the file; it is refused or harmless
+            warnings.simplefilter("ignore", UserWarning)
             state = torch.load(file, **kwargs)
     except OSError as error:
         # A missing or unreadable file has a name; PyTorch's reader of archives, given half of one, knows none.

@@ -16,7 +16,7 @@ from fairseq.data import FairseqDataset
 from omegaconf import DictConfig
 from torch import nn
 
-from ..common.checkpoints import name_of, read_checkpoint, reading, require_known_task
+from ..common.checkpoints import read_checkpoint, reading, require_known_task, task_name
 from ..common.loading import (
     build_generator,
     choose_device,
@@ -216,7 +216,7 @@ class System:
 
 
 def _task_of_checkpoint(path: str) -> str:
-    return require_known_task(name_of(read_checkpoint(path)["cfg"].task), path)
+    return require_known_task(task_name(read_checkpoint(path)["cfg"].task), path)
 
 
 def count_calls(models: Sequence[nn.Module]) -> GenerationCounters:

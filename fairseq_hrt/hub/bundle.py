@@ -17,8 +17,9 @@ from typing import Any, Dict, List, Optional, Sequence
 import torch
 from fairseq.data.data_utils import infer_language_pair
 
-from ..common.checkpoints import name_of, read_checkpoint, require_known_task
-from ..common.escaping import code_in_markdown, in_markdown
+from ..common.checkpoints import architecture_name, read_checkpoint, require_known_task
+from ..common.data_options import language_of_data
+from ..common.escaping import code_in_markdown, in_markdown, printable
 from .description import checked_options, read_description
 from .text import TextRecipe
 
@@ -117,6 +118,8 @@ def make_bundle(
         languages = infer_language_pair(str(data))
     if None in languages:
         raise ValueError(f"{data}: its files do not tell the languages; is it a folder of fairseq-preprocess?")
+    for language in languages:
+        language_of_data(language, str(checkpoints[0]))
     TextRecipe(*languages, tokenizer, subwords, codes)
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -157,7 +160,7 @@ def make_bundle(
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
     """How the checkpoint says that it was trained."""
     config = state["cfg"]
-    card: Dict[str, Any] = {"architecture": name_of(config.model), "criterion": name_of(config.get("criterion"))}
+    card: Dict[str, Any] = {"architecture": architecture_name(config.model), "criterion": architecture_name(config.get("criterion"))}
     history = state.get("optimizer_history") or [{}]
     card["updates"] = history[-1].get("num_updates")
     for group, names in (
@@ -173,7 +176,7 @@ def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
 def _card_text(bundle: Bundle) -> str:
     rows = "\n".join(f"| {in_markdown(name)} | {in_markdown(value)} |" for name, value in bundle.card.items())
     options = " ".join(f"--set {name}={value}" for name, value in bundle.options.items()) or "none"
-    name = shlex.quote(" ".join(bundle.folder.name.split()))
+    name = shlex.quote(printable(" ".join(bundle.folder.name.split())))
     return (
         f"# {in_markdown(bundle.source_lang)} → {in_markdown(bundle.target_lang)}, {in_markdown(bundle.card.get('architecture', bundle.task))}\n\n"
         f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {name} < input.txt\n```\n\n"

@@ -16,7 +16,7 @@ import torch
 from fairseq import tasks
 from fairseq.data import LanguagePairDataset
 
-from ..common.checkpoints import name_of, read_checkpoint, reading
+from ..common.checkpoints import read_checkpoint, reading, task_name
 from ..common.data_options import options_of_training
 from ..common.loading import build_generator, generation_config, load_models, option_arguments, option_text, to_device
 from .bundle import Bundle, load_bundle
@@ -280,7 +280,7 @@ class Translator:
 def _take_task_options(config: Any, saved: Any, arguments: Iterable[str]) -> None:
     """Takes those options of the training's task that were not given now; ``fairseq-generate`` would take their defaults."""
     given = {argument[2:].partition("=")[0].replace("-", "_") for argument in arguments if argument.startswith("--")}
-    if name_of(saved) != config._name:
+    if task_name(saved) != config._name:
         return
     for name, value in options_of_training(saved, config._name).items():
         if name in config and name not in given:

@@ -8,7 +8,7 @@ from fairseq import checkpoint_utils, tasks
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from ..common.checkpoints import name_of, read_checkpoint, require_known_task
+from ..common.checkpoints import read_checkpoint, require_known_task, task_name
 from ..common.data_options import task_of_training
 
 # Drafts by another model are named by its family.
@@ -172,7 +172,7 @@ def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, t
     if not isinstance(overrides, dict):
         raise ValueError(f"--jacobi-draft-options {options!r} is not a Python dictionary")
     state = read_checkpoint(path)
-    require_known_task(name_of(state["cfg"].task), path)
+    require_known_task(task_name(state["cfg"].task), path)
     config = task_of_training(state["cfg"].task, path)
     unknown = [name for name in overrides if name not in config]
     if unknown:
