@@ -68,7 +68,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
     parser = build_parser()
-    options = parser.parse_args(arguments)
+    # Files may stand behind options.
+    options = parser.parse_intermixed_args(arguments)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
     with reporting(parser):
         run(options)

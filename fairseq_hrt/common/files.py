@@ -89,11 +89,11 @@ class _Prefixed(io.RawIOBase):
         return True
 
     def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def, override]
-        if self.head:
-            count = min(len(buffer), len(self.head))
-            buffer[:count], self.head = self.head[:count], self.head[count:]
-            return count
-        return self.source.readinto1(buffer)  # type: ignore[attr-defined]
+        # Not readinto1, which may wait for more than there is.
+        found = self.head[: len(buffer)] or self.source.read1(len(buffer))  # type: ignore[attr-defined]
+        self.head = self.head[len(found) :]
+        buffer[: len(found)] = found
+        return len(found)
 
 
 def standard_input() -> BinaryIO:
