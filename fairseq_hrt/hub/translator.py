@@ -263,7 +263,7 @@ class Translator:
                 if not self.models:
                     self.models = load_models(self.bundle.paths, config, task, self.device).models
                 self._tasks[key] = (task, build_generator(task, self.models, config), config)
-            if len(self._tasks) > DECODERS:
+            while len(self._tasks) > DECODERS:
                 self._tasks.popitem(last=False)
         self._tasks.move_to_end(key)
         return self._tasks[key]
