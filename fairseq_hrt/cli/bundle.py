@@ -16,6 +16,7 @@ from typing import Optional, Sequence
 from ..hub.bundle import make_bundle
 from ..hub.text import SUBWORDS, TOKENIZERS
 from ..hub.translator import from_pretrained
+from .reporting import reporting
 from .translate import read_settings
 
 
@@ -43,7 +44,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser = build_parser()
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
-    try:
+    with reporting(parser):
         card = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in options.card)
         bundle = make_bundle(
             options.output,
@@ -55,12 +56,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             task=options.task,
             options=read_settings(options.set),
             card=card,
+            # A bundle that cannot be loaded is worse than none.
+            check=lambda folder: from_pretrained(folder, device="cpu"),
         )
-        # A bundle that cannot be loaded is worse than none.
-        from_pretrained(bundle.folder, device="cpu")
-    except (ValueError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
-    sys.stdout.write(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
+        sys.stdout.write(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
 
 
 if __name__ == "__main__":

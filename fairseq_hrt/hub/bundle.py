@@ -12,7 +12,7 @@ import shlex
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 from fairseq.data.data_utils import infer_language_pair
@@ -20,6 +20,7 @@ from fairseq.data.data_utils import infer_language_pair
 from ..common.checkpoints import architecture_name, read_checkpoint, require_known_task
 from ..common.data_options import language_of_data
 from ..common.escaping import code_in_markdown, in_markdown, printable
+from ..common.files import new_folder, remove_leftovers
 from .description import checked_options, read_description
 from .text import TextRecipe
 
@@ -90,8 +91,9 @@ def make_bundle(
     task: Optional[str] = None,
     options: Optional[Dict[str, str]] = None,
     card: Optional[Dict[str, Any]] = None,
+    check: Optional[Callable[[Path], object]] = None,
 ) -> Bundle:
-    """Copies what is needed into a new folder; it appears only when it is complete.
+    """Copies what is needed into a new folder; it appears only when it is complete, and nothing stays of one that fails.
 
     Args:
         folder: to make; must not exist.
@@ -101,11 +103,16 @@ def make_bundle(
         task: to decode with; None: the one of the training.
         options: decoding options that the bundle shall have.
         card: what else is to be known.
+        check: called with the complete folder before it gets its name; an error of its means that the bundle is not made.
 
     Raises:
         ValueError: the folder exists, a file is missing, or the preparation is unknown.
+        OSError: a file cannot be read or written.
     """
-    if folder.exists():
+    for path in [*checkpoints, *([] if codes is None else [codes])]:
+        if not path.is_file():
+            raise ValueError(f"{path} is no file")
+    if folder.exists() or folder.is_symlink():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
     states = [read_checkpoint(path) for path in checkpoints]
     config = states[0]["cfg"]["task"]
@@ -121,22 +128,7 @@ def make_bundle(
     for language in languages:
         language_of_data(language, str(checkpoints[0]))
     TextRecipe(*languages, tokenizer, subwords, codes)
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
     names = [f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)]
-    for name, state in zip(names, states):
-        # A third of a training checkpoint: the optimiser's moments are of no use here.
-        kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", "extra_state")}
-        torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, partial / name)
-    for language in languages:
-        try:
-            shutil.copyfile(data / f"dict.{language}.txt", partial / f"dict.{language}.txt")
-        except OSError as error:
-            shutil.rmtree(partial)
-            raise ValueError(f"{data} does not hold dict.{language}.txt: {error}") from error
-    if codes is not None:
-        shutil.copyfile(codes, partial / "codes")
     bundle = Bundle(
         folder=folder,
         task=task,
@@ -149,12 +141,48 @@ def make_bundle(
         options=dict(options or {}),
         card={**_training_card(states[0]), **(card or {})},
     )
+    remove_leftovers(folder.absolute().parent, folder.name + ".")
+    with new_folder(folder) as partial:
+        try:
+            _fill(partial, bundle, states, data, codes)
+            if check is not None:
+                check(partial)
+        except ValueError as error:
+            # Where it was being made is gone when the message is read.
+            raise ValueError(str(error).replace(str(partial), str(folder))) from error
+        except OSError as error:
+            if error.errno is None:
+                raise
+            name = str(error.filename or folder).replace(str(partial), str(folder))
+            raise OSError(error.errno, error.strerror, name) from error
+        try:
+            partial.rename(folder)
+        except OSError as error:
+            raise ValueError(f"{folder} cannot be made: {error.strerror}; does it exist already?") from error
+    return bundle
+
+
+def _fill(place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: Path, codes: Optional[Path]) -> None:
+    """Writes the files of a bundle into the empty folder ``place``."""
+    for name, state in zip(bundle.models, states):
+        # A third of a training checkpoint: the optimiser's moments are of no use here.
+        kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", "extra_state")}
+        try:
+            torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, place / name)
+        except RuntimeError as error:
+            # PyTorch's writer says so when the disk is full.
+            raise OSError(f"{bundle.folder / name} cannot be written: {error}") from error
+    for language in (bundle.source_lang, bundle.target_lang):
+        try:
+            shutil.copyfile(data / f"dict.{language}.txt", place / f"dict.{language}.txt")
+        except FileNotFoundError as error:
+            raise ValueError(f"{data} does not hold dict.{language}.txt: {error}") from error
+    if codes is not None:
+        shutil.copyfile(codes, place / "codes")
     document = {"format": FORMAT, **{key: value for key, value in asdict(bundle).items() if key != "folder"}}
     text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
-    (partial / "bundle.json").write_text(text + "\n", encoding="utf-8")
-    (partial / "README.md").write_text(_card_text(bundle), encoding="utf-8")
-    partial.rename(folder)
-    return bundle
+    (place / "bundle.json").write_text(text + "\n", encoding="utf-8")
+    (place / "README.md").write_text(_card_text(bundle), encoding="utf-8")
 
 
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:

@@ -39,8 +39,13 @@ class TextRecipe:
             raise ValueError(f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of codes")
 
 
+# Marks the beginning of a file; within text it is an invisible sign that has had a successor (U+2060) since Unicode 3.2.
+BYTE_ORDER_MARK = "\ufeff"
+
+
 def clean(text: str) -> str:
-    """One line without control characters and with single spaces; letters of any script stay as they are."""
+    """One line without control characters and byte order marks, with single spaces; letters of any script stay as they are."""
+    text = text.replace(BYTE_ORDER_MARK, "")
     kept = "".join(" " if unicodedata.category(sign) in ("Cc", "Zl", "Zp", "Cs") else sign for sign in text)
     return re.sub(r"\s+", " ", kept).strip()
 
