@@ -43,6 +43,7 @@ class BidirectionalTranslationTask(EngineTranslationTask):
             self.target_dictionary,
             options,
             paper_scoring=str(self.cfg.bidirectional_scoring) == "paper",
+            length_penalty=str(self.cfg.bidirectional_length_penalty),
             collapse_repeats=self.cfg.bidirectional_deduplicate,
         )
 

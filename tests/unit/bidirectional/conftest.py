@@ -84,8 +84,37 @@ class BlockOracle:
             words += [max(range(len(row)), key=row.__getitem__) for row in self.log_probs(words)]
         return words[: words.index(EOS) + 1]
 
+    def released(self, size, *, nbest, gnmt=False):
+        """[(words up to the first ``</s>``, score)] of the search in the code released with the paper, best first."""
+
+        def penalty(count):
+            return ((5 + count) / 6 if gnmt else count) ** self.lenpen
+
+        def best(pairs, count):
+            return sorted(pairs, key=lambda pair: -pair[1])[:count]
+
+        alive, finished, time = [((), 0.0)], [], 0
+        longest = -(-(self.limit + 1) // self.block) * self.block
+        while alive:
+            # The bound holds for every later step, the sentence is settled once the worst finished score exceeds it.
+            if len(finished) >= nbest and min(score for _, score in finished) > alive[0][1] / penalty(longest):
+                break
+            candidates = []
+            for words, total in alive:
+                partial = [((), total)]
+                for row in self.log_probs(words):
+                    likely = best(enumerate(row), size if self.block > 1 else 2 * size)
+                    partial = [(block + (word,), s + more) for block, s in best(partial, size) for word, more in likely]
+                candidates += [(words + block, score) for block, score in partial]
+            time += self.block
+            candidates = [pair for pair in best(candidates, 2 * size) if pair[1] > -math.inf]
+            alive = [pair for pair in candidates if EOS not in pair[0]][:size]
+            finished += [(words, total / penalty(time)) for words, total in candidates if EOS in words]
+            finished = best(finished, size)
+        return [(words[: words.index(EOS) + 1], score) for words, score in finished]
+
     def beam(self, size, *, paper):
-        """[(words up to the first ``</s>``, score)], best first."""
+        """[(words up to the first ``</s>``, score)], best first; ``paper``: the printed algorithm."""
         opened, done = [((), 0.0)], []
         while opened and len(done) < size:
             candidates = []
