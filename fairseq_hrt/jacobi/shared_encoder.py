@@ -18,7 +18,8 @@ def same_encoder(first: FairseqEncoderDecoderModel, second: FairseqEncoderDecode
     Args:
         dictionary: of the source; both models have the same.
     """
-    weights, others = first.encoder.state_dict(), second.encoder.state_dict()
+    # Buffers are no weights: some of fairseq's are not even initialised.
+    weights, others = (dict(model.encoder.named_parameters()) for model in (first, second))
     if type(first.encoder) is not type(second.encoder) or weights.keys() != others.keys():
         return False
     for name, weight in weights.items():
