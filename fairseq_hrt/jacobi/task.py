@@ -82,6 +82,9 @@ class JacobiTranslationTask(EngineTranslationTask):
                 generator.ensemble = engines
                 equal = lender(drafting[0], models, self.source_dictionary) if len(drafting) == 1 else None
             engines.lent = None if equal is None or not memories else memories[equal]
-            return translations(generator.generate(drafting, {"net_input": net_input}))
+            try:
+                return translations(generator.generate(drafting, {"net_input": net_input}))
+            finally:
+                engines.lent = None
 
         return translate
