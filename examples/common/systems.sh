@@ -41,8 +41,10 @@ hrt_systems() {
     )
 }
 
+# A model that writes several words a step does not always say </s>: one such sentence would hold up its batch until the 200 words
+# of --max-len-b are full. BIDIRECTIONAL_LIMIT: another limit than that of the distilled targets (distill.sh).
 bidirectional_systems() {
-    local model="path=$2,task=translation_bidirectional"
+    local model="path=$2,task=translation_bidirectional,${BIDIRECTIONAL_LIMIT:-max_len_a=1.5,max_len_b=10}"
     SYSTEMS+=(
         --system "name=$1 beam 4,$model,beam=4"
         --system "name=$1 greedy,$model,beam=1"

@@ -20,7 +20,8 @@ autoregressive_systems "$OUT/at/checkpoint_best.pt"
 ctranslate2_systems "$OUT/at/checkpoint_best.pt"
 if trained "$OUT/hrt/checkpoint_last.pt"; then hrt_systems "$OUT/hrt/checkpoint_last.pt"; fi
 for model in "IBDecoder 2x1" "IB+SA(2) 2x2"; do
-    checkpoint=$OUT/bidirectional_${model##* }/checkpoint_best.pt
+    # As their own recipe: the learning rate has come down to 0 there.
+    checkpoint=$OUT/bidirectional_${model##* }/checkpoint_last.pt
     if trained "$checkpoint"; then bidirectional_systems "${model% *}" "$checkpoint"; fi
 done
 for model in "DAG dag_nll" "FA-DAT dag_fuzzy"; do

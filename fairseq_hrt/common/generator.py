@@ -50,6 +50,11 @@ class EngineGenerator:
             self._ensemble = EngineEnsemble(self.models, self.counters, static_weights=static)
         return self._ensemble
 
+    @ensemble.setter
+    def ensemble(self, ensemble: EngineEnsemble) -> None:
+        """Other engines of the same models."""
+        self._ensemble = ensemble
+
     @torch.no_grad()
     def generate(
         self,

@@ -111,15 +111,20 @@ class DecoderState:
         self.cache, self.positions = cache, positions
         self._place_tokens()
 
-    def rollback(self, length: Union[int, Tensor]) -> None:
+    def rollback(self, length: Union[int, Tensor], *, longest: Optional[int] = None) -> None:
         """Forgets the last tokens by changing a length; nothing is copied.
 
         Args:
             length: tokens to keep, one number for all rows or a LongTensor ``[R]``.
+            longest: the greatest of a LongTensor ``[R]``, where the caller knows it: then nothing is read from the device, and
+                nothing checked.
 
         Raises:
             ValueError: a row would get longer.
         """
+        if isinstance(length, Tensor) and longest is not None:
+            self.lengths, self.length = length, longest
+            return
         known = self.length if self.lengths is None else self.lengths
         longer = length > known
         if bool(longer.any()) if isinstance(longer, Tensor) else longer:
