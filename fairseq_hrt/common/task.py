@@ -13,6 +13,7 @@ from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from .distillation import with_distilled_targets
 from .generator import EngineGenerator
 from .options import DecodingOptions
+from .precision import follow_precision
 
 
 class EngineTranslationTask(TranslationTask):
@@ -42,6 +43,8 @@ class EngineTranslationTask(TranslationTask):
         finally:
             self._building_model = False
         self.require_family([model])
+        if from_checkpoint:
+            follow_precision(model)
         return model
 
     def build_criterion(self, cfg: Any) -> FairseqCriterion:

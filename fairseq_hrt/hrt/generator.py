@@ -108,18 +108,19 @@ class HRTGenerator(AutoregressiveGenerator):
             capacity=min(model.max_decoder_positions() for model in self.models),
         )
         # A translation of at most that many words and </s> fill this many chunks; the last token is </s>.
-        chunks = [max((limit + 1) // chunk_size, 1) - 1 for limit in limits.tolist()]
-        self.ensemble.reserve_positions(chunk_size * (max(chunks) + 1) + 1)
+        chunks = torch.div(limits + 1, chunk_size, rounding_mode="floor").clamp(min=1) - 1
+        rules = Constraints(
+            self.dictionary,
+            # Shorter translations than K words are one chunk: then the first token of this stage is </s> already.
+            min_length=options.min_len // chunk_size,
+            max_lengths=chunks,
+            unkpen=options.unkpen,
+        )
+        self.ensemble.reserve_positions(chunk_size * (rules.longest_limit + 1) + 1)
         plan = SearchPlan(
             start=self.models[0].decoder.start_symbol(chunk_size),
             stride=chunk_size,
-            constraints=Constraints(
-                self.dictionary,
-                # Shorter translations than K words are one chunk: then the first token of this stage is </s> already.
-                min_length=min(options.min_len // chunk_size, min(chunks)),
-                max_lengths=torch.tensor(chunks, device=limits.device),
-                unkpen=options.unkpen,
-            ),
+            constraints=rules,
             beam=min(options.beam, len(self.dictionary) - 1),
             lenpen=options.lenpen,
             normalize=options.normalize,

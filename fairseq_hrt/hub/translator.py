@@ -78,7 +78,8 @@ class Translator:
         self.pipeline = TextPipeline(bundle.recipe)
         self._lock = threading.Lock()
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.defaults = {**bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
+        # Nobody wants to read a literal <unk>; --unkpen 0 lets the model write it all the same.
+        self.defaults = {"unkpen": "inf", **bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
         self._tasks: Dict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]] = {}
         self._trained_task = checkpoint_utils.load_checkpoint_to_cpu(str(bundle.paths[0]))["cfg"]["task"]
         self.models: List[Any] = []

@@ -88,9 +88,9 @@ class JacobiGenerator(EngineGenerator):
         with torch.inference_mode():
             memories = self.ensemble.encode(net_input)
             memory = memories[0]
-            # As the autoregressive generator and fairseq count.
             limits = length_limits(
-                torch.full_like(memory.lengths, memory.width),
+                # As the autoregressive generator counts.
+                memory.lengths,
                 max_len_a=options.max_len_a,
                 max_len_b=options.max_len_b,
                 capacity=min(model.max_decoder_positions() for model in self.models),
