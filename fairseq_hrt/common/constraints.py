@@ -1,6 +1,6 @@
 """What a hypothesis may say next: fairseq's rules on lengths, unknown words, prefixes and repeated n-grams."""
 
-from typing import Optional
+from typing import List, Optional
 
 import torch
 from fairseq.data import Dictionary
@@ -33,7 +33,9 @@ class Constraints:
         self.pad, self.eos, self.unk = dictionary.pad(), dictionary.eos(), dictionary.unk()
         self.min_length, self.unkpen, self.prefix = min_length, unkpen, prefix
         self.max_lengths = max_lengths
-        self.shortest_limit, self.longest_limit = torch.stack(max_lengths.aminmax()).tolist()
+        # The same for the host, read once.
+        self.limits: List[int] = max_lengths.tolist()
+        self.shortest_limit, self.longest_limit = min(self.limits), max(self.limits)
         # None where n-grams may be repeated, and nobody has to keep a history.
         self.blocker: Optional[int] = no_repeat_ngram_size or None
 

@@ -11,7 +11,7 @@ from ..common.constraints import Constraints, length_limits
 from ..common.generator import AutoregressiveGenerator
 from ..common.hypothesis import Hypothesis
 from ..common.options import DecodingOptions
-from ..common.search import SearchPlan, check_number, search
+from ..common.search import SearchPlan, check_number, search, to_host
 from ..common.state import Memory
 from ..common.trace import DecodingStep
 from .chunking import ChunkChooser
@@ -158,8 +158,7 @@ class HRTGenerator(AutoregressiveGenerator):
             for hook in self.step_hooks:
                 hook(DecodingStep("skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores))
         finished = [
-            self._complete(row, words, numbers, chunk_size)
-            for row, words, numbers in zip(rows, choice.tolist(), best.tolist())
+            self._complete(row, words, numbers, chunk_size) for row, words, numbers in zip(rows, *to_host(choice, best))
         ]
         best_first = []
         for number, hypotheses in enumerate(kept):
@@ -186,7 +185,8 @@ class HRTGenerator(AutoregressiveGenerator):
         key = (length, chunk_size, device)
         if key not in self._layouts:
             positions = torch.arange(1, length + 1, device=device)
-            self._layouts[key] = (positions, (positions % chunk_size).nonzero().squeeze(1))
+            places = torch.arange(length, device=device).view(-1, chunk_size)
+            self._layouts[key] = (positions, places[:, :-1].reshape(-1))
         return self._layouts[key]
 
     def _restrict(

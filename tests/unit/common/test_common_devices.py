@@ -80,3 +80,16 @@ def test_decoding_happens_on_the_device(tiny, beam, options):
     expected = decode(model, sample, prefix)
     with SimulatedDevice() as device:
         assert decode(device.move(model), device.send(sample), device.send(prefix)) == expected
+
+
+@pytest.mark.parametrize("rules", [{}, dict(no_repeat_ngram_size=2, min_len=3, unkpen=2.0)], ids=["plain", "rules"])
+@pytest.mark.parametrize("beam", [1, 5])
+def test_the_host_looks_once_a_step(tiny, beam, rules):
+    """Besides a handful of looks at each batch: its padding, its limits, and in beam search the chain of parents."""
+    model, sample = tiny.lively(seed=3), tiny.sample([5, 3, 6, 4, 7, 2, 8, 5])
+    with SimulatedDevice() as device:
+        moved = device.move(model)
+        generator = AutoregressiveGenerator([moved], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=20, **rules))
+        generator.generate([moved], device.send(sample))
+        assert generator.counters.decoder_calls > 10
+        assert device.reads - generator.counters.decoder_calls <= (2 if beam == 1 else 4), device.waits
