@@ -135,9 +135,7 @@ def _predict(ensemble: EngineEnsemble, states, words: Tensor, step: int, beams: 
         temperature=plan.temperature,
     )
     rules, sentences = plan.constraints, states[0].sentences
-    if rules.only_padding(first, first + plan.block):
-        scores.select(-1, rules.pad).fill_(float("-inf"))
-    else:
+    if not rules.apply_to_all(scores, first, first + plan.block):
         for place in range(plan.block):
             rules.apply(scores[:, place], first + place, sentences, beams, None)
     return scores

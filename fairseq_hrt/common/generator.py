@@ -41,6 +41,9 @@ class EngineGenerator:
         self.counters = GenerationCounters()
         self.step_hooks: List[StepHook] = []
         self._ensemble: Optional[EngineEnsemble] = None
+        longest = min(model.max_decoder_positions() for model in self.models) - 1
+        if options.min_len > longest:
+            raise ValueError(f"--min-len {options.min_len} is greater than the {longest} words that the model can write; lower it")
 
     @property
     def ensemble(self) -> EngineEnsemble:
@@ -115,25 +118,26 @@ class AutoregressiveGenerator(EngineGenerator):
     ) -> List[List[Hypothesis]]:
         """Decodes sentences that are encoded already."""
         options, memory = self.options, memories[0]
-        # fairseq counts the padding of the batch as source length here; equality with it is worth the oddity.
-        widths = torch.full_like(memory.lengths, memory.width)
         limits = length_limits(
-            widths,
+            # Each sentence's own length, where fairseq counts the padding of the batch as well: the result must not depend on what
+            # a sentence is batched with.
+            memory.lengths,
             max_len_a=options.max_len_a,
             max_len_b=options.max_len_b,
             capacity=min(model.max_decoder_positions() for model in self.models),
         )
-        self.ensemble.reserve_positions(int(limits.max()) + 1)
+        rules = Constraints(
+            self.dictionary,
+            min_length=options.min_len,
+            max_lengths=limits,
+            unkpen=options.unkpen,
+            no_repeat_ngram_size=options.no_repeat_ngram_size,
+            prefix=prefix,
+        )
+        self.ensemble.reserve_positions(rules.longest_limit + 1)
         plan = SearchPlan(
             start=self.eos if start is None else start,
-            constraints=Constraints(
-                self.dictionary,
-                min_length=options.min_len,
-                max_lengths=limits,
-                unkpen=options.unkpen,
-                no_repeat_ngram_size=options.no_repeat_ngram_size,
-                prefix=prefix,
-            ),
+            constraints=rules,
             # fairseq never keeps more beams than there are words besides padding.
             beam=min(options.beam, len(self.dictionary) - 1),
             lenpen=options.lenpen,

@@ -122,6 +122,10 @@ def load_models(
     for model in models:
         if config.common.fp16:
             model.half()
+        elif config.common.bf16:
+            model.bfloat16()
+        elif config.common.bf16:
+            model.bfloat16()
         model.to(device or choose_device(config)).eval()
         model.prepare_for_inference_(config)
     return LoadedModels(models, saved)

@@ -14,6 +14,7 @@ from .checkpoints import architecture_name
 from .distillation import with_distilled_targets
 from .generator import EngineGenerator
 from .options import DecodingOptions
+from .precision import follow_precision
 
 
 class EngineTranslationTask(TranslationTask):
@@ -44,6 +45,8 @@ class EngineTranslationTask(TranslationTask):
         finally:
             self._building_model = False
         self.require_family([model])
+        if from_checkpoint:
+            follow_precision(model)
         return model
 
     def build_criterion(self, cfg: Any) -> FairseqCriterion:

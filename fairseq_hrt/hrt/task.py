@@ -32,6 +32,8 @@ class HRTTranslationTask(EngineTranslationTask):
             options = self.sequence_generator.options
             self.autoregressive_generator = self._generator([model], options, choice="1")
         self.decoder = model.decoder
+        # A checkpoint that is decoded gets no training for what it lacks.
+        model.decoder.may_gain_sizes = not from_checkpoint
         return model
 
     def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> HRTGenerator:

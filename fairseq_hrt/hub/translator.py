@@ -87,7 +87,8 @@ class Translator:
         self.device = choose_device(device)
         self.pipeline = TextPipeline(bundle.recipe)
         self._lock = threading.Lock()
-        self.defaults = {**bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
+        # Nobody wants to read a literal <unk>; --unkpen 0 lets the model write it all the same.
+        self.defaults = {"unkpen": "inf", **bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
         self._tasks: "OrderedDict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]]" = OrderedDict()
         # Read once: for the options of the training here, for the model below.
         self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}

@@ -164,8 +164,7 @@ def _restrict(log_probs: Tensor, rows: List[_Row], plan: JacobiPlan, sentences: 
     """Applies every rule to every position of the windows, ``[R, q, V]``, in place."""
     rules, width = plan.constraints, log_probs.size(1)
     firsts = [len(row.tokens) for row in rows if not row.done]
-    if rules.only_padding(min(firsts), max(firsts) + width):
-        log_probs.select(2, rules.pad).fill_(float("-inf"))
+    if rules.apply_to_all(log_probs, min(firsts), max(firsts) + width):
         return
     for place, row in enumerate(rows):
         first, line = len(row.tokens), [plan.start, *row.tokens, *row.guesses]

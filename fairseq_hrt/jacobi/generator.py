@@ -97,9 +97,9 @@ class JacobiGenerator(EngineGenerator):
             drafted = self._now() - before if type(self.drafter) is not Drafter else 0.0
         # No hypothesis tensor leaves this block: tensors made in inference mode cannot be changed in place later.
         with torch.inference_mode():
-            # As the autoregressive generator and fairseq count.
             limits = length_limits(
-                torch.full_like(memory.lengths, memory.width),
+                # As the autoregressive generator counts.
+                memory.lengths,
                 max_len_a=options.max_len_a,
                 max_len_b=options.max_len_b,
                 capacity=min(model.max_decoder_positions() for model in self.models),
