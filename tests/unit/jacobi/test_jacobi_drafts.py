@@ -107,13 +107,14 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
     other = Dictionary()
     dictionary, read = tiny.dictionary(), []
     config = OmegaConf.create({"_name": "translation_hrt" if wrong != "task" else "translation_dag", "data": "x", "beta": 1})
-    state = {"cfg": {"task": config}}
+    state = {"cfg": OmegaConf.create({"task": config})}
+    config = state["cfg"].task
     task = SimpleNamespace(
         source_dictionary=other if wrong == "source" else dictionary,
         target_dictionary=other if wrong == "target" else dictionary,
     )
     model = torch.nn.Linear(1, 1)
-    monkeypatch.setattr(drafts.checkpoint_utils, "load_checkpoint_to_cpu", lambda path: read.append(path) or state)
+    monkeypatch.setattr(drafts, "read_checkpoint", lambda path: read.append(path) or state)
     monkeypatch.setattr(drafts.tasks, "setup_task", lambda config: task)
 
     def load(paths, *, task, state):
