@@ -37,6 +37,9 @@ _WORD = re.compile(r"[A-Za-z_][\w-]*")
 # Larger results of "[0] * 10 ** 9" and the like are no configuration.
 _LARGEST = 100_000
 _LONGEST = 10_000
+# OmegaConf needs time and memory beyond all bounds for what is nested deeper than any configuration is.
+_DEEPEST = 64
+_TOO_DEEP = ("…",)
 _PLAIN = (int, float, complex, bool, type(None))
 _SHOWN = 100
 
@@ -148,6 +151,8 @@ def unsafe_value(state: object) -> Optional[UnsafeValue]:
 
 def _reason(name: str, value: object) -> Optional[str]:
     """Why fairseq must not see this option with this value; None: it may."""
+    if value is _TOO_DEEP:
+        return f"which is nested more than {_DEEPEST} levels deep"
     if not isinstance(value, str):
         # eval reads bytes, and whatever else lies in memory as bytes do.
         return "which is no plain literal" if _is_evaluated(name) else None
@@ -181,18 +186,21 @@ def _one_line(error: Exception) -> str:
 
 def _leaves(config: object) -> Iterator[Tuple[str, object]]:
     """(name, value) of all texts and strange objects in a configuration, however it is nested: dictionaries, namespaces, OmegaConf."""
-    waiting: List[Tuple[str, object]] = [("", config)]
+    waiting: List[Tuple[str, object, int]] = [("", config, 0)]
     # With the name: OmegaConf's node of a harmless option may also stand for another one.
     seen: Set[Tuple[int, str]] = set()
     while waiting:
-        name, value = waiting.pop()
+        name, value, depth = waiting.pop()
         if type(value) in _PLAIN:
             continue
         if isinstance(value, str) or not _is_container(value):
             yield name, value
         elif (id(value), name) not in seen:
             seen.add((id(value), name))
-            waiting.extend(_parts(name, value))
+            if depth > _DEEPEST:
+                yield name, _TOO_DEEP
+                return
+            waiting.extend((key, inner, depth + 1 if key != "_parent" else 0) for key, inner in _parts(name, value))
 
 
 def _is_container(value: object) -> bool:
@@ -208,4 +216,4 @@ def _parts(name: str, value: object) -> Iterator[Tuple[str, object]]:
         yield from ((name, inner) for inner in list(value))
     # A node of OmegaConf is read as it was saved: asked itself, it would already resolve its references.
     for key, inner in list(getattr(value, "__dict__", {}).items()):
-        yield (name if key in ("_content", "_val", "_parent") else str(key)), inner
+        yield (name if key in ("_content", "_val") else str(key)), inner

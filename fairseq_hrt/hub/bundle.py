@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import torch
 from fairseq.data.data_utils import infer_language_pair
 
-from ..common.checkpoints import architecture_name, read_checkpoint, require_known_task
+from ..common.checkpoints import architecture_name, read_checkpoint, require_known_task, task_name
 from ..common.data_options import language_of_data
 from ..common.escaping import code_in_markdown, in_markdown, printable
 from ..common.files import new_folder, remove_leftovers
@@ -117,7 +117,7 @@ def make_bundle(
     states = [read_checkpoint(path) for path in checkpoints]
     config = states[0]["cfg"]["task"]
     # What load_bundle would refuse is not packed.
-    task = require_known_task(task or config._name, str(folder))
+    task = require_known_task(task or task_name(config), str(folder))
     options = checked_options(options or {}, task, str(folder))
     languages = (config.source_lang, config.target_lang)
     if None in languages:

@@ -334,8 +334,8 @@ CHECKPOINTS = {
     "a configuration that is a list": (state(cfg=[1]), "model.pt"),
     "no parameters": (state(model=None), "model.pt"),
     "parameters that are a text": (state(model="x"), "model.pt"),
-    "parameters of another model": (lambda h: h.checkpoint(lambda s: s["model"].pop("encoder.version", None) or s["model"].popitem()[0] and None), "model.pt"),
-    "a deep configuration": (lambda h: h.model(x=deep(250)), "model.pt"),
+    "parameters that are missing": (lambda h: h.checkpoint(lambda s: s["model"].popitem() and None), "model.pt"),
+    "a deep configuration": (lambda h: h.checkpoint(lambda s: s["cfg"].update(x=deep(250))), "model.pt"),
     "no history": (lambda h: h.checkpoint(lambda s: s.pop("optimizer_history") and None), "model.pt"),
     "a history of nothing": (state(optimizer_history=[]), "model.pt"),
 }  # fmt: skip
@@ -367,4 +367,255 @@ def test_checkpoint_is_refused(hostile, run, attack):
     with pytest.raises(ValueError) as error:
         fairseq_hrt.from_pretrained(hostile.folder, device="cpu")
     assert value in str(error.value) and "\n" not in str(error.value)
+    assert not hostile.sentinel.exists()
+
+
+# ---------------------------------------------------------------------- the other commands, and Python
+
+
+def test_harmless_bundle_translates(harmless, run):
+    status, error, said = run("translate", harmless, "--quiet")
+    assert not status and not error and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["trace", "graph", "export", "benchmark", "graph-statistics"])
+@pytest.mark.parametrize("attack", ["a plugin in the bundle", "a task that evaluates", "a linked model", "two models in one name"])
+def test_every_command_that_takes_a_bundle_refuses_it(hostile, run, verb, attack):
+    if verb in ("benchmark", "graph-statistics") and attack != "a plugin in the bundle":
+        pytest.skip("takes the description for its dictionaries only")
+    change, value = BUNDLES[attack]
+    change(hostile)
+    path = hostile.outside / "model.pt"
+    system = {"benchmark": ["--system", f"name=x,path={path}"], "graph-statistics": ["--system", f"name=x,path={path}"]}.get(verb, [])
+    more = {"export": ["--output", hostile.folder.parent / "out"], "trace": ["--text", "a"], "graph": ["--text", "a", "--out", hostile.folder.parent]}
+    status, error, said = run(verb, hostile.folder, *system, *more.get(verb, ["--out", hostile.folder.parent / "out"]))
+    # What was logged before stands on lines of its own.
+    assert_refused((status, error.splitlines()[-1], said), value)
+    assert not hostile.sentinel.exists()
+
+
+@pytest.mark.parametrize("attack", ["fconv", "a Transformer, its softmax", "code in a pickle", "an architecture that loads a file"])
+@pytest.mark.parametrize("verb", ["trace", "export", "benchmark", "distill", "bundle", "average"])
+def test_every_command_that_takes_a_checkpoint_refuses_it(hostile, run, verb, attack):
+    change, value = CHECKPOINTS[attack]
+    change(hostile)
+    path, data, out = hostile.folder / "model.pt", hostile.outside, hostile.folder.parent / "out"
+    system = ["--system", f"name=x,path={path}"]
+    arguments = {
+        "trace": [data, *system, "-s", "de", "-t", "en", "--text", "a"],
+        "export": [path, "--data", data, "-s", "de", "-t", "en", "--output", out],
+        "benchmark": [data, *system, "-s", "de", "-t", "en", "--out", out],
+        "distill": [data, *system, "-s", "de", "-t", "en", "--out", out],
+        "bundle": [path, "--data", data, "--tokenizer", "space", "--subwords", "none", "--output", out],
+        "average": ["--inputs", path, path, "--output", out],
+    }[verb]
+    if verb == "average" and attack == "an architecture that loads a file":
+        pytest.skip("averaging builds no model")
+    status, error, _ = run(verb, *arguments)
+    assert status == 2 and value in error.splitlines()[-1] and "Traceback" not in error
+    assert not hostile.sentinel.exists() and not out.exists()
+
+
+def test_draft_chooses_no_task(hostile, run):
+    """The task that fairseq would take stands under another name than the one that is shown."""
+    hostile.task(task="translation_multi_simple_epoch", extra_data=hostile.code)
+    options = ["--set", "task=translation_jacobi", "--set", "jacobi_draft=hrt", "--set", f"jacobi_draft_path={hostile.folder / 'model.pt'}"]
+    assert_refused(run("translate", hostile.outside, "--quiet", *options), "'translation_multi_simple_epoch'")
+
+
+def test_draft_opens_no_file(hostile):
+    from fairseq_hrt.common.data_options import task_of_training
+
+    config = OmegaConf.create({"_name": "translation_dag", "source_lang": "de", "target_lang": "en", "dag_lm_path": "/etc/passwd", "eval_bleu": True})
+    cleaned = task_of_training(config, "x.pt")
+    assert cleaned.dag_lm_path is None and cleaned.eval_bleu is False
+    with pytest.raises(ValueError, match=r"x\.pt names the language '\.\./de'"):
+        task_of_training(OmegaConf.create({"_name": "translation", "source_lang": "../de"}), "x.pt")
+
+
+def test_options_of_the_training_are_chosen(hostile):
+    """Decoding takes what belongs to the model over from its training, and nothing that names a file."""
+    hostile.describe(task="translation_jacobi")
+    hostile.task(
+        _name="translation_jacobi", jacobi_draft="hrt", jacobi_draft_path=str(hostile.outside / "model.pt"), max_source_positions=17,
+        jacobi_cost_file="/etc/passwd", jacobi_mode="../x", distilled_data="/etc", data="/etc",
+    )  # fmt: skip
+    hostile.describe(options={"beam": 1, "max_len_b": 5, "jacobi_draft": "previous"})
+    config = fairseq_hrt.from_pretrained(hostile.folder, device="cpu")._configuration({"beam": "1", "jacobi_draft": "previous"})
+    assert config.task.max_source_positions == 17 and config.task.jacobi_draft_path is None and config.task.jacobi_cost_file is None
+    assert config.task.data == str(hostile.folder) and str(config.task.jacobi_mode) == "frontier"
+
+
+def test_no_file_of_the_training_is_opened(hostile, run):
+    """fairseq reads pre-trained embeddings again whenever such a model is loaded; a pipe would be waited for."""
+    pipe = hostile.folder / "pipe"
+    os.mkfifo(pipe)
+    hostile.model(encoder_embed_path=str(pipe), decoder_embed_path="/etc/passwd", embed_path=str(pipe))
+    status, error, _ = run("translate", hostile.folder, "--quiet")
+    assert not status, error
+
+
+def test_checkpoint_beside_the_checked_one_is_not_read(hostile, run):
+    """fairseq prefers model-shard0.pt to model.pt."""
+    (hostile.folder / "model-shard0.pt").write_text("hostile")
+    status, error, _ = run("translate", hostile.folder, "--quiet")
+    assert not status, error
+
+
+def test_what_the_user_says_is_free(hostile, run):
+    """The same plugin and options, given by the user."""
+    name = f"plugin_{id(hostile)}"
+    plugin = hostile.plugin(name)
+    status, error, _ = run("translate", hostile.folder, "--quiet", "--set", f"user_dir={plugin}", "--set", "seed=3")
+    assert not status and hostile.sentinel.exists(), error
+    hostile.fconv()
+    path = hostile.folder / "model.pt"
+    options = ["--set", f"model_overrides={{'encoder_layers': '[(8, 3)]', 'max_source_positions': {15}}}"]
+    assert "cannot be loaded" in run("translate", hostile.folder, "--quiet", "--set", "task=translation", *options)[1]
+    for wrong in ("[1]", "exit()", "{"):
+        assert_refused(run("translate", hostile.outside, "--quiet", "--set", f"model_overrides={wrong}"), f"--model-overrides {wrong!r}")
+    for wrong, message in (("help=true", "help"), ("user_dir=true", "--user-dir"), ("user_dir=/nowhere", "/nowhere"), ("beam=--x", "--beam")):
+        status, error, _ = run("translate", hostile.outside, "--quiet", "--set", wrong)
+        assert status == 2 and error.count("\n") == 1 and message in error
+    assert path.exists()
+
+
+def test_trusted_file_is_the_users_choice(hostile, run, monkeypatch):
+    CHECKPOINTS["a Transformer, its softmax"][0](hostile)
+    monkeypatch.setenv(TRUST_VARIABLE, str(hostile.folder / "model.pt"))
+    with pytest.raises(ValueError):
+        fairseq_hrt.from_pretrained(hostile.folder, device="cpu")
+    assert hostile.sentinel.exists()
+
+
+def test_folder_is_no_option(hostile, run, monkeypatch):
+    """An archive may unpack into any name."""
+    plugin = hostile.plugin("plugin")
+    folder = hostile.folder.parent / f"--user-dir={plugin.name}"
+    hostile.folder.rename(folder)
+    monkeypatch.chdir(hostile.folder.parent)
+    (hostile.folder.parent / "plugin").symlink_to(folder / "plugin")
+    assert load_bundle(folder).folder.is_absolute()
+    model = fairseq_hrt.from_pretrained(folder.name, device="cpu")
+    assert isinstance(model.translate("a b"), str)
+    assert not hostile.sentinel.exists()
+
+
+# ---------------------------------------------------------------------- what is legitimate
+
+
+@pytest.mark.parametrize(
+    "options", [{"beam": 2, "lenpen": 0.5, "unnormalized": True}, {"beam": "2", "lenpen": "-1", "retain_iter_history": "false"}, {"max-len-b": "7"}]
+)
+def test_numbers_and_switches_are_options(hostile, options):
+    hostile.describe(options=options)
+    assert isinstance(fairseq_hrt.from_pretrained(hostile.folder, device="cpu").translate("a b"), str)
+
+
+def test_convolutional_network_is_loaded(hostile, run):
+    """Its layers are texts that fairseq evaluates: plain literals."""
+    config = hostile.fconv()
+    from fairseq import tasks
+    from fairseq.models.fconv import FConvModel
+
+    task = tasks.setup_task(Namespace(task="translation", data=str(hostile.folder), source_lang="de", target_lang="en"))
+    hostile.checkpoint(lambda state: state.update(model=FConvModel.build_model(config, task).state_dict()))
+    hostile.describe(task="translation")
+    status, error, said = run("translate", hostile.folder, "--quiet")
+    assert not status and said.count("\n") == 1, error
+
+
+def test_dictionary_in_the_state_of_a_task_is_loaded(hostile, run):
+    hostile.checkpoint(lambda state: state.update(task_state={"target_dictionary": Dictionary(), "dictionaries": [Dictionary()]}))
+    status, error, _ = run("translate", hostile.folder, "--quiet")
+    assert not status, error
+
+
+def test_what_would_be_refused_is_not_packed(harmless, tmp_path):
+    arguments = dict(tokenizer="space", subwords="none", codes=None)
+    with pytest.raises(ValueError, match="'user_dir' to 'x'"):
+        make_bundle(tmp_path / "b", [harmless / "model.pt"], harmless, options={"user_dir": "x"}, **arguments)
+    with pytest.raises(ValueError, match="'translation_multi_simple_epoch'"):
+        make_bundle(tmp_path / "b", [harmless / "model.pt"], harmless, task="translation_multi_simple_epoch", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------------- cards and pages
+
+MARKS = [
+    "<script>alert(1)</script>", "![x](http://localhost/x.png)", "[x](javascript:alert(1))", "a | b", "a\n\n# heading", "`x`", "@somebody",
+    "<!-- x", "http://localhost", "$x$", "www.example.invalid", "\x1b[31mred", "*x* _x_ ~~x~~", "\u202ereversed",
+]  # fmt: skip
+
+
+def test_card_shows_and_does_nothing(harmless, tmp_path):
+    card = {f"{number}{mark}": mark for number, mark in enumerate(MARKS)}
+    folder = tmp_path / "b"
+    make_bundle(folder, [harmless / "model.pt"], harmless, tokenizer="space", subwords="none", codes=None, card=card)
+    text = (folder / "README.md").read_text()
+    table = text[text.index("|---|---|\n") :].splitlines()[1:]
+    assert all(line.startswith("| ") and line.endswith(" |") and line.count("|") == 3 for line in table)
+    for sign in ("<", "](", "`", "@", "://", "$", "*", "~", "www.", "\x1b", "\u202e"):
+        assert sign not in "".join(table), sign
+    assert "&#60;script&#62;" in text and json.loads((folder / "bundle.json").read_text())["card"]["0" + MARKS[0]] == MARKS[0]
+
+
+NAMES = ["<!--<script>alert(1)", "</script><script>alert(1)</script>", "\u2028 & <b>", "$\\frac{$", "\x1b]0;title\x07", "]]>"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_trace_page_shows_any_name(harmless, run, tmp_path, name):
+    from html.parser import HTMLParser
+
+    system = f"name={name},path={harmless / 'model.pt'},task=translation_autoregressive,beam=1"
+    status, error, said = run("trace", harmless, "--text", "a <!--<script>", "--system", system, "--out", tmp_path)
+    assert not status, error
+    assert "\x1b" not in said and "\x07" not in said
+    page = (tmp_path / "trace.html").read_text()
+    # Whatever an HTML parser makes of it, no sign of the data can begin markup.
+    start = page.index('id="data">') + len('id="data">')
+    data = page[start : page.index("</script>", start)]
+    assert json.loads(data)[0]["name"] == name.strip() and not set("<>&\u2028\u2029") & set(data)
+
+    class Elements(HTMLParser):
+        scripts = 0
+
+        def handle_starttag(self, tag, attributes):
+            self.scripts += tag == "script"
+
+    elements = Elements()
+    elements.feed(page)
+    assert elements.scripts == 2
+
+
+# ---------------------------------------------------------------------- the real command line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", ["a plugin in the bundle", "a task that evaluates", "nested deeply", "a dictionary of bytes"])
+def test_command_refuses_bundles(hostile, command, attack):
+    change, value = BUNDLES[attack]
+    change(hostile)
+    result = command("fairseq-hrt", "translate", hostile.folder, check=False, stdin="a\n")
+    assert_refused((result.returncode, result.stderr, result.stdout), value)
+    assert not hostile.sentinel.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", ["fconv", "code in a pickle", "TorchScript", "a pickle that promises too much"])
+def test_command_refuses_checkpoints(hostile, command, attack):
+    change, value = CHECKPOINTS[attack]
+    change(hostile)
+    result = command("fairseq-hrt", "translate", hostile.folder, check=False, stdin="a\n")
+    assert_refused((result.returncode, result.stderr, result.stdout), value)
+    assert not hostile.sentinel.exists()
+
+
+@pytest.mark.slow
+def test_stock_command_is_protected_from_checkpoints(hostile, command):
+    """With the package installed, fairseq-generate evaluates nothing of a checkpoint either."""
+    CHECKPOINTS["fconv"][0](hostile)
+    arguments = [hostile.folder, "--path", hostile.folder / "model.pt", "-s", "de", "-t", "en", "--cpu"]
+    result = command("fairseq-generate", *arguments, check=False)
+    assert result.returncode and CALL in result.stderr.splitlines()[-1]
     assert not hostile.sentinel.exists()
