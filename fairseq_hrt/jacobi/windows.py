@@ -67,12 +67,14 @@ class WidthChooser:
         trials: batches with a width before it is judged.
     """
 
-    # One batch in so many tries the next best width again: the texts may have become easier.
+    # One batch in so many tries the next best width again: the texts may have become easier, or the machine less busy.
     EXPLORE = 64
+    # A width that is so little slower costs next to nothing to try: one batch in so many.
+    CLOSE, EXPLORE_CLOSE = 1.25, 8
     # What is gained has to be more than noise.
     MARGIN = 0.95
-    # Old batches are forgotten slowly.
-    KEEP = 0.95
+    # Share of what was learnt that the next batch with the same width leaves.
+    KEEP = 0.9
 
     def __init__(self, widths: Sequence[int] = tuple(CANDIDATE_WIDTHS), *, trials: int = 2) -> None:
         self.widths, self.trials = sorted(widths), trials
@@ -107,13 +109,15 @@ class WidthChooser:
         if fresh:
             # What a narrow window brought tells whether a wider one is worth a batch.
             return min(fresh)
-        if self.batches % self.EXPLORE == 0:
-            others = {**hopeful, **times}
-            del others[min(times, key=times.__getitem__)]
-            possible = [width for width in others if width == 1 or costs[1] * width * self.MARGIN > costs.get(width, 0.0)]
-            if possible:
-                return min(possible, key=lambda width: (others[width], width))
-        return min(times, key=lambda width: (times[width], width))
+        best = min(times, key=lambda width: (times[width], width))
+        others = {width: time for width, time in (times if len(times) > 1 else hopeful).items() if width != best
+                  and (width == 1 or costs[1] * width * self.MARGIN > costs.get(width, 0.0))}  # fmt: skip
+        if others:
+            second = min(others, key=lambda width: (others[width], width))
+            close = others[second] < self.CLOSE * times[best]
+            if self.batches % (self.EXPLORE_CLOSE if close else self.EXPLORE) == 0:
+                return second
+        return best
 
     def learn(
         self, width: int, *, proved: int, passes: int, whole: int, rows: int = 1, length: float = 1.0, draft: float = 0.0
