@@ -1,6 +1,6 @@
 """The translation task with our generators and, for training, a second set of targets."""
 
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
+from torch import Tensor
 
 from .checkpoints import architecture_name
 from .distillation import with_distilled_targets
@@ -29,6 +30,8 @@ class EngineTranslationTask(TranslationTask):
     losses: Sequence[str] = ()
     # Generators made while the model is built decode between its updates.
     _building_model = False
+    # What the models of the last generator can read.
+    _source_positions: Sequence[int] = ()
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
         """The model, and with ``--eval-bleu`` the generator of the validation.
@@ -121,8 +124,26 @@ class EngineTranslationTask(TranslationTask):
         if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
             raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
         self.require_family(models)
+        self._source_positions = [model.max_positions()[0] for model in models]
         options = DecodingOptions.from_args(args, static_weights=not self._building_model)
         return self.make_generator(models, options)
+
+    def get_interactive_tokens_and_lengths(
+        self, lines: Sequence[str], encode_fn: Callable[[str], str]
+    ) -> Tuple[List[Tensor], List[int]]:
+        """Lines of ``fairseq-interactive`` as source ids; with ``--truncate-source`` cut as the training data are.
+
+        fairseq truncates data sets only, and stops at the first long line that it reads.
+
+        Returns:
+            LongTensors with ``</s>``, and their lengths.
+        """
+        tokens, lengths = super().get_interactive_tokens_and_lengths(lines, encode_fn)
+        if not self.cfg.truncate_source:
+            return tokens, lengths
+        limits = [self.cfg.max_source_positions, *self._source_positions]
+        tokens = [_cut(line, min(limits)) for line in tokens]
+        return tokens, [line.numel() for line in tokens]
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         """Loads a split; the training split with distilled targets beside the raw ones if they are configured."""
@@ -150,6 +171,11 @@ class EngineTranslationTask(TranslationTask):
             logging_output[f"{prefix}_counts_{order}"] = bleu.counts[order]
             logging_output[f"{prefix}_totals_{order}"] = bleu.totals[order]
         return logging_output
+
+
+def _cut(line: Tensor, longest: int) -> Tensor:
+    """The first ``longest - 1`` ids of a line and its ``</s>``."""
+    return line if line.numel() <= longest else torch.cat([line[: longest - 1], line[-1:]])
 
 
 def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:
