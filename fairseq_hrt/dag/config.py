@@ -1,4 +1,4 @@
-"""Options of the room, with their help texts."""
+"""Options of the family, with their help texts."""
 
 from dataclasses import dataclass, field
 from typing import Optional
@@ -78,17 +78,29 @@ class DagTaskConfig(TranslationConfig):
         },
     )
     dag_decode_beta: float = field(
-        default=1.0, metadata={"help": "weight of the token's log-probability in lookahead and sample"}
+        default=1.0,
+        metadata={
+            "help": "weight of the token's log-probability in lookahead, sample and beam; to be tuned on the validation set for each "
+            "model (fairseq-hrt tune)"
+        },
     )
     dag_decode_length_beta: float = field(
         default=1.0,
         metadata={
             "help": "viterbi, joint-viterbi: paths are ranked by log-probability / (inner vertices to this power); "
-            "larger: longer output"
+            "larger: longer output. To be tuned on the validation set for each model (fairseq-hrt tune)"
         },
     )
     dag_keep_repeats: bool = field(
-        default=False, metadata={"help": "keep words that immediately repeat the word before instead of dropping them"}
+        default=False,
+        metadata={
+            "help": "print words that immediately repeat the word before. Without it they are left out, and the searches know it: they "
+            "count and rank what is printed"
+        },
+    )
+    dag_allow_unk: bool = field(
+        default=False,
+        metadata={"help": "vertices may write the unknown word, less --unkpen; without it they write their best known word"},
     )
     dag_no_repeat_consecutive: int = field(
         default=0,
