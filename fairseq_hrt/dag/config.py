@@ -62,7 +62,18 @@ class DagTaskConfig(TranslationConfig):
         default=None,
         metadata={
             "help": "leave out training pairs whose target has more than this many times the tokens of its source; a "
-            "value below the scale removes all targets that are longer than their graph"
+            "value below the scale removes all targets that are longer than their graph. Other splits are never filtered by it"
+        },
+    )
+    dag_filter_ratio_low: Optional[float] = field(
+        default=None,
+        metadata={"help": "leave out training pairs whose target has fewer than this many times the tokens of its source"},
+    )
+    dag_max_vertices: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "leave out training pairs whose graph would have more vertices than this (at the upper end of "
+            "--dag-upsample-scale); default: none, graphs end at the decoder's maximum positions"
         },
     )
     dag_decode_upsample_scale: Optional[float] = field(
@@ -145,7 +156,8 @@ class DagLossConfig(FairseqDataclass):
         },
     )
     dag_length_loss_factor: float = field(
-        default=0.1, metadata={"help": "weight of the length head's cross-entropy (--dag-upsample-base predict)"}
+        default=0.1,
+        metadata={"help": "weight of the length head's cross-entropy, in nats a sentence (--dag-upsample-base predict)"},
     )
 
 
@@ -168,6 +180,12 @@ class DagFuzzyLossConfig(DagLossConfig):
 
     dag_glance_schedule: str = field(
         default="0.1", metadata={"help": "see dag_nll_loss; constant in the paper's fine-tuning"}
+    )
+    dag_length_loss_factor: float = field(
+        default=0.0,
+        metadata={
+            "help": "see dag_nll_loss; 0: fine-tuning leaves the length head alone, whose cross-entropy is many times the size of this loss"
+        },
     )
     dag_ngram_order: int = field(
         default=2, metadata={"help": "n of the n-grams that are matched; one order, not a sum over orders"}

@@ -1,5 +1,6 @@
 """From graphs to translations."""
 
+import logging
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
@@ -21,6 +22,9 @@ from .export import describe, to_dot
 from .graph import GraphBuilder, Graphs
 from .graph_size import vertices_from_source, vertices_from_target
 from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
+
+
+logger = logging.getLogger(__name__)
 
 
 class DagGenerator(EngineGenerator):
@@ -76,6 +80,7 @@ class DagGenerator(EngineGenerator):
             self.language_model = LanguageModel(config.dag_lm_path, dictionary.symbols, config.dag_lm_weight)
         self.graph_hooks: List[Callable[[Graphs, List[List[Hypothesis]]], None]] = []
         self._builder: Optional[GraphBuilder] = None
+        self._warned_of_clamping = False
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
@@ -127,7 +132,11 @@ class DagGenerator(EngineGenerator):
                     padding = memory.bias.flatten(1).ne(0)
                 logits = logits + torch.log_softmax(model.decoder.length_head(memory.encoded, padding).float(), -1)
             sizes = vertices_from_target(self.decoder.length_head.words(logits, lengths), scale)
-        return sizes.clamp(max=min(model.max_decoder_positions() for model in self.models))
+        most = min(model.max_decoder_positions() for model in self.models)
+        if not self._warned_of_clamping and bool((sizes > most).any()):
+            self._warned_of_clamping = True
+            logger.warning("graphs of long sentences are cut to the decoder's %d positions", most)
+        return sizes.clamp(max=most)
 
     def describe_graphs(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]) -> List[Dict[str, Any]]:
         """Decodes a batch and returns its graphs as plain data; see :func:`.export.describe`."""

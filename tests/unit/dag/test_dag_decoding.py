@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.common.options import DecodingOptions
 from fairseq_hrt.common.search import NumericalError
-from fairseq_hrt.dag.beam import BeamPlan, prefix_beam
+from fairseq_hrt.dag.beam import BeamPlan, _Bonus, prefix_beam
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
-from fairseq_hrt.dag.paths import WalkRules, best_successors, follow, sentence_keys, walk
+from fairseq_hrt.dag.paths import WalkRules, _choose, best_successors, follow, sentence_keys, walk
 from fairseq_hrt.ops import dag_log_likelihood
 
 STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]
@@ -318,6 +318,27 @@ def test_samples_have_the_probabilities_of_the_graph(graphs):
     assert (same == same[0]).all()
 
 
+@pytest.mark.parametrize("top_p, drawn", [(0.5, {0}), (0.51, {0, 1}), (0.75, {0, 1}), (0.76, {0, 1, 2}), (1.0, {0, 1, 2})])
+def test_the_share_that_is_drawn_from_ends_where_it_is_reached(top_p, drawn):
+    rules = WalkRules(beta=1.0, candidates=3, temperature=1.0, top_p=top_p)
+    scores = torch.tensor([0.5, 0.25, 0.25], dtype=torch.double).log().expand(300, 3)
+    # Powers of two: shares are exact.
+    chosen = _choose(scores, torch.zeros(300, 3, dtype=torch.bool), rules, torch.arange(300), 0)
+    assert set(chosen.tolist()) == drawn
+
+
+def test_graphs_of_decoding_end_at_the_positions_of_the_model(room, caplog):
+    seen = []
+    for base in ("source", "predict"):
+        model = room.dag(upsample_base=base, max_target_positions=20, length_classes=8)
+        generator = make_generator(room, [model], "lookahead", scale=9.0)
+        generator.graph_hooks.append(lambda graphs, found: seen.append(graphs.lengths.tolist()))
+        for _ in range(2):
+            generator.generate([model], room.sample([9, 2]))
+    assert seen[0] == [20, 18] and all(max(sizes) <= 20 for sizes in seen)
+    assert caplog.text.count("cut to the decoder's 20 positions") == 2
+
+
 def test_samples_are_drawn_anew_for_each_number_and_seed(room):
     model, sample = room.dag(seed=4), room.sample([9], seed=3)
     generator = make_generator(room, [model], "sample", options=dict(nbest=5), scale=4.0, candidates=20)
@@ -356,6 +377,54 @@ def test_a_sentence_is_decoded_the_same_in_any_batch(room, strategy, options, co
         for mine, other in zip(alone, together[row]):
             torch.testing.assert_close(mine["positional_scores"], other["positional_scores"], rtol=0, atol=1e-6)
             assert mine["token_vertices"].tolist() == other["token_vertices"].tolist()
+
+
+@st.composite
+def decodings(draw):
+    """Any options that fit together: (strategy, options, configuration, scale)."""
+    strategy = draw(st.sampled_from(STRATEGIES))
+    options = dict(lenpen=draw(st.sampled_from([0.0, 1.0, 1.4])), max_len_b=draw(st.sampled_from([2, 6, 200])))
+    options.update(max_len_a=draw(st.sampled_from([0.0, 0.7])), unkpen=draw(st.sampled_from([0.0, 1.5, math.inf])))
+    config = dict(
+        keep_repeats=draw(st.booleans()), allow_unk=draw(st.booleans()), decode_beta=draw(st.sampled_from([0.3, 1.0, 1.7])),
+        decode_length_beta=draw(st.sampled_from([0.2, 1.0, 2.5])),
+    )  # fmt: skip
+    if strategy == "beam":
+        options.update(beam=4, nbest=draw(st.integers(1, 3)), min_len=draw(st.integers(1, 4)))
+    if strategy in ("lookahead", "sample"):
+        options.update(no_repeat_ngram_size=draw(st.integers(0, 2)))
+        config.update(no_repeat_consecutive=draw(st.integers(0, 2)), candidates=draw(st.integers(1, 8)))
+    if strategy == "sample":
+        options.update(nbest=draw(st.integers(1, 2)), temperature=draw(st.sampled_from([0.6, 1.0])))
+        config.update(sample_topp=draw(st.sampled_from([0.6, 1.0])))
+    return strategy, options, config, draw(st.sampled_from([0.4, 2.0, 3.3]))
+
+
+@pytest.fixture(scope="module")
+def models(room):
+    return {base: room.dag(upsample_base=base, seed=6, length_classes=8) for base in ("source", "predict")}
+
+
+@pytest.mark.slow
+@given(decodings(), st.sampled_from(["source", "predict"]), st.lists(st.integers(1, 9), min_size=2, max_size=4), st.integers(0, 999))
+@settings(max_examples=40, deadline=None)
+def test_no_option_makes_a_translation_depend_on_its_batch(room, models, decoding, base, lengths, seed):
+    strategy, options, config, scale = decoding
+    model, sample = models[base], room.sample(lengths, seed=seed)
+    generator = make_generator(room, [model], strategy, options=options, scale=scale, **config)
+    together = generator.generate([model], sample)
+    for row, length in enumerate(lengths):
+        source = sample["net_input"]["src_tokens"][row : row + 1, max(lengths) - length :]
+        net_input = {"src_tokens": source, "src_lengths": torch.tensor([length])}
+        alone = generator.generate([model], {"net_input": net_input})[0]
+        assert [best["tokens"].tolist() for best in alone] == [best["tokens"].tolist() for best in together[row]]
+        assert [best["token_vertices"].tolist() for best in alone] == [best["token_vertices"].tolist() for best in together[row]]
+        for mine, other in zip(alone, together[row]):
+            torch.testing.assert_close(mine["score"], other["score"], rtol=1e-5, atol=1e-6)
+            words = mine["tokens"].tolist()
+            assert words.pop() == 2 and (3 not in words or (config["allow_unk"] and options["unkpen"] < math.inf))
+            assert mine["score"].isfinite() and len(words) <= options["max_len_a"] * length + options["max_len_b"]
+            assert config["keep_repeats"] or not any(a == b for a, b in zip(words, words[1:]))
 
 
 def test_the_length_head_sizes_the_graph(room):
@@ -544,6 +613,25 @@ def kenlm(monkeypatch):
 
     module = SimpleNamespace(Model=StubLanguageModel, State=type("State", (), {}))
     monkeypatch.setitem(sys.modules, "kenlm", module)
+
+
+@pytest.mark.parametrize("beams, expected", [(1, [5]), (2, [6, 5])])
+def test_the_language_model_is_asked_about_twice_the_beam(beams, expected):
+    """It likes the later ones better; of one beam two are asked, of two beams four."""
+
+    class Model:
+        def start(self):
+            return 0
+
+        def step(self, state, token):
+            return token, {4: -3.0, 5: 0.0, 6: 2.0}.get(token, 0.0)
+
+    plan = BeamPlan(beam=beams, nbest=1, lenpen=1.0, limits=torch.tensor([9]), shortest=1, eos=2, language_model=Model())
+    totals = torch.full((1, beams, 7), -9.0)
+    totals[0, 0, 4:] = torch.tensor([0.0, -1.0, -2.0])
+    totals[0, 1:] = -math.inf
+    _, tokens = _Bonus(plan, 1).select(totals, beams)
+    assert tokens[0].tolist() == expected
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5])
