@@ -23,6 +23,7 @@ VERBS = {
     "distill": "translate a training set with a teacher, in shards, resumable",
     "average": "average checkpoints of a run",
     "export": "write an autoregressive model for CTranslate2",
+    "tune": "choose decoding options on the validation set",
     "benchmark": "compare systems: quality and speed on one machine in one run",
     "trace": "follow one sentence through one or several systems, decoder pass by decoder pass",
     "graph": "show the graph that a directed acyclic model writes for a sentence",

@@ -43,13 +43,14 @@ def decode_signature(signature: Dict[str, str]) -> str:
 
 def _quality_header(comparison: Comparison) -> List[str]:
     rouge = comparison.results[0].quality.rouge or {}
-    return ["System", "BLEU", "chrF", *(["COMET"] if _has_comet(comparison) else []), *rouge, *(["valid %"] if _has_valid(comparison) else []),
+    return ["System", "BLEU", "chrF", "length ratio", *(["COMET"] if _has_comet(comparison) else []), *rouge, *(["valid %"] if _has_valid(comparison) else []),
             *([f"identical to {comparison.identical_to}"] if comparison.identical_to else [])]  # fmt: skip
 
 
 def _quality_row(comparison: Comparison, result: Result) -> List[str]:
     quality = result.quality
     row = [result.name, f"{quality.bleu:.2f}", f"{quality.chrf:.2f}"]
+    row.append("–" if quality.length_ratio is None else f"{quality.length_ratio:.3f}")
     if _has_comet(comparison):
         row.append("not run" if result.comet is None else f"{result.comet:.4f}")
     row += [f"{value:.2f}" for value in (quality.rouge or {}).values()]
@@ -145,7 +146,8 @@ def _explanation(comparison: Comparison) -> str:
     settings = comparison.settings
     count = comparison.results[0].timings[settings.batch_sizes[0]].sentences
     return (
-        f"Batch size {settings.batch_sizes[0]}. Quality on {len(comparison.results[0].hypotheses)} sentences. Speed on "
+        f"Batch size {settings.batch_sizes[0]}. Quality on {len(comparison.results[0].hypotheses)} sentences; the length ratio is that of "
+        "the translations' words to the references'. Speed on "
         f"{count} of them, decoding only (loading, binarising and detokenising apart), {settings.threads} thread(s): "
         f"medians of {settings.repeats} interleaved repeats after one for warming up, minimum and maximum in "
         "parentheses; ratios are taken within each repeat."
