@@ -95,6 +95,8 @@ EXTRAS = {
     "examples": ["subword-nmt==0.3.8", "sacremoses>=0.1.1,<0.3", "matplotlib>=3.7", "rouge-score==0.1.2"],
     # xdist: two cores share the tests, the long files first; CTranslate2, because its tests should not only be skipped
     "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2],
+    # tests/mutation/run.py takes its faults and their application from it; what it draws depends on the release
+    "mutation": ["cosmic-ray==8.7.*"],
     # fairseq-hrt export, and CTranslate2 beside our decoders in fairseq-hrt benchmark
     "ctranslate2": [CTRANSLATE2],
     # bundles whose subwords are SentencePiece pieces; the language model of --dag-lm-path
