@@ -34,6 +34,8 @@ _REFERENCE = re.compile(r"\$\{\.*(?:\w+\.)*(\w+)\}")
 
 # A name alone runs nothing, and options of other packages may be called like fairseq's.
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
+# Elsewhere the name of a file, whose dots and slashes call nothing.
+_FILE = re.compile(r"[A-Za-z_][\w-]*(?:[/.][\w-]+)*")
 # Larger results of "[0] * 10 ** 9" and the like are no configuration.
 _LARGEST = 100_000
 _LONGEST = 10_000
@@ -159,7 +161,7 @@ def _reason(name: str, value: object) -> Optional[str]:
     reference = _REFERENCE.fullmatch(value)
     if "${" in value and "${" in _REFERENCE.sub("", value):
         return "which would be looked up outside the file"
-    if not _is_evaluated(name) or _WORD.fullmatch(value):
+    if not _is_evaluated(name) or _WORD.fullmatch(value) or (name == "pretrained" and _FILE.fullmatch(value)):
         return None
     if reference is not None:
         # Where the text really stands, it must be checked as well.
