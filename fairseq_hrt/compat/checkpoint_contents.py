@@ -143,9 +143,11 @@ def unsafe_value(state: object) -> Optional[UnsafeValue]:
             reason = _reason(name, value)
             if reason is not None:
                 return UnsafeValue(name, shown(value), reason)
-    chosen = getattr(state.get("args"), "__dict__", {})
+    arguments = state.get("args")
+    if arguments is not None and not isinstance(arguments, argparse.Namespace):
+        return UnsafeValue("args", shown(arguments), "which is no namespace of arguments")
     for name in LOOKED_UP:
-        value = chosen.get(name)
+        value = getattr(arguments, name, None)
         if isinstance(value, str) and not _NAME.fullmatch(value):
             return UnsafeValue(name, shown(value), "which is no name of anything registered")
     return None

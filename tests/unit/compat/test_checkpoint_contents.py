@@ -107,6 +107,14 @@ def test_references_within_the_file_are_left_alone():
         assert found is not None and "outside the file" in str(found)
 
 
+def test_arguments_are_a_namespace():
+    """In another form they would be looked up without the check of their names."""
+    for arguments in ({"bpe": "../x"}, OmegaConf.create({"bpe": "../x"}), ["bpe"], 5):
+        assert unsafe_value({"args": arguments}).name == "args"
+    assert unsafe_value({"args": Namespace(bpe="../x")}) == ("bpe", "'../x'", "which is no name of anything registered")
+    assert unsafe_value({"args": Namespace(arch="transformer_wmt_en_de", bpe=None, task="translation")}) is None
+
+
 def test_strange_states_are_no_concern_of_this_check():
     for state in (None, [], {}, {"cfg": None, "args": None}, {"cfg": 5}, {"cfg": {1: {2: 3}}}, torch.ones(2)):
         assert unsafe_value(state) is None
