@@ -179,6 +179,7 @@ def test_teacher_and_data_are_their_contents(tmp_path):
     for languages in (("de", "en"), ("en", "de")):
         assert {path.name for path in data_files(str(tmp_path / "data"), "train", languages)} == set(data)
     options = {"beam": "5", "jacobi_draft_path": str(tmp_path / "a/checkpoint.pt"), "lm_path": "none"}
+    assert identified_options({"replace_unk": str(tmp_path / "b/moved.pt")})["replace_unk"].startswith("sha256 ")
     before = identified_options(options)
     assert before["beam"] == "5" and before["lm_path"] == "none" and before["jacobi_draft_path"].startswith("sha256 ")
     (tmp_path / "a/checkpoint.pt").write_text("retrained")
