@@ -198,7 +198,8 @@ class Translator:
         """Scores given translations as ``--score-reference`` does: the mean log-probability of their subwords and ``</s>``.
 
         For autoregressive and bidirectional models that is the score with which a greedy ``translate`` finds them; for
-        ``hrt_transformer`` that of its C_d = 1; for ``dag_transformer`` log P(y | x) over all paths.
+        ``hrt_transformer`` that of both stages with the chunk size of decoding (Eq. 2, over whole chunks); for ``dag_transformer``
+        log P(y | x) over all paths.
 
         Args:
             sources, targets: raw lines, of the same number; a pair with an empty line has no score (None).
