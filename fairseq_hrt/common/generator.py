@@ -7,6 +7,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
+from .alignment import align
 from .constraints import Constraints, length_limits
 from .ensemble import EngineEnsemble
 from .hypothesis import Hypothesis
@@ -41,6 +42,7 @@ class EngineGenerator:
         self.counters = GenerationCounters()
         self.step_hooks: List[StepHook] = []
         self._ensemble: Optional[EngineEnsemble] = None
+        self._aligns = False
         longest = min(model.max_decoder_positions() for model in self.models) - 1
         if options.min_len > longest:
             raise ValueError(f"--min-len {options.min_len} is greater than the {longest} words that the model can write; lower it")
@@ -84,7 +86,22 @@ class EngineGenerator:
         self.ensemble.refresh()
         hypotheses = self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
         self.counters.sentences += len(hypotheses)
+        if self._aligns:
+            align(self.ensemble, sample["net_input"], hypotheses, self.dictionary, start=bos_token)
         return [[self._finish(hypothesis) for hypothesis in best[: self.options.beam]] for best in hypotheses]
+
+    def align_words(self) -> None:
+        """From now on each hypothesis says which source word each of its words comes from.
+
+        Raises:
+            ValueError: a model does not write from left to right, which is how its words are aligned.
+        """
+        for model in self.models:
+            if getattr(model.decoder, "only_task", None) is not None:
+                raise ValueError(
+                    f"--replace-unk: the words of a {type(model).__name__} are not aligned with the source; --unkpen inf forbids <unk>"
+                )
+        self._aligns = True
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
