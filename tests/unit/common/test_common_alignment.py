@@ -17,7 +17,7 @@ def test_words_are_aligned_by_the_last_layers_attention(tiny, left_pad, pre_norm
     sample = tiny.sample([5, 3, 1, 7], left_pad=left_pad)
     generator = AutoregressiveGenerator(models, tiny.dictionary(), DecodingOptions(beam=3, max_len_b=8))
     assert generator.generate(models, sample)[0][0]["alignment"].numel() == 0
-    generator.align_words()
+    generator.align_words({})
     source = sample["net_input"]
     for row, best in enumerate(generator.generate(models, sample)):
         words = source["src_tokens"][row][source["src_tokens"][row].ne(tiny.PAD)][None]
@@ -36,7 +36,7 @@ def test_models_that_do_not_write_from_left_to_right_are_refused(tiny):
     model = tiny.model()
     model.decoder.only_task = "translation_dag"
     with pytest.raises(ValueError, match="--replace-unk: .*TransformerModel.*--unkpen inf"):
-        AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions()).align_words()
+        AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions()).align_words({})
 
 
 def test_words_for_unknown_ones():

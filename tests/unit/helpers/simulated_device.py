@@ -108,6 +108,11 @@ class SimulatedDevice(TorchDispatchMode):
         self.waits: Counter = Counter()
         self._outside = ExitStack()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Nothing is compiled here; to make sure of that, PyTorch would import its compiler for seconds.
+        return False
+
     @property
     def reads(self) -> int:
         """How often the host waited for the device."""
