@@ -1,12 +1,13 @@
 """The generator contract of fairseq's command line, filled by the engine; and its plain autoregressive form."""
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
+from .alignment import align
 from .constraints import Constraints, length_limits
 from .ensemble import EngineEnsemble
 from .hypothesis import Hypothesis
@@ -27,6 +28,7 @@ class EngineGenerator:
     Attributes:
         counters: what was executed.
         step_hooks: called with every :class:`DecodingStep`.
+        lexicon: see :meth:`align_words`; None while nobody wants to know where words come from.
         eos: read by fairseq's command line to strip the end symbol from its output.
     """
 
@@ -41,6 +43,7 @@ class EngineGenerator:
         self.counters = GenerationCounters()
         self.step_hooks: List[StepHook] = []
         self._ensemble: Optional[EngineEnsemble] = None
+        self.lexicon: Optional[Mapping[str, str]] = None
         longest = min(model.max_decoder_positions() for model in self.models) - 1
         if options.min_len > longest:
             raise ValueError(f"--min-len {options.min_len} is greater than the {longest} words that the model can write; lower it")
@@ -89,7 +92,25 @@ class EngineGenerator:
         self.ensemble.refresh()
         hypotheses = self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
         self.counters.sentences += len(hypotheses)
+        if self.lexicon is not None:
+            align(self.ensemble, sample["net_input"], hypotheses, self.dictionary, start=bos_token)
         return [[self._finish(hypothesis) for hypothesis in best[: self.options.beam]] for best in hypotheses]
+
+    def align_words(self, lexicon: Mapping[str, str]) -> None:
+        """From now on each hypothesis says which source word each of its words comes from.
+
+        Args:
+            lexicon: of words for ``<unk>``; kept for whoever writes the text.
+
+        Raises:
+            ValueError: a model does not write from left to right, which is how its words are aligned.
+        """
+        for model in self.models:
+            if getattr(model.decoder, "only_task", None) is not None:
+                raise ValueError(
+                    f"--replace-unk: the words of a {type(model).__name__} are not aligned with the source; --unkpen inf forbids <unk>"
+                )
+        self.lexicon = lexicon
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]

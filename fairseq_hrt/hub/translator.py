@@ -14,17 +14,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
 from fairseq import tasks
 from fairseq.data import LanguagePairDataset
 
+from ..common.alignment import read_lexicon
 from ..common.checkpoints import read_checkpoint, reading, task_name
 from ..common.data_options import options_of_training
 from ..common.loading import build_generator, generation_config, load_models, option_arguments, option_text, to_device
 from .bundle import Bundle, load_bundle
+from .replacement import with_words
 from .text import TextPipeline
 
 # Source tokens that are translated in one piece at most; longer lines are cut. No training corpus has longer sentences.
@@ -129,12 +131,16 @@ class Translator:
         rows = [lines] if single else list(lines)
         with self._lock:
             task, generator, config = self._decoder(decoding)
+            lexicon = getattr(generator, "lexicon", None)
             pieces = [self._pieces(line, task) for line in rows]
             flat = [piece for line in pieces for piece in line]
             found = self._decode(task, generator, flat, batch_size, progress)
         results, place = [], 0
         for line, own in zip(rows, pieces):
-            results.append(self._join(line, found[place : place + len(own)], config.generation.nbest))
+            best = found[place : place + len(own)]
+            if lexicon is not None:
+                self._replace_unknown(line, own, best, lexicon)
+            results.append(self._join(line, best, config.generation.nbest))
             place += len(own)
         chosen = results if details else [result.text for result in results]
         return chosen[0] if single else chosen
@@ -191,9 +197,23 @@ class Translator:
         first.alternatives = others
         return first
 
+    def _replace_unknown(
+        self, line: str, pieces: List[torch.Tensor], found: List[List[Dict[str, Any]]], lexicon: Mapping[str, str]
+    ) -> None:
+        """Gives each hypothesis of a line's pieces the ``words`` that it has in place of ``<unk>``."""
+        subwords = self.pipeline.words(line)
+        for piece, hypotheses in zip(pieces, found):
+            own, subwords = subwords[: len(piece) - 1], subwords[len(piece) - 1 :]
+            for hypothesis in hypotheses:
+                tokens = [self.target[token] for token in hypothesis["tokens"].tolist()]
+                hypothesis["words"] = with_words(
+                    tokens, hypothesis["alignment"].tolist(), own,
+                    scheme=self.bundle.subwords, lexicon=lexicon, unknown=self.target.unk_word,
+                )  # fmt: skip
+
     def _translation(self, line: str, hypothesis: Dict[str, Any]) -> Translation:
         tokens = [self.target[token] for token in hypothesis["tokens"].tolist()]
-        words = " ".join(token for token in tokens if token != self.target.eos_word)
+        words = " ".join(token for token in hypothesis.get("words", tokens) if token != self.target.eos_word)
         return Translation(
             text=self.pipeline.text(words),
             source=line,
@@ -210,7 +230,8 @@ class Translator:
         """Scores given translations as ``--score-reference`` does: the mean log-probability of their subwords and ``</s>``.
 
         For autoregressive and bidirectional models that is the score with which a greedy ``translate`` finds them; for
-        ``hrt_transformer`` that of its C_d = 1; for ``dag_transformer`` log P(y | x) over all paths.
+        ``hrt_transformer`` that of both stages with the chunk size of decoding (Eq. 2, over whole chunks); for ``dag_transformer``
+        log P(y | x) over all paths.
 
         Args:
             sources, targets: raw lines, of the same number; a pair with an empty line has no score (None).
@@ -264,17 +285,31 @@ class Translator:
         key = tuple(sorted(chosen.items()))
         if key not in self._tasks:
             with splittable(self.bundle.folder) as folder:
-                config = self._configuration(chosen, folder)
-                # A dictionary is a file of unknown origin, too.
-                with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
-                    task = tasks.setup_task(config.task)
-                if not self.models:
-                    self.models = load_models(self.bundle.paths, config, task, self.device, states=self._states).models
-                self._tasks[key] = (task, build_generator(task, self.models, config), config)
+                self._tasks[key] = self._build(chosen, folder)
             while len(self._tasks) > DECODERS:
                 self._tasks.popitem(last=False)
         self._tasks.move_to_end(key)
         return self._tasks[key]
+
+    def _build(self, chosen: Dict[str, str], folder: Path) -> Tuple[Any, Any, Any]:
+        """(task, generator, configuration) for all the options of a decoder; the first one loads the models."""
+        asked = chosen.pop("replace_unk", "false")
+        # A switch alone copies source words; otherwise it names a lexicon.
+        replacing = {"true": "", "false": None}.get(asked, asked)
+        if replacing is not None and chosen["unkpen"] == "inf":
+            chosen["unkpen"] = "0"
+        config = self._configuration(chosen, folder)
+        # A dictionary is a file of unknown origin, too.
+        with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
+            task = tasks.setup_task(config.task)
+        if not self.models:
+            self.models = load_models(self.bundle.paths, config, task, self.device, states=self._states).models
+        generator = build_generator(task, self.models, config)
+        if replacing is not None:
+            if not hasattr(generator, "align_words"):
+                raise ValueError(f"--replace-unk: --task {config.task._name} cannot do it; use one of this package's")
+            generator.align_words(read_lexicon(replacing))
+        return task, generator, config
 
     def _configuration(self, chosen: Dict[str, str], folder: Path) -> Any:
         """fairseq's configuration, from its own parser, so that every option has its own checks and defaults.

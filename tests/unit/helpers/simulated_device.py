@@ -15,7 +15,7 @@ that depend on the data run as they would.
 
 import copy
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any, Dict, List, Optional, Sequence
 from unittest import mock
 
@@ -108,6 +108,11 @@ class SimulatedDevice(TorchDispatchMode):
         self.waits: Counter = Counter()
         self._outside = ExitStack()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Nothing is compiled here; to make sure of that, PyTorch would import its compiler for seconds.
+        return False
+
     @property
     def reads(self) -> int:
         """How often the host waited for the device."""
@@ -123,6 +128,9 @@ class SimulatedDevice(TorchDispatchMode):
         # Parameters that share one piece of memory have no counterpart here; what is computed with them is the same.
         for module in ("engine", "packed"):
             self._outside.enter_context(mock.patch(f"fairseq_hrt.common.{module}.fuse_rows", _stack))
+        # Nobody casts automatically on a device of this name.
+        self._outside.enter_context(mock.patch("torch.is_autocast_enabled", _is_autocast_enabled))
+        self._outside.enter_context(mock.patch("torch.autocast", _autocast))
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
@@ -215,6 +223,17 @@ class SimulatedDevice(TorchDispatchMode):
             # Setting one number under a mask needs no list of places.
             if masks and not (func is not _aten.index.Tensor and args[2].numel() == 1):
                 self.count("boolean index")
+
+
+_asked_of_torch, _torch_autocast = torch.is_autocast_enabled, torch.autocast
+
+
+def _is_autocast_enabled(*device: str) -> bool:
+    return device != (DEVICE.type,) and _asked_of_torch(*device)
+
+
+def _autocast(device: str, *args: Any, **options: Any) -> Any:
+    return nullcontext() if device == DEVICE.type else _torch_autocast(device, *args, **options)
 
 
 def _stack(parameters: Sequence[nn.Parameter]) -> torch.Tensor:

@@ -110,6 +110,11 @@ class _Softmaxes(TorchDispatchMode):
         super().__init__()
         self.types = []
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        # Nothing is compiled here; to make sure of that, PyTorch would import its compiler for seconds.
+        return False
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         if func.name().split("::")[1].split(".")[0] in ("_softmax", "_log_softmax", "softmax", "log_softmax"):
