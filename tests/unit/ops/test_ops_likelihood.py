@@ -141,13 +141,23 @@ def test_reachability_by_enumeration(graphs, data):
         assert bool(found[row]) == any(score > -math.inf for score, _ in truth.terms)
 
 
-def test_without_gradients_only_the_likelihood_is_computed(graphs):
+def test_without_gradients_only_the_likelihood_is_computed(graphs, monkeypatch):
     match, links, tokens, vertices = batch(graphs, seed=4)
     whole, posterior, usage = module.forward_backward(match, links, tokens, vertices)
     alone, *nothing = module.forward_backward(match, links, tokens, vertices, gradients=False)
     assert torch.equal(whole, alone) and nothing == [None, None] and posterior is not None and usage is not None
+    wanted, original = [], module.forward_backward
+
+    def watched(*arguments, gradients=True):
+        wanted.append(gradients)
+        return original(*arguments, gradients=gradients)
+
+    monkeypatch.setattr(module, "forward_backward", watched)
     with torch.no_grad():
         assert torch.equal(dag_log_likelihood(match.requires_grad_(), links, tokens, vertices), whole)
+    dag_log_likelihood(match.detach(), links, tokens, vertices)
+    dag_log_likelihood(match, links, tokens, vertices)
+    assert wanted == [False, False, True]
 
 
 def test_the_device_is_asked_as_often_for_long_targets_as_for_short_ones(graphs, host_reads):
