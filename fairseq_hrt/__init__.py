@@ -1,25 +1,38 @@
 """fairseq_hrt: fast *and* right machine translation as a plugin for stock fairseq 0.12.2.
 
 Importing the package repairs what a newer Python, NumPy or PyTorch broke in fairseq (:mod:`.compat`) and registers the
-tasks, models and criterions of its rooms; ``--user-dir fairseq_hrt`` does just that.
+tasks, models and criterions of its families; ``--user-dir fairseq_hrt`` does just that. Both happen when fairseq is imported, or
+at once where it is already: without it the package costs a few milliseconds and loads neither PyTorch nor NumPy.
 """
 
+import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, List, Optional, Union
 
 from . import compat
 
 if TYPE_CHECKING:
     from .hub.translator import Translator
 
-compat.install()
-
-# The repairs come before fairseq is imported; `python -m fairseq_hrt` reports what still fails instead of dying of it.
-with compat.left_to_the_doctor():
-    from . import autoregressive, bidirectional, dag, hrt, jacobi
-
 __version__ = "0.1.0"
+_FAMILIES = ("autoregressive", "bidirectional", "dag", "hrt", "jacobi")
 __all__ = ["autoregressive", "bidirectional", "compat", "dag", "from_pretrained", "hrt", "jacobi"]
+
+
+def _register_families() -> None:
+    for name in _FAMILIES:
+        importlib.import_module(f".{name}", __name__)
+
+
+def __getattr__(name: str) -> Any:
+    # `fairseq_hrt.hrt` works without an import of its own, as before.
+    if name in _FAMILIES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})
 
 
 def from_pretrained(path: Union[str, Path], *, device: Optional[str] = None, **decoding: Any) -> "Translator":
@@ -28,3 +41,7 @@ def from_pretrained(path: Union[str, Path], *, device: Optional[str] = None, **d
     from .hub import translator
 
     return translator.from_pretrained(path, device=device, **decoding)
+
+
+compat.install()
+compat.when_fairseq_is_imported(_register_families)

@@ -15,7 +15,6 @@ from typing import Optional, Sequence
 
 from ..hub.bundle import make_bundle
 from ..hub.text import SUBWORDS, TOKENIZERS
-from ..hub.translator import from_pretrained
 from .translate import read_settings
 
 
@@ -42,6 +41,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
     parser = build_parser()
     options = parser.parse_args(arguments)
+    from ..hub.translator import from_pretrained
+
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
     try:
         card = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in options.card)

@@ -4,11 +4,13 @@ import argparse
 import logging
 import sys
 from pathlib import Path
-from typing import Callable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, List, Optional, Sequence
 
-from ..evaluation.systems import SystemSpec, parse_system
 from ..hub.bundle import Bundle, load_bundle
 from ..hub.text import TextPipeline
+
+if TYPE_CHECKING:
+    from ..evaluation.systems import SystemSpec
 
 
 def execute(
@@ -59,12 +61,14 @@ def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
     return load_bundle(Path(options.data)) if (Path(options.data) / "bundle.json").is_file() else None
 
 
-def given_systems(options: argparse.Namespace) -> List[SystemSpec]:
+def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     """The systems to look at: those named by ``--system``, else the bundle itself.
 
     Raises:
         ValueError: there is neither, or two share a name.
     """
+    from ..evaluation.systems import SystemSpec, parse_system
+
     bundle, texts = given_bundle(options), options.system or []
     specs = [parse_system(text) for text in ([texts] if isinstance(texts, str) else texts)]
     if not specs and bundle is not None:

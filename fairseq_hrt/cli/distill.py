@@ -21,14 +21,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
-import torch
-from tqdm import tqdm
-
-from ..evaluation.systems import System, load_system, parse_system
-from ..hub import distill
 from .command import add_data_arguments, data_arguments, execute
+
+if TYPE_CHECKING:
+    from ..evaluation.systems import System
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +75,12 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: options and files that do not fit each other.
     """
+    import torch
+    from tqdm import tqdm
+
+    from ..evaluation.systems import load_system, parse_system
+    from ..hub import distill
+
     shards, shard = shard_of(options, dict(os.environ))
     gpu = gpu_of(dict(os.environ), torch.cuda.device_count())
     if gpu is not None:
@@ -122,7 +126,7 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in statistics.items()))
 
 
-def _words(system: System, tokens: torch.Tensor) -> str:
+def _words(system: "System", tokens: Any) -> str:
     """Subwords as they are, without ``</s>``."""
     return system.task.target_dictionary.string(tokens.int().cpu())
 

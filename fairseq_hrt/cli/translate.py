@@ -20,12 +20,10 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import BinaryIO, Dict, Iterator, List, Optional, Sequence, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, TextIO
 
-import torch
-from tqdm import tqdm
-
-from ..hub.translator import Translation, Translator, from_pretrained
+if TYPE_CHECKING:
+    from ..hub.translation import Translation
 
 # Lines that are read before they are translated together, sorted by length.
 BUFFER = 4096
@@ -96,7 +94,11 @@ def run(options: argparse.Namespace) -> None:
     if options.threads is not None:
         if options.threads < 1:
             raise ValueError(f"--threads {options.threads} must be at least 1")
+        import torch
+
         torch.set_num_threads(options.threads)
+    from ..hub.translator import from_pretrained
+
     model = from_pretrained(options.bundle, device=options.device, **read_settings(options.set))
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     if not options.files:
@@ -140,8 +142,10 @@ def read_lines(source: BinaryIO) -> Iterator[str]:
         yield line.decode("utf-8", errors="replace").rstrip("\r\n")
 
 
-def translate_stream(model: Translator, source: BinaryIO, target: TextIO, options: argparse.Namespace) -> None:
+def translate_stream(model: Any, source: BinaryIO, target: TextIO, options: argparse.Namespace) -> None:
     """Translates all lines of ``source`` into as many lines of ``target``."""
+    from tqdm import tqdm
+
     size = 1 if options.line_buffered else BUFFER
     visible = not (options.quiet or options.line_buffered) and sys.stderr.isatty()
     with tqdm(unit=" lines", disable=not visible, file=sys.stderr) as bar:
@@ -157,14 +161,14 @@ def translate_stream(model: Translator, source: BinaryIO, target: TextIO, option
             bar.update(len(buffer))
 
 
-def _flush(model: Translator, lines: List[str], target: TextIO, options: argparse.Namespace) -> None:
+def _flush(model: Any, lines: List[str], target: TextIO, options: argparse.Namespace) -> None:
     for found in model.translate(lines, details=True, batch_size=options.batch_size):
         target.write((to_json(found) if options.json else found.text) + "\n")
     if options.line_buffered:
         target.flush()
 
 
-def to_json(found: Translation) -> str:
+def to_json(found: "Translation") -> str:
     """One line of JSON."""
     return json.dumps(asdict(found), ensure_ascii=False)
 

@@ -13,10 +13,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-import torch
-from fairseq import checkpoint_utils
-from fairseq.data.data_utils import infer_language_pair
-
 from .text import TextRecipe
 
 FORMAT = 1
@@ -112,6 +108,11 @@ def make_bundle(
     Raises:
         ValueError: the folder exists, a file is missing, or the preparation is unknown.
     """
+    # Reading a bundle needs neither: the native runtime starts without them.
+    import torch
+    from fairseq import checkpoint_utils
+    from fairseq.data.data_utils import infer_language_pair
+
     if folder.exists():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
     states = [checkpoint_utils.load_checkpoint_to_cpu(str(path)) for path in checkpoints]

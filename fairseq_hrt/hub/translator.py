@@ -7,7 +7,6 @@
 """
 
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
@@ -19,34 +18,10 @@ from fairseq.data import LanguagePairDataset
 from ..common.loading import build_generator, generation_config, load_models, option_arguments, option_text, to_device
 from .bundle import Bundle, load_bundle
 from .text import TextPipeline
+from .translation import Translation as Translation
 
 # Source tokens that are translated in one piece at most; longer lines are cut. No training corpus has longer sentences.
 LONGEST = 256
-
-
-@dataclass
-class Translation:
-    """One translated line.
-
-    Attributes:
-        text: raw text.
-        source: the raw line.
-        tokens: subwords, ``</s>`` included.
-        score: what the decoder ranks by; None for a line without words. A line that was cut has the mean of its pieces.
-        positional_scores: log-probability of each token.
-        steps: decoder passes that the sentence needed.
-        token_steps: the pass (1 = first) in which each token was fixed.
-        alternatives: further hypotheses, best first (``nbest``).
-    """
-
-    text: str
-    source: str
-    tokens: List[str] = field(default_factory=list)
-    score: Optional[float] = None
-    positional_scores: List[float] = field(default_factory=list)
-    steps: int = 0
-    token_steps: List[int] = field(default_factory=list)
-    alternatives: List["Translation"] = field(default_factory=list)
 
 
 def from_pretrained(path: Union[str, Path], *, device: Optional[str] = None, **decoding: Any) -> "Translator":
