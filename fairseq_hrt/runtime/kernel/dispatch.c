@@ -117,6 +117,11 @@ static const char *missing_dotprod(void) {
 
 /* ------------------------------------------------------------------ choosing */
 
+#ifndef FH_FINGERPRINT
+#define FH_FINGERPRINT ""
+#endif
+const char *fh_fingerprint(void) { return FH_FINGERPRINT; }
+
 typedef struct {
     const char *name;
     const fh_operations *table;

@@ -26,6 +26,14 @@
 extern "C" {
 #endif
 
+#ifndef FH_PUBLIC
+#if defined(_WIN32)
+#define FH_PUBLIC __declspec(dllexport)
+#else
+#define FH_PUBLIC __attribute__((visibility("default")))
+#endif
+#endif
+
 #define FH_ALIGNMENT 64
 #define FH_PANEL 64          /* outputs that are packed together */
 #define FH_BLOCK 16          /* tokens of a cache that are stored together */
@@ -52,23 +60,23 @@ typedef struct fh_matrix {
 } fh_matrix;
 
 /* Bytes of the buffer of a packed matrix; 0 when a size is out of range (both at least 1, see FH_MAX_*). */
-size_t fh_matrix_size(fh_kind kind, int32_t outputs, int32_t inputs);
+FH_PUBLIC size_t fh_matrix_size(fh_kind kind, int32_t outputs, int32_t inputs);
 /* An all-zero matrix in `buffer` (aligned, fh_matrix_size bytes). Returns 0, or -1 when a size is out of range. */
-int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs, int32_t inputs);
+FH_PUBLIC int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs, int32_t inputs);
 /* Packs `count` rows (int8_t or float, ld elements apart) as the outputs from `first` on: parts of a matrix may come from several
  * tensors. scales: [count], int8 only. bias: [count] or NULL for zeros. int8 weights lie in [-127, 127].
  * Returns 0; -1 when the rows are outside the matrix; -2 for a weight of -128. */
-int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *rows, ptrdiff_t ld, const float *scales, const float *bias);
+FH_PUBLIC int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *rows, ptrdiff_t ld, const float *scales, const float *bias);
 /* Both of the above for a whole matrix. */
-int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs, int32_t inputs, const void *rows, ptrdiff_t ld,
+FH_PUBLIC int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs, int32_t inputs, const void *rows, ptrdiff_t ld,
                    const float *scales, const float *bias);
 /* A matrix of the outputs `ids` [count] of another one, e.g. a shortlist. buffer: fh_matrix_size(kind, count, inputs).
  * Returns 0; -1 when count or an id is out of range. */
-int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, const int32_t *ids, int32_t count);
+FH_PUBLIC int fh_matrix_select(fh_matrix *matrix, void *buffer, const fh_matrix *from, const int32_t *ids, int32_t count);
 /* The weights of one output as floats (dequantised): [inputs]. An embedding that shares the output layer's memory. */
-void fh_matrix_row(const fh_matrix *matrix, int32_t output, float *row);
+FH_PUBLIC void fh_matrix_row(const fh_matrix *matrix, int32_t output, float *row);
 /* The outputs first to first + outputs - 1 without copying; first must be a multiple of FH_PANEL (to share a product among threads). */
-fh_matrix fh_matrix_slice(const fh_matrix *matrix, int32_t first, int32_t outputs);
+FH_PUBLIC fh_matrix fh_matrix_slice(const fh_matrix *matrix, int32_t first, int32_t outputs);
 
 /* ------------------------------------------------------------------ inputs */
 
@@ -85,9 +93,9 @@ typedef struct fh_input {
 } fh_input;
 
 /* Bytes of the buffer for prepared rows (float32 needs none: a size of 0 is valid there). */
-size_t fh_input_size(fh_kind kind, int32_t rows, int32_t inputs);
+FH_PUBLIC size_t fh_input_size(fh_kind kind, int32_t rows, int32_t inputs);
 /* Some of the rows of an input. */
-fh_input fh_input_rows(const fh_input *input, int32_t first, int32_t rows);
+FH_PUBLIC fh_input fh_input_rows(const fh_input *input, int32_t first, int32_t rows);
 
 /* ------------------------------------------------------------------ choosing outputs */
 
@@ -111,18 +119,18 @@ typedef struct fh_cache {
 } fh_cache;
 
 /* Floats that `tokens` tokens take: whole blocks. */
-size_t fh_cache_size(int32_t heads, int32_t width, int32_t tokens);
+FH_PUBLIC size_t fh_cache_size(int32_t heads, int32_t width, int32_t tokens);
 /* Writes tokens at to at + rows - 1; keys and values hold the heads side by side, rows ldk and ldv floats apart. */
-void fh_cache_put(const fh_cache *cache, int32_t at, int32_t rows, const float *keys, ptrdiff_t ldk, const float *values, ptrdiff_t ldv);
+FH_PUBLIC void fh_cache_put(const fh_cache *cache, int32_t at, int32_t rows, const float *keys, ptrdiff_t ldk, const float *values, ptrdiff_t ldv);
 
 /* Vectors of clipped distances that are added to the keys (Shaw et al., 2018; HRT, Eq. 4), shared by the heads. */
 typedef struct fh_relative {
     float *data;
     int32_t window, width; /* 2 * window + 1 vectors of a head's width */
 } fh_relative;
-size_t fh_relative_size(int32_t window, int32_t width); /* floats */
+FH_PUBLIC size_t fh_relative_size(int32_t window, int32_t width); /* floats */
 /* table: [2 * window + 1][width], row `window` belongs to distance 0. data: aligned, fh_relative_size floats. */
-void fh_relative_pack(fh_relative *relative, float *data, const float *table, int32_t window, int32_t width);
+FH_PUBLIC void fh_relative_pack(fh_relative *relative, float *data, const float *table, int32_t window, int32_t width);
 
 /* softmax(q (K + R)^T / sqrt(width)) V of every head of some queries of one sentence. */
 typedef struct fh_attention {
@@ -144,7 +152,7 @@ typedef struct fh_attention {
     float *scratch;           /* fh_attention_scratch floats */
 } fh_attention;
 /* Floats of scratch for up to `tokens` keys; window: of the relative vectors, 0 without. */
-size_t fh_attention_scratch(int32_t tokens, int32_t window);
+FH_PUBLIC size_t fh_attention_scratch(int32_t tokens, int32_t window);
 
 /* ------------------------------------------------------------------ the table */
 
