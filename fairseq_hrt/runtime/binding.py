@@ -7,13 +7,12 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import numpy as np
 
 from .format import ACTIVATIONS, FAMILIES, Header
-from .library import load_library
 
 INTERFACE = 1
 OK, MEMORY, INVALID, NUMBER, REFUSED = range(5)
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi")
 # gelu_fast and gelu_accurate are two names of one formula.
-_ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3, 4)))
+_ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3)))
 _MESSAGE = 512
 
 
@@ -86,6 +85,8 @@ def kernel() -> C.CDLL:
     Raises:
         ValueError: there is none on this machine, or it belongs to another release; how to get one.
     """
+    from .library import load_library
+
     library = load_library()
     message = [C.c_char_p, C.c_size_t]
     ints, longs = C.POINTER(C.c_int32), C.POINTER(C.c_int64)

@@ -7,7 +7,7 @@ from typing import Tuple
 
 FORMAT = 1
 FAMILIES = ("autoregressive", "hrt", "bidirectional", "dag")
-ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "swish", "tanh")
+ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh")
 STORED = ("int8", "float32")
 # Sizes beyond these are no translation model but a broken file.
 LARGEST = 1 << 20

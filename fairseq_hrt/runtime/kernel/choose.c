@@ -121,7 +121,7 @@ int fh_word_scores(fh_work *w, const float *features, const fh_ask *asks, int32_
     for (int32_t r = 0; r < rows; r++) {
         const fh_matrix *matrix;
         const fh_choice_list *list;
-        float *row;
+        float *row = NULL;
         same_matrix(w, asks, r, r + 1, &matrix, &list);
         if (values_of(w, features + r * d, 1, matrix, &row)) return w->error.code;
         float sum = w->model->operations->logsumexp(row, matrix->outputs);
@@ -139,7 +139,7 @@ int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t
         const fh_matrix *matrix;
         const fh_choice_list *list;
         fh_rule *rules;
-        float *values;
+        float *values = NULL;
         count = same_matrix(w, asks, first, rows, &matrix, &list);
         if (count > HELD) count = HELD;
         if (values_of(w, features + first * d, count, matrix, &values) || make_rules(w, asks + first, count, list, &rules)) return w->error.code;

@@ -27,7 +27,7 @@ typedef enum {
 } fh_status;
 
 typedef enum { FH_AUTOREGRESSIVE = 0, FH_HRT = 1, FH_BIDIRECTIONAL = 2, FH_DAG = 3 } fh_family;
-typedef enum { FH_RELU = 0, FH_GELU = 1, FH_GELU_TANH = 2, FH_SWISH = 3, FH_TANH = 4 } fh_activation;
+typedef enum { FH_RELU = 0, FH_GELU = 1, FH_GELU_TANH = 2, FH_TANH = 3 } fh_activation;
 typedef enum { FH_GREEDY = 0, FH_LOOKAHEAD = 1, FH_VITERBI = 2, FH_JOINT_VITERBI = 3 } fh_strategy;
 
 /* Sizes of one side of the model; see Header in format.py. */

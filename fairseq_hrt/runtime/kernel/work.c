@@ -46,7 +46,6 @@ static void activate(float *x, size_t count, int32_t activation) {
         float v = x[i];
         if (activation == FH_GELU) x[i] = 0.5f * v * (1.0f + erff(v * 0.70710678f));
         if (activation == FH_GELU_TANH) x[i] = 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
-        if (activation == FH_SWISH) x[i] = v / (1.0f + expf(-v));
         if (activation == FH_TANH) x[i] = tanhf(v);
     }
 }
