@@ -9,24 +9,18 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, Optional, Union
 
-from . import compat
+from . import compat, registration
 
 if TYPE_CHECKING:
     from .hub.translator import Translator
 
 __version__ = "0.1.0"
-_FAMILIES = ("autoregressive", "bidirectional", "dag", "hrt", "jacobi")
 __all__ = ["autoregressive", "bidirectional", "compat", "dag", "from_pretrained", "hrt", "jacobi"]
-
-
-def _register_families() -> None:
-    for name in _FAMILIES:
-        importlib.import_module(f".{name}", __name__)
 
 
 def __getattr__(name: str) -> Any:
     # `fairseq_hrt.hrt` works without an import of its own, as before.
-    if name in _FAMILIES:
+    if name in registration.FAMILIES:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -44,4 +38,4 @@ def from_pretrained(path: Union[str, Path], *, device: Optional[str] = None, **d
 
 
 compat.install()
-compat.when_fairseq_is_imported(_register_families)
+registration.install()

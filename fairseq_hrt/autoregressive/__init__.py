@@ -4,7 +4,4 @@
 what ``--task translation`` gives, several times faster on a CPU: the strong baseline that a speed-up has to beat.
 """
 
-# Registers every family first, so that whatever is imported first finds the others whole.
-import fairseq as _fairseq  # noqa: F401
-
 from . import task as task

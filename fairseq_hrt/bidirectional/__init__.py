@@ -6,9 +6,6 @@ Order, positions and mask are data (:mod:`.sample`), so that the ordinary Transf
 decoding (1, c), IBDecoder (2, 1) and (2, c), and the multi-directional IMDecoder (4, 1) are one model.
 """
 
-# Registers every family first, so that whatever is imported first finds the others whole.
-import fairseq as _fairseq  # noqa: F401
-
 from . import criterion as criterion
 from . import model as model
 from . import task as task

@@ -3,6 +3,3 @@
 Shape letters of the whole package: B sentences, N beams, R = B * N rows, q new tokens of a step, T cached tokens,
 S source tokens, L vertices or stage-II positions, V vocabulary, D model width, H heads, d = D / H, K chunk size.
 """
-
-# Registers every family first, so that whatever is imported first finds the others whole.
-import fairseq as _fairseq  # noqa: F401

@@ -6,9 +6,6 @@ is a sum over all paths from the first to the last vertex (:mod:`..ops`); decodi
 n-grams that the graph's texts share with the target, wherever they stand.
 """
 
-# Registers every family first, so that whatever is imported first finds the others whole.
-import fairseq as _fairseq  # noqa: F401
-
 from . import criterion as criterion
 from . import model as model
 from . import task as task

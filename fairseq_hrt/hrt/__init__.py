@@ -6,9 +6,6 @@ the autoregressive order of the skeleton keep the quality of an autoregressive m
 (and plain autoregressive decoding) in a curriculum from the easy tasks to the hard ones.
 """
 
-# Registers every family first, so that whatever is imported first finds the others whole.
-import fairseq as _fairseq  # noqa: F401
-
 from . import criterion as criterion
 from . import model as model
 from . import task as task

@@ -5,7 +5,4 @@ what agrees with what the model says about it is proved right, and the first dis
 pass proves at least one token, often several, and the result is that of greedy decoding, token by token.
 """
 
-# Registers every family first, so that whatever is imported first finds the others whole.
-import fairseq as _fairseq  # noqa: F401
-
 from . import task as task

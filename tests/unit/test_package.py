@@ -1,5 +1,7 @@
 """The package as it is imported: light until fairseq is there, and everything under its name."""
 
+import importlib.machinery
+import importlib.util
 import json
 import subprocess
 import sys
@@ -8,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import fairseq_hrt
-from fairseq_hrt import compat
+from fairseq_hrt import compat, registration
 from fairseq_hrt.__main__ import VERBS, main, no_such_verb
 from fairseq_hrt.compat import importing
 
@@ -121,3 +123,20 @@ def test_the_doctor_reports_what_registering_raises(monkeypatch):
     with compat.left_to_the_doctor():
         compat.when_fairseq_is_imported(register)
     assert str(compat.import_error()) == "broken"
+
+
+def test_what_needs_fairseq():
+    for name in ("fairseq_hrt.common.engine", "fairseq_hrt.hrt", "fairseq_hrt.dag.graph", "fairseq_hrt.common.loading"):
+        assert registration.needs_fairseq(name)
+    for name in ("fairseq_hrt.common", "fairseq_hrt.common.files", "fairseq_hrt.hub.bundle", "fairseq_hrt.cli.translate", "fairseq", "hrt"):
+        assert not registration.needs_fairseq(name)
+
+
+def test_a_module_that_is_loaded_meanwhile_is_not_run_again(finder, tmp_path):
+    import awaited_module
+
+    (tmp_path / "other_module.py").write_text("raise RuntimeError('run')\n")
+    spec = awaited_module.__spec__
+    found = importlib.util.module_from_spec(importlib.machinery.ModuleSpec("other_module", registration._Loaded(awaited_module)))
+    found.__spec__.loader.exec_module(found)
+    assert found is awaited_module and found.__spec__ is spec and sys.awaited == ["module"]
