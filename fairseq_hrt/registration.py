@@ -38,14 +38,13 @@ def needs_fairseq(name: str) -> bool:
 class FairseqFirst(MetaPathFinder):
     """Finds nothing itself; imports fairseq before modules that need it."""
 
-    @staticmethod
-    def find_spec(name: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None) -> Optional[ModuleSpec]:
-        if "fairseq" in sys.modules or not needs_fairseq(name):
+    def find_spec(self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None) -> Optional[ModuleSpec]:
+        """None, or the module that the families have imported meanwhile, which must not be run again."""
+        if "fairseq" in sys.modules or not needs_fairseq(fullname):
             return None
         importlib.import_module("fairseq")
-        # The families have imported it meanwhile, and it must not be run again.
-        known = sys.modules.get(name)
-        return None if known is None else ModuleSpec(name, _Loaded(known))
+        known = sys.modules.get(fullname)
+        return None if known is None else ModuleSpec(fullname, _Loaded(known))
 
 
 class _Loaded(Loader):
@@ -63,5 +62,5 @@ class _Loaded(Loader):
 
 def install() -> None:
     """Makes the families register themselves, now if fairseq is there already."""
-    sys.meta_path.insert(0, FairseqFirst)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, FairseqFirst())
     compat.when_fairseq_is_imported(register_families)
