@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Union
 from . import compat, registration
 
 if TYPE_CHECKING:
+    from .hub.runtime_translator import RuntimeTranslator
     from .hub.translator import Translator
 
 __version__ = "0.1.0"
@@ -29,12 +30,22 @@ def __dir__() -> List[str]:
     return sorted({*globals(), *__all__})
 
 
-def from_pretrained(path: Union[str, Path], *, device: Optional[str] = None, **decoding: Any) -> "Translator":
-    """A trained model that translates raw text; see :func:`.hub.translator.from_pretrained`."""
+def from_pretrained(
+    path: Union[str, Path],
+    *,
+    device: Optional[str] = None,
+    engine: str = "auto",
+    threads: Optional[int] = None,
+    use_shortlist: bool = False,
+    **decoding: Any,
+) -> "Union[Translator, RuntimeTranslator]":
+    """A trained model that translates raw text; see :func:`.hub.pretrained.from_pretrained`."""
     # Not at import: training needs none of it.
-    from .hub import translator
+    from .hub import pretrained
 
-    return translator.from_pretrained(path, device=device, **decoding)
+    return pretrained.from_pretrained(
+        path, device=device, engine=engine, threads=threads, use_shortlist=use_shortlist, **decoding
+    )
 
 
 compat.install()

@@ -23,6 +23,7 @@ VERBS = {
     "bundle": "pack a trained model into a folder that translates raw text",
     "distill": "translate a training set with a teacher, in shards, resumable",
     "average": "average checkpoints of a run",
+    "shortlist": "make a lexical table from the training data, for the runtime",
     "export": "write an autoregressive model for CTranslate2",
     "benchmark": "compare systems: quality and speed on one machine in one run",
     "trace": "follow one sentence through one or several systems, decoder pass by decoder pass",

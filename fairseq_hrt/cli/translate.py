@@ -6,6 +6,7 @@ Example:
     fairseq-hrt translate bundle first.txt second.txt --output translated
     fairseq-hrt translate bundle input.txt --json --set beam=5 --set nbest=3
     tail -f log | fairseq-hrt translate bundle --line-buffered
+    fairseq-hrt translate bundle input.txt --engine runtime --threads 2
 
 The output has as many lines as the input, in its order; empty lines stay empty. Bytes that are no UTF-8 are read as U+FFFD. Options of
 decoding are those of fairseq-generate (without dashes; =true for a switch): --set jacobi_mode=pj, --set hrt_decode_chunk=3;
@@ -18,9 +19,13 @@ import json
 import logging
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, TextIO
+
+from ..hub.pretrained import ENGINES, from_pretrained
 
 if TYPE_CHECKING:
     from ..hub.translation import Translation
@@ -45,7 +50,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="decoding option; repeatable")
     parser.add_argument("--batch-size", type=int, default=32, help="sentences decoded together (default: %(default)s)")
-    parser.add_argument("--threads", type=int, help="threads of PyTorch (default: its own)")
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="runtime: the native one, for bundles that were made with --runtime; torch: PyTorch; auto: the runtime where it can (default)",
+    )
+    parser.add_argument("--threads", type=int, help="threads of the engine (default: its own choice)")
+    parser.add_argument("--shortlist", action="store_true", help="choose among the likely words of the bundle's shortlist only")
     parser.add_argument("--device", help="cpu or cuda (default: a GPU where there is one)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser
@@ -94,12 +106,10 @@ def run(options: argparse.Namespace) -> None:
     if options.threads is not None:
         if options.threads < 1:
             raise ValueError(f"--threads {options.threads} must be at least 1")
-        import torch
-
-        torch.set_num_threads(options.threads)
-    from ..hub.translator import from_pretrained
-
-    model = from_pretrained(options.bundle, device=options.device, **read_settings(options.set))
+    model = from_pretrained(
+        options.bundle, device=options.device, engine=options.engine, threads=options.threads, use_shortlist=options.shortlist,
+        **read_settings(options.set),
+    )  # fmt: skip
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     if not options.files:
         with _output(options.output) as target:
@@ -144,11 +154,9 @@ def read_lines(source: BinaryIO) -> Iterator[str]:
 
 def translate_stream(model: Any, source: BinaryIO, target: TextIO, options: argparse.Namespace) -> None:
     """Translates all lines of ``source`` into as many lines of ``target``."""
-    from tqdm import tqdm
-
     size = 1 if options.line_buffered else BUFFER
     visible = not (options.quiet or options.line_buffered) and sys.stderr.isatty()
-    with tqdm(unit=" lines", disable=not visible, file=sys.stderr) as bar:
+    with progress_bar(visible) as bar:
         buffer: List[str] = []
         for line in read_lines(source):
             buffer.append(line)
@@ -161,9 +169,19 @@ def translate_stream(model: Any, source: BinaryIO, target: TextIO, options: argp
             bar.update(len(buffer))
 
 
+def progress_bar(visible: bool) -> Any:
+    """A bar that counts lines; without one tqdm is not loaded."""
+    if not visible:
+        return nullcontext(SimpleNamespace(update=lambda count: None))
+    from tqdm import tqdm
+
+    return tqdm(unit=" lines", file=sys.stderr)
+
+
 def _flush(model: Any, lines: List[str], target: TextIO, options: argparse.Namespace) -> None:
-    for found in model.translate(lines, details=True, batch_size=options.batch_size):
-        target.write((to_json(found) if options.json else found.text) + "\n")
+    # Scores are computed only when somebody asks.
+    for found in model.translate(lines, details=options.json, batch_size=options.batch_size):
+        target.write((to_json(found) if options.json else found) + "\n")
     if options.line_buffered:
         target.flush()
 

@@ -4,6 +4,8 @@
     model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble
     dict.<lang>.txt dictionaries
     codes           subword codes or model
+    moses.json      Moses' rules for these languages
+    runtime.safetensors, shortlist.safetensors   for the native runtime, where they were asked for
     README.md       the card: what it is, how it was trained, how good it is
 """
 
@@ -11,9 +13,10 @@ import json
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from .text import TextRecipe
+from .moses import MosesRules
+from .text import TextPipeline, TextRecipe
 
 FORMAT = 1
 
@@ -31,6 +34,10 @@ class Bundle:
         codes: file name, or None.
         options: of decoding, by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
         card: what else is known, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
+        rules: file name of Moses' rules, or None.
+        runtime: file name of the model for the native runtime, or None.
+        runtime_options: decoding options that the training has left in the checkpoint, which the runtime does not read.
+        shortlist: file name of the runtime's shortlist, or None.
     """
 
     folder: Path
@@ -43,12 +50,20 @@ class Bundle:
     codes: Optional[str] = None
     options: Dict[str, str] = field(default_factory=dict)
     card: Dict[str, Any] = field(default_factory=dict)
+    rules: Optional[str] = None
+    runtime: Optional[str] = None
+    runtime_options: Dict[str, str] = field(default_factory=dict)
+    shortlist: Optional[str] = None
 
     @property
     def recipe(self) -> TextRecipe:
         """The text preparation."""
         codes = None if self.codes is None else self.folder / self.codes
         return TextRecipe(self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes)
+
+    def pipeline(self) -> TextPipeline:
+        """Prepares its sources and restores its translations."""
+        return TextPipeline(self.recipe, None if self.rules is None else MosesRules.load(self.folder / self.rules))
 
     @property
     def paths(self) -> List[Path]:
@@ -73,7 +88,7 @@ def load_bundle(folder: Path) -> Bundle:
         raise ValueError(f"{path} does not describe a bundle: {error}") from error
     if version != FORMAT:
         raise ValueError(f"{path} has the format {version}, this release reads {FORMAT}")
-    files = [*bundle.models, *([bundle.codes] if bundle.codes else [])]
+    files = [*bundle.models, *(name for name in (bundle.codes, bundle.rules, bundle.runtime, bundle.shortlist) if name is not None)]
     files += [f"dict.{language}.txt" for language in (bundle.source_lang, bundle.target_lang)]
     for name in files:
         # Names from a file of unknown origin must not lead out of the folder.
@@ -93,6 +108,7 @@ def make_bundle(
     task: Optional[str] = None,
     options: Optional[Dict[str, str]] = None,
     card: Optional[Dict[str, Any]] = None,
+    complete: Optional[Callable[[Bundle], None]] = None,
 ) -> Bundle:
     """Copies what is needed into a new folder; it appears only when it is complete.
 
@@ -104,6 +120,7 @@ def make_bundle(
         task: to decode with; None: the one of the training.
         options: decoding options that the bundle shall have.
         card: what else is to be known.
+        complete: adds files and says so in the bundle, whose folder is a temporary one; what it raises leaves nothing behind.
 
     Raises:
         ValueError: the folder exists, a file is missing, or the preparation is unknown.
@@ -151,7 +168,18 @@ def make_bundle(
         codes=None if codes is None else "codes",
         options=dict(options or {}),
         card={**_training_card(states[0]), **(card or {})},
+        rules="moses.json" if tokenizer == "moses" else None,
     )
+    try:
+        if bundle.rules is not None:
+            MosesRules.from_sacremoses(*languages).save(partial / bundle.rules)
+        if complete is not None:
+            bundle.folder = partial
+            complete(bundle)
+            bundle.folder = folder
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     document = {"format": FORMAT, **{key: value for key, value in asdict(bundle).items() if key != "folder"}}
     text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
     (partial / "bundle.json").write_text(text + "\n", encoding="utf-8")

@@ -7,7 +7,6 @@
 """
 
 import threading
-from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -16,27 +15,10 @@ from fairseq import checkpoint_utils, tasks
 from fairseq.data import LanguagePairDataset
 
 from ..common.loading import build_generator, generation_config, load_models, option_arguments, option_text, to_device
-from .bundle import Bundle, load_bundle
+from .bundle import Bundle
+from .pretrained import from_pretrained as from_pretrained
 from .text import TextPipeline
-from .translation import Translation as Translation
-
-# Source tokens that are translated in one piece at most; longer lines are cut. No training corpus has longer sentences.
-LONGEST = 256
-
-
-def from_pretrained(path: Union[str, Path], *, device: Optional[str] = None, **decoding: Any) -> "Translator":
-    """A model from a bundle (``fairseq-hrt bundle``), ready to translate.
-
-    Args:
-        path: the bundle's folder.
-        device: ``cpu`` or ``cuda``; None: a GPU where there is one.
-        decoding: options of ``fairseq-generate`` by their names, e.g. ``beam=1`` or ``hrt_decode_chunk=3``; they go before those
-            of the bundle.
-
-    Raises:
-        ValueError: no bundle, or an option that its task does not know.
-    """
-    return Translator(load_bundle(Path(path)), device=device, **decoding)
+from .translation import LONGEST, Translation, join_pieces
 
 
 class Translator:
@@ -50,7 +32,7 @@ class Translator:
 
     def __init__(self, bundle: Bundle, *, device: Optional[str] = None, **decoding: Any) -> None:
         self.bundle = bundle
-        self.pipeline = TextPipeline(bundle.recipe)
+        self.pipeline = bundle.pipeline()
         self._lock = threading.Lock()
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.defaults = {**bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
@@ -136,22 +118,7 @@ class Translator:
 
     def _join(self, line: str, pieces: List[List[Dict[str, Any]]], nbest: int) -> Translation:
         """The translation of a line from those of its pieces."""
-        if not pieces:
-            return Translation("", line)
-        if len(pieces) > 1:
-            parts = [self._translation(line, best[0]) for best in pieces]
-            return Translation(
-                text=" ".join(part.text for part in parts if part.text),
-                source=line,
-                tokens=[token for part in parts for token in part.tokens],
-                score=float(np.mean([part.score for part in parts])),
-                positional_scores=[score for part in parts for score in part.positional_scores],
-                steps=sum(part.steps for part in parts),
-                token_steps=[step for part in parts for step in part.token_steps],
-            )
-        first, *others = [self._translation(line, hypothesis) for hypothesis in pieces[0][:nbest]]
-        first.alternatives = others
-        return first
+        return join_pieces(line, [[self._translation(line, hypothesis) for hypothesis in best[:nbest]] for best in pieces])
 
     def _translation(self, line: str, hypothesis: Dict[str, Any]) -> Translation:
         tokens = [self.target[token] for token in hypothesis["tokens"].tolist()]

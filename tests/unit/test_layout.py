@@ -33,7 +33,8 @@ ALLOWED = {
     "ops": set(),
     "compat": set(),
     "evaluation": {"common", "ops", "hub"},
-    "hub": {"common"},
+    "hub": {"common", "runtime"},
+    "runtime": set(),
     "cli": {"evaluation", "common", "hub"},
 }
 
