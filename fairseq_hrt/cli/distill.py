@@ -6,8 +6,8 @@ Example:
     for shard in 0 1 2 3; do fairseq-hrt distill ... --num-shards 4 --shard-id $shard & done; wait
     fairseq-train data-bin --distilled-data distilled/data-bin ...
 
-A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=ctranslate2 lets CTranslate2 translate,
-which is quicker. Killed at any moment and started again, it
+A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=runtime lets the native runtime translate,
+engine=ctranslate2 CTranslate2, which is quicker. Killed at any moment and started again, it
 goes on with the block that was lost; the result is the same byte by byte. The shard that finishes last (or a further call) writes
 train.<src> and train.<tgt> in the order of the training set, binarises them with the same dictionaries into data-bin, and writes
 statistics.json. torchrun and SLURM set the shard by themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS), and the GPU (LOCAL_RANK,
@@ -89,6 +89,8 @@ def run(options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
     spec = parse_system(options.system)
     system = load_system(spec, data_arguments(options))
+    if spec.engine == "runtime":
+        system.without_scores()
     lengths = [int(system.dataset.src_sizes[number]) for number in range(len(system.dataset))]
     limit = min((model.max_positions()[0] for model in system.models), default=None)
     if limit is not None and max(lengths) > limit:

@@ -32,7 +32,7 @@ ALLOWED = {
     "common": {"ops"},
     "ops": set(),
     "compat": set(),
-    "evaluation": {"common", "ops", "hub"},
+    "evaluation": {"common", "ops", "hub", "runtime"},
     "hub": {"common", "runtime"},
     "runtime": set(),
     "cli": {"evaluation", "common", "hub"},
