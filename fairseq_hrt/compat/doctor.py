@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Dict, List, NamedTuple, Optional
 
+from ..runtime import library as runtime
 from . import import_error, install, left_to_the_doctor, statuses
 
 FAIRSEQ_VERSION = "0.12.2"
@@ -79,6 +80,7 @@ def examine() -> Report:
     _check_startup(report.problems)
     report.sections["Repairs of fairseq"] = _repairs(report.problems)
     report.sections["Devices"] = _devices()
+    report.sections["Runtime"] = runtime.describe()
     return report
 
 

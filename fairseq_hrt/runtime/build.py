@@ -195,13 +195,13 @@ def platform_tag() -> str:
 def main() -> int:
     """Builds into this source tree; returns the exit status."""
     if not sources():
-        print("there are no C sources beside this file: install the package again instead", file=sys.stderr)
+        sys.stderr.write("there are no C sources beside this file: install the package again instead\n")
         return 1
     built = build(objects=HERE.parents[1] / OBJECTS)
     if not built.library:
-        print(f"not built: {built.reason}", file=sys.stderr)
+        sys.stderr.write(f"not built: {built.reason}\n")
         return 1
-    print(f"{built.library}: {', '.join(built.instruction_sets)}")
+    sys.stdout.write(f"{built.library}: {', '.join(built.instruction_sets)}\n")
     return 0
 
 

@@ -25,6 +25,7 @@ class DecodeOptions:
             tokens are those of ``hrt_decode_chunk="1"``, ``beam=1``. None: no drafts.
         hrt_draft_width: most draft tokens that are checked in one pass; 0: chosen from the sizes of the model.
         dag_decode_upsample_scale: None: that of the training.
+        dag_allow_unk: vertices may write the unknown word, less ``unkpen``.
     """
 
     beam: int = 5
@@ -49,6 +50,7 @@ class DecodeOptions:
     dag_decode_length_beta: float = 1.0
     dag_decode_upsample_scale: Optional[float] = None
     dag_keep_repeats: bool = False
+    dag_allow_unk: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, Any], **own: Any) -> "DecodeOptions":
@@ -215,6 +217,8 @@ def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options
         raise ValueError(f"--hrt-decode-chunk and hrt_draft_chunk: this is no hrt_transformer but a model of the family {header.family}")
     if header.family == "dag":
         _check_dag(options, scale)
+    # Vertices never write the unknown word unless they are allowed to.
+    unkpen = math.inf if header.family == "dag" and not options.dag_allow_unk else options.unkpen
     limits = (C.c_double * len(table))(*(limit for limit, _ in table))
     chunks = (C.c_int32 * len(table))(*(size for _, size in table))
     values = binding.Options(
@@ -222,7 +226,7 @@ def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options
         scores=options.scores, batch_size=options.batch_size, nat_beam=nat_beam, eos_last_chunk=options.hrt_eos_last_chunk,
         draft_chunk=options.hrt_draft_chunk or 0, draft_width=options.hrt_draft_width, table_size=len(table),
         strategy=binding.STRATEGIES.index(options.dag_decode_strategy) if header.family == "dag" else 0,
-        keep_repeats=options.dag_keep_repeats, lenpen=options.lenpen, unkpen=options.unkpen, max_len_a=options.max_len_a,
+        keep_repeats=options.dag_keep_repeats, lenpen=options.lenpen, unkpen=unkpen, max_len_a=options.max_len_a,
         beta=options.dag_decode_beta, length_beta=options.dag_decode_length_beta, scale=scale or 1.0,
     )  # fmt: skip
     values.table_limits, values.table_chunks = C.cast(limits, C.POINTER(C.c_double)), C.cast(chunks, C.POINTER(C.c_int32))

@@ -9,7 +9,7 @@
 #include "threads.h"
 
 /* Source tokens of one batch at most, beyond its first sentence: what its buffers grow with. */
-#define MOST_TOKENS 8192
+#define MOST_TOKENS 2048
 
 struct fh_engine {
     const fh_model *model;

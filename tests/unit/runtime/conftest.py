@@ -1,6 +1,9 @@
 """The kernel as an editable install would have it: built once, in the source tree, where it is missing or out of date."""
 
+from types import SimpleNamespace
+
 import pytest
+import runtime_models
 
 from fairseq_hrt.runtime import build, library
 
@@ -17,3 +20,14 @@ def kernel():
             pytest.skip(f"the kernel cannot be built here: {built.reason}")
         pytest.fail(built.reason)
     return library.load_library()
+
+
+@pytest.fixture(scope="session")
+def runtime(tiny, kernel):
+    """Models of every family, decoded by the eager engine and by the runtime: the functions of runtime_models.py."""
+    names = ("sources", "eager_results", "runtime_engine", "check_equal", "same_hypothesis", "NEAR")
+    functions = {name: getattr(runtime_models, name) for name in names}
+    return SimpleNamespace(
+        build=lambda *args, **options: runtime_models.build(tiny.dictionary, *args, **options),
+        options=runtime_models.DecodeOptions, **functions,
+    )  # fmt: skip
