@@ -63,7 +63,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     if chosen.verb not in VERBS:
         parser.error(no_such_verb(chosen.verb))
     if chosen.verb != "doctor":
-        return importlib.import_module(f".cli.{chosen.verb.replace('-', '_')}", __package__).main(rest) or 0
+        try:
+            return importlib.import_module(f".cli.{chosen.verb.replace('-', '_')}", __package__).main(rest) or 0
+        except KeyboardInterrupt:
+            # While PyTorch was being imported; the verbs themselves report it.
+            sys.stderr.write("interrupted\n")
+            return 130
     own = argparse.ArgumentParser(
         prog="fairseq-hrt doctor",
         description="Reports what this installation is, what is wrong with it, and how to mend it; exit status 1 if something is wrong.",

@@ -16,9 +16,11 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
+from ..common.files import raw_lines, reading
 from ..hub.bundle import Bundle, make_bundle
 from ..hub.text import SUBWORDS, TOKENIZERS
-from .translate import read_settings
+from .reporting import reporting
+from .translate import read_line, read_settings
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -57,7 +59,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     from ..hub.pretrained import from_pretrained
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
-    try:
+    with reporting(parser):
         card = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in options.card)
         bundle = make_bundle(
             options.output,
@@ -69,13 +71,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             task=options.task,
             options=read_settings(options.set),
             card=card,
+            # A bundle that cannot be loaded is worse than none.
+            check=lambda folder: from_pretrained(folder, device="cpu", engine="torch" if options.runtime is None else "runtime"),
             complete=None if options.runtime is None else lambda bundle: complete(bundle, options),
         )
-        # A bundle that cannot be loaded is worse than none.
-        from_pretrained(bundle.folder, device="cpu", engine="auto" if options.runtime is None else "runtime")
-    except (ValueError, OSError, ArithmeticError) as error:
-        parser.exit(2, f"error: {error}\n")
-    sys.stdout.write(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
+        sys.stdout.write(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
 
 
 def complete(bundle: Bundle, options: argparse.Namespace) -> None:
@@ -86,7 +86,10 @@ def complete(bundle: Bundle, options: argparse.Namespace) -> None:
     """
     from ..hub.runtime_bundle import add_runtime
 
-    lines = None if options.runtime_lines is None else options.runtime_lines.read_text(encoding="utf-8", errors="replace").split("\n")
+    lines = None
+    if options.runtime_lines is not None:
+        with reading(options.runtime_lines) as source:
+            lines = [read_line(line, first=not number) for number, line in enumerate(raw_lines(source, str(options.runtime_lines)))]
     add_runtime(bundle, options.runtime, data=options.data, lines=lines, shortlist=options.shortlist)
 
 

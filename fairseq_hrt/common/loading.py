@@ -98,4 +98,4 @@ def build_generator(task: FairseqTask, models: Sequence[nn.Module], config: Dict
 
 def to_device(sample: Any, device: torch.device) -> Any:
     """A batch where the models are."""
-    return utils.move_to_cuda(sample) if device.type == "cuda" else sample
+    return utils.move_to_cuda(sample, device) if device.type == "cuda" else sample

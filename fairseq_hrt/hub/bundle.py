@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
+from ..common.files import new_folder, remove_leftovers
 from .moses import MosesRules
 from .text import TextPipeline, TextRecipe
 
@@ -108,9 +109,10 @@ def make_bundle(
     task: Optional[str] = None,
     options: Optional[Dict[str, str]] = None,
     card: Optional[Dict[str, Any]] = None,
+    check: Optional[Callable[[Path], object]] = None,
     complete: Optional[Callable[[Bundle], None]] = None,
 ) -> Bundle:
-    """Copies what is needed into a new folder; it appears only when it is complete.
+    """Copies what is needed into a new folder; it appears only when it is complete, and nothing stays of one that fails.
 
     Args:
         folder: to make; must not exist.
@@ -120,17 +122,21 @@ def make_bundle(
         task: to decode with; None: the one of the training.
         options: decoding options that the bundle shall have.
         card: what else is to be known.
-        complete: adds files and says so in the bundle, whose folder is a temporary one; what it raises leaves nothing behind.
+        complete: adds files and says so in the bundle, whose folder is then the one in which it is being made.
+        check: called with the complete folder before it gets its name; an error of its means that the bundle is not made.
 
     Raises:
         ValueError: the folder exists, a file is missing, or the preparation is unknown.
+        OSError: a file cannot be read or written.
     """
     # Reading a bundle needs neither: the native runtime starts without them.
-    import torch
     from fairseq import checkpoint_utils
     from fairseq.data.data_utils import infer_language_pair
 
-    if folder.exists():
+    for path in [*checkpoints, *([] if codes is None else [codes])]:
+        if not path.is_file():
+            raise ValueError(f"{path} is no file")
+    if folder.exists() or folder.is_symlink():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
     states = [checkpoint_utils.load_checkpoint_to_cpu(str(path)) for path in checkpoints]
     config = states[0]["cfg"]["task"]
@@ -141,22 +147,7 @@ def make_bundle(
     if None in languages:
         raise ValueError(f"{data}: its files do not tell the languages; is it a folder of fairseq-preprocess?")
     TextRecipe(*languages, tokenizer, subwords, codes)
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
     names = [f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)]
-    for name, state in zip(names, states):
-        # A third of a training checkpoint: the optimiser's moments are of no use here.
-        kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", "extra_state")}
-        torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, partial / name)
-    for language in languages:
-        try:
-            shutil.copyfile(data / f"dict.{language}.txt", partial / f"dict.{language}.txt")
-        except OSError as error:
-            shutil.rmtree(partial)
-            raise ValueError(f"{data} does not hold dict.{language}.txt: {error}") from error
-    if codes is not None:
-        shutil.copyfile(codes, partial / "codes")
     bundle = Bundle(
         folder=folder,
         task=task or config._name,
@@ -170,22 +161,63 @@ def make_bundle(
         card={**_training_card(states[0]), **(card or {})},
         rules="moses.json" if tokenizer == "moses" else None,
     )
-    try:
-        if bundle.rules is not None:
-            MosesRules.from_sacremoses(*languages).save(partial / bundle.rules)
-        if complete is not None:
-            bundle.folder = partial
-            complete(bundle)
-            bundle.folder = folder
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+    remove_leftovers(folder.absolute().parent, folder.name + ".")
+    with new_folder(folder) as partial:
+        try:
+            _fill(partial, bundle, states, data, codes)
+            if complete is not None:
+                bundle.folder = partial
+                try:
+                    complete(bundle)
+                finally:
+                    bundle.folder = folder
+            _describe(partial, bundle)
+            if check is not None:
+                check(partial)
+        except ValueError as error:
+            # Where it was being made is gone when the message is read.
+            raise ValueError(str(error).replace(str(partial), str(folder))) from error
+        except OSError as error:
+            if error.errno is None:
+                raise
+            name = str(error.filename or folder).replace(str(partial), str(folder))
+            raise OSError(error.errno, error.strerror, name) from error
+        try:
+            partial.rename(folder)
+        except OSError as error:
+            raise ValueError(f"{folder} cannot be made: {error.strerror}; does it exist already?") from error
+    return bundle
+
+
+def _fill(place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: Path, codes: Optional[Path]) -> None:
+    """Writes the files of a bundle into the empty folder ``place``, all but its description."""
+    import torch
+
+    for name, state in zip(bundle.models, states):
+        # A third of a training checkpoint: the optimiser's moments are of no use here.
+        kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", "extra_state")}
+        try:
+            torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, place / name)
+        except RuntimeError as error:
+            # PyTorch's writer says so when the disk is full.
+            raise OSError(f"{bundle.folder / name} cannot be written: {error}") from error
+    for language in (bundle.source_lang, bundle.target_lang):
+        try:
+            shutil.copyfile(data / f"dict.{language}.txt", place / f"dict.{language}.txt")
+        except FileNotFoundError as error:
+            raise ValueError(f"{data} does not hold dict.{language}.txt: {error}") from error
+    if codes is not None:
+        shutil.copyfile(codes, place / "codes")
+    if bundle.rules is not None:
+        MosesRules.from_sacremoses(bundle.source_lang, bundle.target_lang).save(place / bundle.rules)
+
+
+def _describe(place: Path, bundle: Bundle) -> None:
+    """Writes what is known of a bundle."""
     document = {"format": FORMAT, **{key: value for key, value in asdict(bundle).items() if key != "folder"}}
     text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
-    (partial / "bundle.json").write_text(text + "\n", encoding="utf-8")
-    (partial / "README.md").write_text(_card_text(bundle), encoding="utf-8")
-    partial.rename(folder)
-    return bundle
+    (place / "bundle.json").write_text(text + "\n", encoding="utf-8")
+    (place / "README.md").write_text(_card_text(bundle), encoding="utf-8")
 
 
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
@@ -71,6 +72,8 @@ def add_runtime(
     torch_translator = Translator(bundle, device="cpu")
     model, dictionaries = torch_translator.models[0], (torch_translator.source, torch_translator.target)
     write_model(bundle.folder / MODEL, *convert(model, *dictionaries, weights=weights))
+    # Readable by whom the bundle is handed to.
+    shutil.copymode(bundle.folder / f"dict.{bundle.source_lang}.txt", bundle.folder / MODEL)
     bundle.runtime, bundle.runtime_options = MODEL, trained_options(torch_translator)
     native = RuntimeTranslator(bundle)
     if lines is None:
@@ -96,6 +99,7 @@ def add_runtime(
         native.engine.set_shortlist(made)
         found = agreement(native.engine.decode(sentences, options), expected)
         write_shortlist(bundle.folder / SHORTLIST, made)
+        shutil.copymode(bundle.folder / MODEL, bundle.folder / SHORTLIST)
         bundle.shortlist = SHORTLIST
         size = mean_candidates(made, sentences)
         bundle.card[f"runtime, {weights}, shortlist"] = f"{found}; {size:.0f} of {len(words[1])} words a sentence on average"

@@ -62,7 +62,7 @@ class RuntimeTranslator:
             raise ValueError(
                 f"{bundle.folder} holds no model for the runtime: make it with fairseq-hrt bundle ... --runtime int8, or use --engine torch"
             )
-        self.bundle = bundle
+        self.bundle, self.use_shortlist = bundle, use_shortlist
         self.defaults = {**bundle.options, **_texts(decoding)}
         self.source, self.target = (Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang))
         self.engine = Engine.open(bundle.folder / bundle.runtime, threads=default_threads() if threads is None else threads)
@@ -111,6 +111,10 @@ class RuntimeTranslator:
             place += len(own)
             results.append(self._join(line, best) if details else self._text(best))
         return results[0] if single else results
+
+    def identity(self) -> Dict[str, Any]:
+        """What its translations depend on beside bundle and options; see :meth:`.translator.Translator.identity`."""
+        return {"engine": "runtime", "shortlist": self.use_shortlist}
 
     def score(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> Any:
         """Given translations are scored by PyTorch; see :meth:`.translator.Translator.score`."""

@@ -37,10 +37,14 @@ class TextRecipe:
             raise ValueError(f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of codes")
 
 
+# Marks the beginning of a file; within text it is an invisible sign that has had a successor (U+2060) since Unicode 3.2.
+BYTE_ORDER_MARK = "\ufeff"
+
+
 def clean(text: str) -> str:
-    """One line without control characters and with single spaces; letters of any script stay as they are."""
+    """One line without control characters and byte order marks, with single spaces; letters of any script stay as they are."""
     if not text.isprintable():
-        text = text.translate(_SPACES)
+        text = text.replace(BYTE_ORDER_MARK, "").translate(_SPACES)
     return " ".join(text.split())
 
 

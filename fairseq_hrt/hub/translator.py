@@ -6,8 +6,14 @@
     model.score(["Good morning."], ["Guten Morgen."])
 """
 
+import os
+import tempfile
 import threading
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from collections import OrderedDict
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -19,6 +25,9 @@ from .bundle import Bundle
 from .pretrained import from_pretrained as from_pretrained
 from .text import TextPipeline
 from .translation import LONGEST, Translation, join_pieces
+
+# Decoders that are kept for calls with the same options.
+DECODERS = 8
 
 
 class Translator:
@@ -32,15 +41,19 @@ class Translator:
 
     def __init__(self, bundle: Bundle, *, device: Optional[str] = None, **decoding: Any) -> None:
         self.bundle = bundle
+        self.device = choose_device(device)
         self.pipeline = bundle.pipeline()
         self._lock = threading.Lock()
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.defaults = {**bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
-        self._tasks: Dict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]] = {}
+        self._tasks: "OrderedDict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]]" = OrderedDict()
         self._trained_task = checkpoint_utils.load_checkpoint_to_cpu(str(bundle.paths[0]))["cfg"]["task"]
         self.models: List[Any] = []
         task, _, _ = self._decoder({})
         self.source, self.target = task.source_dictionary, task.target_dictionary
+
+    def identity(self) -> Dict[str, Any]:
+        """What its translations depend on beside bundle and options."""
+        return {"engine": "torch", "device": self.device.type}
 
     # ------------------------------------------------------------------ translating
 
@@ -178,7 +191,7 @@ class Translator:
         found = [dictionary.index(word) for word in pipeline.words(line)]
         return torch.tensor([*(unk if symbol < dictionary.nspecial else symbol for symbol in found), dictionary.eos()])
 
-    @property
+    @cached_property
     def _target_pipeline(self) -> TextPipeline:
         """Prepares targets by the rules of their own language."""
         recipe = self.bundle.recipe
@@ -188,28 +201,75 @@ class Translator:
     # ------------------------------------------------------------------ loading
 
     def _decoder(self, decoding: Dict[str, Any]) -> Tuple[Any, Any, Any]:
-        """(task, generator, configuration) for some decoding options; kept for the next call with the same."""
+        """(task, generator, configuration) for some decoding options; those used last are kept."""
         chosen = {**self.defaults, **{name: option_text(value) for name, value in decoding.items()}}
         key = tuple(sorted(chosen.items()))
         if key not in self._tasks:
-            config = self._configuration(chosen)
-            task = tasks.setup_task(config.task)
-            if not self.models:
-                self.models = load_models(self.bundle.paths, config, task, self.device).models
-            self._tasks[key] = (task, build_generator(task, self.models, config), config)
+            with splittable(self.bundle.folder) as folder:
+                config = self._configuration(chosen, folder)
+                task = tasks.setup_task(config.task)
+                if not self.models:
+                    self.models = load_models(self.bundle.paths, config, task, self.device).models
+                self._tasks[key] = (task, build_generator(task, self.models, config), config)
+            while len(self._tasks) > DECODERS:
+                self._tasks.popitem(last=False)
+        self._tasks.move_to_end(key)
         return self._tasks[key]
 
-    def _configuration(self, chosen: Dict[str, str]) -> Any:
-        """fairseq's configuration, from its own parser, so that every option has its own checks and defaults."""
+    def _configuration(self, chosen: Dict[str, str], folder: Path) -> Any:
+        """fairseq's configuration, from its own parser, so that every option has its own checks and defaults.
+
+        ``folder`` stands for the bundle's, see :func:`splittable`.
+        """
         bundle = self.bundle
+        paths = os.pathsep.join(str(folder / path.name) for path in bundle.paths)
         arguments = [
-            str(bundle.folder), "--path", ":".join(map(str, bundle.paths)), "--task", chosen.get("task", bundle.task),
+            str(folder), "--path", paths, "--task", chosen.get("task", bundle.task),
             "--source-lang", bundle.source_lang, "--target-lang", bundle.target_lang,
         ]  # fmt: skip
         arguments += option_arguments({name: value for name, value in chosen.items() if name != "task"})
         config = generation_config(arguments, f"decoding options {chosen}")
         _take_task_options(config.task, self._trained_task, arguments)
         return config
+
+
+def choose_device(name: Optional[str]) -> torch.device:
+    """The device of a name; None: a GPU where there is one.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {name!r} is unknown: give cpu, cuda or cuda:N")
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= count:
+            raise ValueError(f"device {name!r}: PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; give cpu or another one")
+    return device
+
+
+@contextmanager
+def splittable(folder: Path) -> Iterator[Path]:
+    """A path of ``folder`` that fairseq, which takes paths apart at colons, takes for one: itself or a link for the time of the block.
+
+    Raises:
+        ValueError: the folder of temporary files has a colon in its name, too.
+    """
+    if os.pathsep not in str(folder):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="fairseq_hrt_") as temporary:
+        if os.pathsep in temporary:
+            raise ValueError(f"{folder}: fairseq takes paths apart at {os.pathsep!r}, and so in TMPDIR {temporary}: give another TMPDIR")
+        link = Path(temporary) / "bundle"
+        link.symlink_to(folder.resolve(), target_is_directory=True)
+        yield link
 
 
 def _take_task_options(config: Any, saved: Any, arguments: Iterable[str]) -> None:
