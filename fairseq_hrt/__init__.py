@@ -48,5 +48,31 @@ def from_pretrained(
     )
 
 
+def _require_one_copy(repairs: Path, own: Path) -> None:
+    """Refuses to run with the repairs of another copy of this package than the one that is being imported.
+
+    The environment's start-up line loads the repairs of the installed copy; ``--user-dir`` may name another one.
+
+    Args:
+        repairs: folder of the :mod:`.compat` that is loaded.
+        own: folder of the one that belongs to this copy.
+
+    Raises:
+        ImportError: they differ.
+    """
+    if repairs == own:
+        return
+    if not repairs.is_dir():
+        raise ImportError(f"fairseq_hrt has been moved while it was running: {repairs} is gone; start again")
+    # The same release twice does no harm: a clone beside what was installed from it.
+    sources = [{path.name: path.read_bytes() for path in folder.glob("*.py")} for folder in (repairs, own)]
+    if sources[0] != sources[1]:
+        raise ImportError(
+            f"two different copies of fairseq_hrt: the repairs of fairseq come from {repairs.parent}, which is installed, the rest from "
+            f'{own.parent}; give --user-dir "$(fairseq-hrt --user-dir)", or install the other copy: pip install -e {own.parent.parent}'
+        )
+
+
+_require_one_copy(Path(compat.__file__).resolve().parent, Path(__file__).resolve().parent / "compat")
 compat.install()
 registration.install()

@@ -17,7 +17,7 @@ from . import compat
 FAMILIES = ("autoregressive", "bidirectional", "dag", "hrt", "jacobi")
 _PACKAGE = __name__.rpartition(".")[0]
 # Modules of common that need nothing but the standard library: bundles, files and command lines start with them.
-LIGHT = ("checkpoint_names", "escaping", "files")
+LIGHT = ("data_options", "escaping", "files")
 
 
 def register_families() -> None:

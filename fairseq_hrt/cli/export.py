@@ -74,12 +74,14 @@ def run(options: argparse.Namespace) -> None:
     import torch
     from fairseq import tasks
 
+    from ..common.checkpoints import reading
     from ..common.loading import generation_config, load_models
     from ..hub.export import export
 
     path, arguments, codes = what_to_load(options)
     config = generation_config([*arguments, "--path", str(path), "--cpu", "--task", "translation"], str(path))
-    task = tasks.setup_task(config.task)
+    with reading(path, "has no usable dictionaries"):
+        task = tasks.setup_task(config.task)
     model = load_models([path], config, task, torch.device("cpu")).models[0]
     exported = export(
         model, task.source_dictionary, task.target_dictionary, options.output, quantization=options.quantization

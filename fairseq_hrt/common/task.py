@@ -7,9 +7,10 @@ import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
-from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 
+from .checkpoints import architecture_name
 from .distillation import with_distilled_targets
 from .generator import EngineGenerator
 from .options import DecodingOptions
@@ -34,6 +35,7 @@ class EngineTranslationTask(TranslationTask):
         Raises:
             ValueError: a model of another family, or targets padded on the left.
         """
+        self.require_family_name(cfg)
         if self.family and self.cfg.left_pad_target:
             raise ValueError(f"--left-pad-target: {self.family} needs targets padded on the right")
         self._building_model = True
@@ -58,10 +60,20 @@ class EngineTranslationTask(TranslationTask):
         """Raises ValueError for models of other families."""
         for model in models:
             if self.family and not isinstance(model, MODEL_REGISTRY[self.family]):
-                raise ValueError(
-                    f"the model is a {type(model).__name__}, no {self.family}: train with --arch {self.family} (fine-tune "
-                    "with --finetune-from-model), or decode this one with --task translation_autoregressive"
-                )
+                raise ValueError(self._other_family(type(model).__name__))
+
+    def require_family_name(self, cfg: Any) -> None:
+        """Raises ValueError for the configuration of a model of another family, before anything of it is built."""
+        name = architecture_name(cfg)
+        model = ARCH_MODEL_REGISTRY.get(name) if isinstance(name, str) else None
+        if self.family and model is not None and not issubclass(model, MODEL_REGISTRY[self.family]):
+            raise ValueError(self._other_family(model.__name__))
+
+    def _other_family(self, model: str) -> str:
+        return (
+            f"the model is a {model}, no {self.family}: train with --arch {self.family} (fine-tune with --finetune-from-model), or "
+            "decode this one with --task translation_autoregressive"
+        )
 
     def require_left_to_right(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
         """Raises ValueError for models that do not write word by word from left to right."""

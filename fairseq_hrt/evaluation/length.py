@@ -8,6 +8,7 @@ from typing import Dict, List, Optional, Sequence
 
 import sacrebleu
 
+from ..common.escaping import in_markdown
 from .comparison import Comparison, Result
 
 
@@ -104,7 +105,7 @@ def markdown_by_length(comparison: Comparison, bins: Sequence[LengthBin]) -> str
         for own in bins:
             time = own.milliseconds.get(result.name)
             cells.append(f"{own.bleu[result.name]:.2f}" + ("" if time is None else f" / {time:.1f} ms"))
-        lines.append("| " + " | ".join([result.name.replace("|", "\\|"), *cells]) + " |")
+        lines.append("| " + " | ".join([in_markdown(result.name), *cells]) + " |")
     title = "BLEU and median time of a sentence at batch size 1, by source tokens (sentences):"
     return title + "\n\n" + "\n".join(lines) + "\n"
 

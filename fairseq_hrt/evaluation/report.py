@@ -2,6 +2,7 @@
 
 from typing import Dict, List, Sequence
 
+from ..common.escaping import code_in_markdown, in_markdown
 from .comparison import Comparison, Result
 from .speed import Spread
 
@@ -129,7 +130,7 @@ def _spread(spread: Spread, digits: int) -> str:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    cells = [[cell.replace("|", "\\|") for cell in row] for row in [header, *rows]]
+    cells = [[in_markdown(cell) for cell in row] for row in [header, *rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
 
     def line(row: Sequence[str]) -> str:
@@ -152,4 +153,4 @@ def _explanation(comparison: Comparison) -> str:
 
 
 def _signature_line(result: Result) -> str:
-    return f"* {result.name}: `{decode_signature(result.signature)}`"
+    return f"* {in_markdown(result.name)}: {code_in_markdown(decode_signature(result.signature))}"

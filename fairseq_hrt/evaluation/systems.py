@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
-from fairseq import checkpoint_utils, tasks, utils
+from fairseq import tasks, utils
 from fairseq.data import FairseqDataset
 from omegaconf import DictConfig
 from torch import nn
 
+from ..common.checkpoints import read_checkpoint, reading, require_known_task, task_name
 from ..common.loading import (
     build_generator,
     choose_device,
@@ -158,7 +159,8 @@ class System:
         paths = utils.split_paths(spec.path)
         self.task_name = spec.task or task_of_checkpoint(paths[0])
         config = generation_config(generate_arguments(spec, data, self.task_name), f"system {self.name!r}")
-        self.task = tasks.setup_task(config.task)
+        with reading(f"system {self.name!r}", "cannot be set up"):
+            self.task = tasks.setup_task(config.task)
         self.device = choose_device(config)
         self.models, saved = load_models(paths, config, self.task, self.device)
         self.dtype = str(next(self.models[0].parameters()).dtype).replace("torch.", "")
@@ -219,8 +221,7 @@ class System:
 
 def task_of_checkpoint(path: str) -> str:
     """Name of the task that a checkpoint was trained with."""
-    state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    return state["cfg"]["task"]._name
+    return require_known_task(task_name(read_checkpoint(path)["cfg"].task), path)
 
 
 def count_calls(models: Sequence[nn.Module]) -> GenerationCounters:

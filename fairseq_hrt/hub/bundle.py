@@ -10,12 +10,15 @@
 """
 
 import json
+import shlex
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
+from ..common.escaping import code_in_markdown, in_markdown, printable
 from ..common.files import new_folder, remove_leftovers
+from .description import read_description
 from .moses import MosesRules
 from .text import TextPipeline, TextRecipe
 
@@ -72,30 +75,23 @@ class Bundle:
         return [self.folder / name for name in self.models]
 
 
-def load_bundle(folder: Path) -> Bundle:
+def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
     """Reads a bundle's description.
 
+    It may come from anywhere, so it chooses among what is known to be harmless and names only files that lie in the folder; see
+    :mod:`.description`.
+
+    Args:
+        folder: of the bundle.
+        for_runtime: fairseq will not see what it says: task and options are left to the runtime's own checks, and fairseq is not loaded.
+
     Raises:
-        ValueError: the folder is no bundle, or one of another format; the message names what is missing.
+        ValueError: the folder is no bundle, or one of another format, or its description asks for more than a bundle may; the
+            message names what is wrong.
     """
-    path = folder / "bundle.json"
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        version = document.pop("format")
-        bundle = Bundle(folder=folder, **document)
-    except OSError as error:
-        raise ValueError(f"{folder} is no bundle: {error}; make one with fairseq-hrt bundle") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} does not describe a bundle: {error}") from error
-    if version != FORMAT:
-        raise ValueError(f"{path} has the format {version}, this release reads {FORMAT}")
-    files = [*bundle.models, *(name for name in (bundle.codes, bundle.rules, bundle.runtime, bundle.shortlist) if name is not None)]
-    files += [f"dict.{language}.txt" for language in (bundle.source_lang, bundle.target_lang)]
-    for name in files:
-        # Names from a file of unknown origin must not lead out of the folder.
-        if Path(name).name != name or not (folder / name).is_file():
-            raise ValueError(f"{path} names {name!r}, which the bundle does not hold")
-    return bundle
+    document = read_description(folder, FORMAT, for_runtime=for_runtime)
+    # As an absolute path it cannot be taken for an option, wherever it is given on.
+    return Bundle(folder=folder.absolute(), **document)
 
 
 def make_bundle(
@@ -130,27 +126,35 @@ def make_bundle(
         OSError: a file cannot be read or written.
     """
     # Reading a bundle needs neither: the native runtime starts without them.
-    from fairseq import checkpoint_utils
     from fairseq.data.data_utils import infer_language_pair
+
+    from ..common.checkpoints import read_checkpoint, require_known_task, task_name
+    from ..common.data_options import language_of_data
+    from .description import checked_options
 
     for path in [*checkpoints, *([] if codes is None else [codes])]:
         if not path.is_file():
             raise ValueError(f"{path} is no file")
     if folder.exists() or folder.is_symlink():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
-    states = [checkpoint_utils.load_checkpoint_to_cpu(str(path)) for path in checkpoints]
+    states = [read_checkpoint(path) for path in checkpoints]
     config = states[0]["cfg"]["task"]
+    # What load_bundle would refuse is not packed.
+    task = require_known_task(task or task_name(config), str(folder))
+    options = checked_options(options or {}, task, str(folder))
     languages = (config.source_lang, config.target_lang)
     if None in languages:
         # Left to the names of the files in training.
         languages = infer_language_pair(str(data))
     if None in languages:
         raise ValueError(f"{data}: its files do not tell the languages; is it a folder of fairseq-preprocess?")
+    for language in languages:
+        language_of_data(language, str(checkpoints[0]))
     TextRecipe(*languages, tokenizer, subwords, codes)
     names = [f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)]
     bundle = Bundle(
         folder=folder,
-        task=task or config._name,
+        task=task,
         source_lang=languages[0],
         target_lang=languages[1],
         tokenizer=tokenizer,
@@ -222,8 +226,10 @@ def _describe(place: Path, bundle: Bundle) -> None:
 
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
     """How the checkpoint says that it was trained."""
+    from ..common.checkpoints import architecture_name
+
     config = state["cfg"]
-    card: Dict[str, Any] = {"architecture": config["model"]._name, "criterion": config["criterion"]._name}
+    card: Dict[str, Any] = {"architecture": architecture_name(config.model), "criterion": architecture_name(config.get("criterion"))}
     history = state.get("optimizer_history") or [{}]
     card["updates"] = history[-1].get("num_updates")
     for group, names in (
@@ -231,17 +237,18 @@ def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
         ("common", ("seed", "fp16")),
     ):  # fmt: skip
         for name in names:
-            value = getattr(config[group], name, None)
+            value = getattr(config.get(group), name, None)
             card[name] = list(value) if isinstance(value, (list, tuple)) or type(value).__name__ == "ListConfig" else value
     return card
 
 
 def _card_text(bundle: Bundle) -> str:
-    rows = "\n".join(f"| {name} | {value} |" for name, value in bundle.card.items())
+    rows = "\n".join(f"| {in_markdown(name)} | {in_markdown(value)} |" for name, value in bundle.card.items())
     options = " ".join(f"--set {name}={value}" for name, value in bundle.options.items()) or "none"
+    name = shlex.quote(printable(" ".join(bundle.folder.name.split())))
     return (
-        f"# {bundle.source_lang} → {bundle.target_lang}, {bundle.card.get('architecture', bundle.task)}\n\n"
-        f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {bundle.folder.name} < input.txt\n```\n\n"
-        f"Task `{bundle.task}`; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {options}.\n\n"
+        f"# {in_markdown(bundle.source_lang)} → {in_markdown(bundle.target_lang)}, {in_markdown(bundle.card.get('architecture', bundle.task))}\n\n"
+        f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {name} < input.txt\n```\n\n"
+        f"Task {code_in_markdown(bundle.task)}; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {in_markdown(options)}.\n\n"
         f"| | |\n|---|---|\n{rows}\n"
     )

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from .bundle import Bundle, load_bundle
+from .bundle import load_bundle
 
 ENGINES = ("auto", "torch", "runtime")
 
@@ -39,17 +39,17 @@ def from_pretrained(
         raise ValueError(f"engine {engine!r} is unknown: choose one of {', '.join(ENGINES)}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads={threads}: give at least 1")
-    bundle = load_bundle(Path(path))
-    wanted = engine == "runtime" or (engine == "auto" and bundle.runtime is not None and device in (None, "cpu"))
+    folder = Path(path)
     if engine == "runtime" and device not in (None, "cpu"):
         raise ValueError(f"device {device!r}: the runtime decodes on the CPU; use engine='torch'")
-    if not wanted:
+    bundle = None if engine == "torch" or device not in (None, "cpu") else load_bundle(folder, for_runtime=True)
+    if bundle is None or (engine == "auto" and bundle.runtime is None):
         if use_shortlist:
             raise ValueError("a shortlist needs the runtime: give engine='runtime', or leave it away")
-        return _torch(bundle, device, threads, decoding)
+        return _torch(folder, device, threads, decoding)
     from .runtime_translator import RuntimeTranslator, UnsupportedOption
 
-    fallback = None if engine == "runtime" else (lambda: _torch(bundle, device, threads, decoding))
+    fallback = None if engine == "runtime" else (lambda: _torch(folder, device, threads, decoding))
     from ..runtime.library import LibraryUnavailable
 
     try:
@@ -60,14 +60,15 @@ def from_pretrained(
         import logging
 
         logging.getLogger(__name__).warning("%s (PyTorch takes over)", error)
-        return _torch(bundle, device, threads, decoding)
+        return _torch(folder, device, threads, decoding)
 
 
-def _torch(bundle: Bundle, device: Optional[str], threads: Optional[int], decoding: Any) -> Any:
+def _torch(folder: Path, device: Optional[str], threads: Optional[int], decoding: Any) -> Any:
     from .translator import Translator
 
     if threads is not None:
         import torch
 
         torch.set_num_threads(threads)
-    return Translator(bundle, device=device, **decoding)
+    # Read again: fairseq demands more of what a bundle says.
+    return Translator(load_bundle(folder), device=device, **decoding)

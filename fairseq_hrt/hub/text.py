@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Tuple
 
+from ..common.escaping import shown
 from .moses import WITHOUT_DETOKENIZER, Detokenizer, MosesRules, Normalizer, Tokenizer
 from .subword_units import SubwordUnits
 
@@ -32,7 +33,7 @@ class TextRecipe:
     def __post_init__(self) -> None:
         for name, value, known in (("tokenizer", self.tokenizer, TOKENIZERS), ("subwords", self.subwords, SUBWORDS)):
             if value not in known:
-                raise ValueError(f"{name} {value!r} is unknown: choose one of {', '.join(known)}")
+                raise ValueError(f"{name} {shown(value)} is unknown: choose one of {', '.join(known)}")
         if (self.subwords == "none") != (self.codes is None):
             raise ValueError(f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of codes")
 

@@ -17,9 +17,11 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, tasks
+from fairseq import tasks
 from fairseq.data import LanguagePairDataset
 
+from ..common.checkpoints import read_checkpoint, reading, task_name
+from ..common.data_options import options_of_training
 from ..common.loading import build_generator, generation_config, load_models, option_arguments, option_text, to_device
 from .bundle import Bundle
 from .pretrained import from_pretrained as from_pretrained
@@ -46,9 +48,12 @@ class Translator:
         self._lock = threading.Lock()
         self.defaults = {**bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
         self._tasks: "OrderedDict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]]" = OrderedDict()
-        self._trained_task = checkpoint_utils.load_checkpoint_to_cpu(str(bundle.paths[0]))["cfg"]["task"]
+        # Read once: for the options of the training here, for the model below.
+        self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
+        self._trained_task = self._states[str(bundle.paths[0])]["cfg"].task
         self.models: List[Any] = []
         task, _, _ = self._decoder({})
+        self._states = {}
         self.source, self.target = task.source_dictionary, task.target_dictionary
 
     def identity(self) -> Dict[str, Any]:
@@ -207,9 +212,11 @@ class Translator:
         if key not in self._tasks:
             with splittable(self.bundle.folder) as folder:
                 config = self._configuration(chosen, folder)
-                task = tasks.setup_task(config.task)
+                # A dictionary is a file of unknown origin, too.
+                with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
+                    task = tasks.setup_task(config.task)
                 if not self.models:
-                    self.models = load_models(self.bundle.paths, config, task, self.device).models
+                    self.models = load_models(self.bundle.paths, config, task, self.device, states=self._states).models
                 self._tasks[key] = (task, build_generator(task, self.models, config), config)
             while len(self._tasks) > DECODERS:
                 self._tasks.popitem(last=False)
@@ -274,9 +281,9 @@ def splittable(folder: Path) -> Iterator[Path]:
 
 def _take_task_options(config: Any, saved: Any, arguments: Iterable[str]) -> None:
     """Takes those options of the training's task that were not given now; ``fairseq-generate`` would take their defaults."""
-    given = {argument[2:].replace("-", "_") for argument in arguments if argument.startswith("--")}
-    if saved._name != config._name:
+    given = {argument[2:].partition("=")[0].replace("-", "_") for argument in arguments if argument.startswith("--")}
+    if task_name(saved) != config._name:
         return
-    for name in saved:
-        if name in config and name not in given and name not in ("data", "_name", "eval_bleu", "distilled_data"):
-            config[name] = saved[name]
+    for name, value in options_of_training(saved, config._name).items():
+        if name in config and name not in given:
+            config[name] = value

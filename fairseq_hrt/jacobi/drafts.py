@@ -8,6 +8,9 @@ from fairseq import checkpoint_utils, tasks
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from ..common.checkpoints import read_checkpoint, require_known_task, task_name
+from ..common.data_options import task_of_training
+
 # Drafts by another model are named by its family.
 MODEL_DRAFTS = {"hrt": "hrt_transformer", "bidirectional": "bidirectional_transformer", "dag": "dag_transformer"}
 DRAFTS = ("previous", "ngram", "source", *MODEL_DRAFTS)
@@ -168,8 +171,9 @@ def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, t
         overrides = None
     if not isinstance(overrides, dict):
         raise ValueError(f"--jacobi-draft-options {options!r} is not a Python dictionary")
-    state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    config = state["cfg"]["task"]
+    state = read_checkpoint(path)
+    require_known_task(task_name(state["cfg"].task), path)
+    config = task_of_training(state["cfg"].task, path)
     unknown = [name for name in overrides if name not in config]
     if unknown:
         raise ValueError(f"--jacobi-draft-options: the task {config._name} has no option {', '.join(unknown)}")
@@ -179,7 +183,7 @@ def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, t
     for side, mine, theirs in (("source", source, task.source_dictionary), ("target", target, task.target_dictionary)):
         if mine.symbols != theirs.symbols:
             raise ValueError(f"--jacobi-draft-path {path}: its {side} dictionary is not that of the model that checks")
-    models, _ = checkpoint_utils.load_model_ensemble([path], task=task)
+    models, _ = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
     if getattr(task, "family", None) != MODEL_DRAFTS[family]:
         raise ValueError(
             f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs to the task {config._name}"

@@ -29,7 +29,7 @@ ROOMS = {"hrt", "bidirectional", "dag", "jacobi", "autoregressive"}
 # What each part may import of the package besides itself.
 ALLOWED = {
     **{room: {"common", "ops"} for room in ROOMS},
-    "common": {"ops"},
+    "common": {"ops", "compat"},
     "ops": set(),
     # the doctor reports on the compiled kernel
     "compat": {"runtime"},
