@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from ..common.escaping import code_in_markdown, in_markdown, printable
 from ..common.files import new_folder, remove_leftovers
 from .description import read_description
-from .moses import MosesRules
+from .moses_rules import MosesRules
 from .text import TextPipeline, TextRecipe
 
 FORMAT = 1

@@ -1,21 +1,16 @@
 """Moses' punctuation normaliser, tokeniser and detokeniser without importing sacremoses, whose results they give.
 
-sacremoses stays the definition: the character classes and prefixes are taken from it once (:meth:`MosesRules.from_sacremoses`), kept in
-a bundle, and only its procedures are written again, so that a rule costs nothing in a line that it cannot concern. Tests compare every
+sacremoses stays the definition: the character classes and prefixes are taken from it (:mod:`.moses_rules`), and only its procedures are written again, so that a rule costs nothing in a line that it cannot concern. Tests compare every
 language. What is left out: XML escapes, protected patterns and aggressive hyphens, which our text preparation does not use, and
 the detokeniser's rules for Czech.
 """
 
-import json
 import re
-from bisect import bisect_right
-from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import chain
-from pathlib import Path
-from typing import Any, Dict, Iterable, List, Pattern, Tuple
+from typing import Any, Dict, List, Pattern, Tuple
 
-FORMAT = 1
+from .moses_rules import MosesRules, Ranges, is_member
+
 # Text below this code point meets small regular expressions, which compile in no time: Latin scripts after normalisation.
 LATIN = "\u0250"
 # sacremoses' own rules for Czech do not work: next() of a list.
@@ -24,103 +19,6 @@ _CJK = (
     (4352, 4607), (11904, 42191), (43072, 43135), (44032, 55215), (63744, 64255), (65072, 65103), (65381, 65500),
     (94208, 101119), (110592, 110895), (110960, 111359), (131072, 196607),
 )  # fmt: skip
-Ranges = Tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class MosesRules:
-    """What the procedures need to know, as sacremoses has it.
-
-    Attributes:
-        language: of the tokeniser and normaliser.
-        target_language: of the detokeniser.
-        alnum, alpha, number, lower: character classes of the tokeniser, as (first, last, first, last, …).
-        target_alpha, currency: those of the detokeniser.
-        prefixes: words whose full stop belongs to them.
-        numeric_prefixes: those of them for which that holds before a number only.
-    """
-
-    language: str
-    target_language: str
-    alnum: Ranges
-    alpha: Ranges
-    number: Ranges
-    lower: Ranges
-    target_alpha: Ranges
-    currency: Ranges
-    prefixes: Tuple[str, ...]
-    numeric_prefixes: Tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            kind = int if name in _CLASSES else str
-            parts = [value] if name.endswith("language") else value
-            if not isinstance(parts, (list, tuple)) or not all(type(part) is kind for part in parts):
-                raise ValueError(f"rules of text: {name} has values that it cannot have")
-        for name in _CLASSES:
-            ends = getattr(self, name)
-            if len(ends) % 2 or list(ends) != sorted(ends) or (ends and not 0 <= ends[0] <= ends[-1] < 0x110000):
-                raise ValueError(f"rules of text: {name} is no list of character ranges")
-
-    @classmethod
-    def from_sacremoses(cls, language: str, target_language: str) -> "MosesRules":
-        """Takes them from the installed sacremoses.
-
-        Raises:
-            ValueError: it is not installed.
-        """
-        try:
-            from sacremoses import MosesDetokenizer, MosesTokenizer
-        except ImportError as error:
-            raise ValueError("tokenizer moses needs the package sacremoses: pip install sacremoses") from error
-        source, target = MosesTokenizer(lang=language), MosesDetokenizer
-        numeric = tuple(source.NUMERIC_ONLY_PREFIXES)
-        return cls(
-            language, target_language,
-            alnum=_ranges(source.IsAlnum), alpha=_ranges(source.IsAlpha), number=_ranges(source.IsN), lower=_ranges(source.IsLower),
-            target_alpha=_ranges(target.IsAlpha), currency=_ranges(target.IsSc),
-            prefixes=tuple(source.NONBREAKING_PREFIXES), numeric_prefixes=numeric,
-        )  # fmt: skip
-
-    def save(self, path: Path) -> None:
-        """Writes them as JSON."""
-        path.write_text(json.dumps({"format": FORMAT, **asdict(self)}, ensure_ascii=False) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path) -> "MosesRules":
-        """Reads what :meth:`save` wrote.
-
-        Raises:
-            ValueError: the file is missing or holds something else.
-        """
-        try:
-            document: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            version = document.pop("format")
-            if version != FORMAT:
-                raise ValueError(f"its format is {version!r}, this release reads {FORMAT}")
-            return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in document.items()})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} does not hold rules of text: {error}; pack the bundle again") from error
-
-
-_CLASSES = ("alnum", "alpha", "number", "lower", "target_alpha", "currency")
-
-
-def _ranges(signs: Iterable[str]) -> Ranges:
-    """The characters as sorted (first, last, first, last, …)."""
-    ends: List[int] = []
-    for code in sorted(set(map(ord, chain.from_iterable(signs)))):
-        if ends and ends[-1] == code - 1:
-            ends[-1] = code
-        else:
-            ends += [code, code]
-    return tuple(ends)
-
-
-def _member(ends: Ranges, code: int) -> bool:
-    place = bisect_right(ends, code)
-    # Past a range's first end, or just on its last one.
-    return place % 2 == 1 or (place > 0 and ends[place - 1] == code)
 
 
 def _class(ends: Ranges, below: int = 0x110000) -> str:
@@ -210,7 +108,7 @@ class _Members(Dict[str, bool]):
         self.ends = ends
 
     def __missing__(self, sign: str) -> bool:
-        self[sign] = found = _member(self.ends, ord(sign))
+        self[sign] = found = is_member(self.ends, ord(sign))
         return found
 
 
@@ -223,7 +121,7 @@ class _Padding(Dict[int, Any]):
 
     def __missing__(self, code: int) -> Any:
         sign = chr(code)
-        kept = sign in ".'`,-" or sign.isspace() or _member(self.alnum, code)
+        kept = sign in ".'`,-" or sign.isspace() or is_member(self.alnum, code)
         self[code] = found = code if kept else f" {sign} "
         return found
 
@@ -345,7 +243,7 @@ class Tokenizer:
             return True
         if not following:
             return False
-        if _member(self.rules.lower, ord(following[0])):
+        if is_member(self.rules.lower, ord(following[0])):
             return True
         return prefix in self.numeric and "0" <= following[0] <= "9"
 
@@ -392,7 +290,7 @@ class Detokenizer:
             elif kind == _CONTRACTION:
                 left = number == 0
             elif kind == _ELISION:
-                right = not (number + 1 < len(tokens) and _member(self.rules.target_alpha, ord(tokens[number + 1][0])))
+                right = not (number + 1 < len(tokens) and is_member(self.rules.target_alpha, ord(tokens[number + 1][0])))
             elif kind == _QUOTE:
                 left, right = self._quote(token, tokens[number - 1] if number else "", quotes)
             parts.append(space + token if left else token)
@@ -412,13 +310,13 @@ class Detokenizer:
         language, alpha = self.rules.target_language, self.rules.target_alpha
         if is_cjk(token[0]) and language != "ko":
             return _ASIAN
-        if all(sign in "([{¿¡" or _member(self.rules.currency, ord(sign)) for sign in token):
+        if all(sign in "([{¿¡" or is_member(self.rules.currency, ord(sign)) for sign in token):
             return _OPENING
         if not token.strip(",.?!:;\\%}])"):
             return _FRENCH_PUNCTUATION if language == "fr" and token in tuple("?!:;\\%") else _PUNCTUATION
-        if self.english and token[0] == "'" and len(token) > 1 and _member(alpha, ord(token[1])):
+        if self.english and token[0] == "'" and len(token) > 1 and is_member(alpha, ord(token[1])):
             return _CONTRACTION
-        if self.elides and token[-1] == "'" and len(token) > 1 and _member(alpha, ord(token[-2])):
+        if self.elides and token[-1] == "'" and len(token) > 1 and is_member(alpha, ord(token[-2])):
             return _ELISION
         return _PLAIN if token.strip("'\"„“`") else _QUOTE
 

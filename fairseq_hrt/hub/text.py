@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Callable, Dict, List, Optional, Tuple
 
 from ..common.escaping import shown
-from .moses import WITHOUT_DETOKENIZER, Detokenizer, MosesRules, Normalizer, Tokenizer
+from .moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer
+from .moses_rules import MosesRules
 from .subword_units import SubwordUnits
 
 TOKENIZERS = ("moses", "space")

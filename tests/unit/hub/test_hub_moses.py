@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
-from fairseq_hrt.hub.moses import WITHOUT_DETOKENIZER, Detokenizer, MosesRules, Normalizer, Tokenizer
+from fairseq_hrt.hub.moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer
+from fairseq_hrt.hub.moses_rules import MosesRules
 from fairseq_hrt.hub.text import clean
 
 # sacremoses takes seconds to compile the classes of the last ones.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_hrt.hub.moses import MosesRules
+from fairseq_hrt.hub.moses_rules import MosesRules
 from fairseq_hrt.hub.text import TextPipeline, TextRecipe, clean
 
 
