@@ -5,13 +5,15 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Callable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, List, Optional, Sequence
 
 from ..common.files import reading
-from ..evaluation.systems import SystemSpec, parse_system
 from ..hub.bundle import Bundle, load_bundle
 from ..hub.text import TextPipeline
 from .reporting import reporting
+
+if TYPE_CHECKING:
+    from ..evaluation.systems import SystemSpec
 
 
 def execute(
@@ -69,12 +71,14 @@ def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
     return load_bundle(folder)
 
 
-def given_systems(options: argparse.Namespace) -> List[SystemSpec]:
+def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     """The systems to look at: those named by ``--system``, else the bundle itself.
 
     Raises:
         ValueError: there is neither, or two share a name.
     """
+    from ..evaluation.systems import SystemSpec, parse_system
+
     bundle, texts = given_bundle(options), options.system or []
     specs = [parse_system(text) for text in ([texts] if isinstance(texts, str) else texts)]
     if not specs and bundle is not None:

@@ -6,8 +6,8 @@ Example:
     for shard in 0 1 2 3; do fairseq-hrt distill ... --num-shards 4 --shard-id $shard & done; wait
     fairseq-train data-bin --distilled-data distilled/data-bin ...
 
-A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=ctranslate2 lets CTranslate2 translate,
-which is quicker. Killed at any moment and started again, it goes on with the block that was lost; the result is the same byte by
+A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=runtime lets the native runtime translate,
+engine=ctranslate2 CTranslate2, which is quicker. Killed at any moment and started again, it goes on with the block that was lost; the result is the same byte by
 byte. Teacher and data are known by their contents: another checkpoint of the same name is refused, one that was only moved is not.
 The shard that finishes last (or a further call) writes train.<src> and train.<tgt> in the order of the training set, binarises them
 with the same dictionaries into data-bin, and writes statistics.json. torchrun and SLURM set the shard by themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS), and the GPU (LOCAL_RANK,
@@ -24,16 +24,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
-
-import torch
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 from ..common.files import content_hash, new_folder
-from ..evaluation.systems import System, load_system, parse_system
-from ..hub import distill
-from ..hub.resume import identified_options
 from .command import add_data_arguments, data_arguments, execute
+
+if TYPE_CHECKING:
+    from ..evaluation.systems import System
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +79,13 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: options and files that do not fit each other.
     """
+    import torch
+    from tqdm import tqdm
+
+    from ..evaluation.systems import load_system, parse_system
+    from ..hub import distill
+    from ..hub.resume import identified_options
+
     shards, shard = shard_of(options, dict(os.environ))
     gpu = gpu_of(dict(os.environ), torch.cuda.device_count())
     if gpu is not None:
@@ -94,6 +98,8 @@ def run(options: argparse.Namespace) -> None:
     spec = parse_system(options.system)
     teacher = content_hash(teacher_files(spec.path))
     system = load_system(spec, data_arguments(options))
+    if spec.engine == "runtime":
+        system.without_scores()
     if content_hash(teacher_files(spec.path)) != teacher:
         raise ValueError(f"{spec.path} changed while it was being read (a training that still writes it?): start again")
     languages = (system.task.cfg.source_lang, system.task.cfg.target_lang)
@@ -137,7 +143,7 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in statistics.items()))
 
 
-def _words(system: System, tokens: torch.Tensor) -> str:
+def _words(system: "System", tokens: Any) -> str:
     """Subwords as they are, without ``</s>``."""
     return system.task.target_dictionary.string(tokens.int().cpu())
 

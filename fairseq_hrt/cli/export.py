@@ -24,13 +24,7 @@ import shutil
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
-import torch
-from fairseq import tasks
-
-from ..common.checkpoints import reading
-from ..common.loading import generation_config, load_models
 from ..hub.bundle import load_bundle
-from ..hub.export import export
 from .command import add_language_arguments, execute, language_arguments
 
 logger = logging.getLogger(__name__)
@@ -77,6 +71,13 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: it does not convert.
     """
+    import torch
+    from fairseq import tasks
+
+    from ..common.checkpoints import reading
+    from ..common.loading import generation_config, load_models
+    from ..hub.export import export
+
     path, arguments, codes = what_to_load(options)
     config = generation_config([*arguments, "--path", str(path), "--cpu", "--task", "translation"], str(path))
     with reading(path, "has no usable dictionaries"):

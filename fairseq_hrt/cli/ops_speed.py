@@ -11,9 +11,6 @@ import platform
 import sys
 from typing import Optional, Sequence
 
-import torch
-
-from ..evaluation import ops_speed
 from .reporting import reporting
 
 
@@ -38,6 +35,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     if min(options.threads, options.repeats, options.fuzzy_sentences) < 1:
         parser.error("--threads, --repeats and --fuzzy-sentences must be at least 1")
+    import torch
+
+    from ..evaluation import ops_speed
+
     name = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)

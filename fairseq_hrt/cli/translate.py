@@ -7,6 +7,7 @@ Example:
     fairseq-hrt translate bundle input.txt --output output.txt --resume
     fairseq-hrt translate bundle input.txt --json --set beam=5 --set nbest=3
     tail -f log | fairseq-hrt translate bundle --line-buffered
+    fairseq-hrt translate bundle input.txt --engine runtime --threads 2
 
 The output has as many lines as the input, in its order; empty lines stay empty. Bytes that are no UTF-8 are read as U+FFFD, a byte
 order mark is left out, gzip is recognised in the input and written to an output whose name ends in .gz. An output file appears when
@@ -24,16 +25,19 @@ import json
 import logging
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from ..common.files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
+from ..hub.pretrained import ENGINES, from_pretrained
 from .reporting import reporting
 
 if TYPE_CHECKING:
-    from ..hub.translator import Translation
+    from ..hub.translation import Translation
 
 # Batches that are read before they are translated together, sorted by length.
 BATCHES = 32
@@ -59,7 +63,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="decoding option; repeatable")
     parser.add_argument("--batch-size", type=int, default=32, help="sentences decoded together (default: %(default)s)")
-    parser.add_argument("--threads", type=int, help="threads of PyTorch (default: its own)")
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="runtime: the native one, for bundles that were made with --runtime; torch: PyTorch; auto: the runtime where it can (default)",
+    )
+    parser.add_argument("--threads", type=int, help="threads of the engine (default: its own choice)")
+    parser.add_argument("--shortlist", action="store_true", help="choose among the likely words of the bundle's shortlist only")
     parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser
@@ -152,22 +163,20 @@ def run(options: argparse.Namespace) -> None:
     if options.batch_size < 1:
         raise ValueError(f"--batch-size {options.batch_size} must be at least 1")
     jobs = plan_jobs(options.files, options.output, resume=options.resume)
-    import torch
-
-    if options.threads is not None:
-        if options.threads < 1:
-            raise ValueError(f"--threads {options.threads} must be at least 1")
-        torch.set_num_threads(options.threads)
-    from ..hub.resume import ResumableOutput, bundle_hash, identified_options
-    from ..hub.translator import from_pretrained
-
-    model = from_pretrained(options.bundle, device=options.device, **read_settings(options.set))
+    if options.threads is not None and options.threads < 1:
+        raise ValueError(f"--threads {options.threads} must be at least 1")
+    model = from_pretrained(
+        options.bundle, device=options.device, engine=options.engine, threads=options.threads, use_shortlist=options.shortlist,
+        **read_settings(options.set),
+    )  # fmt: skip
     if not options.resume:
         translate_jobs(model, jobs, options)
         return
+    from ..hub.resume import ResumableOutput, bundle_hash, identified_options
+
     settings = {
         "bundle": bundle_hash(model.bundle), "options": identified_options(model.defaults), "json": options.json,
-        "batch_size": options.batch_size, "line_buffered": options.line_buffered, "device": model.device.type,
+        "batch_size": options.batch_size, "line_buffered": options.line_buffered, **model.identity(),
     }  # fmt: skip
     outputs = [ResumableOutput(job.target, settings) for job in jobs]
     for job, output in zip(jobs, outputs):
@@ -227,21 +236,29 @@ def translate_lines(
         compressed: gzip, each block a member of its own.
         begun: how many lines came before these.
     """
-    from tqdm import tqdm
-
     size = 1 if options.line_buffered else BATCHES * options.batch_size
     visible = not (options.quiet or options.line_buffered) and sys.stderr.isatty()
-    with tqdm(unit=" lines", disable=not visible, file=sys.stderr, initial=begun) as bar:
+    with progress_bar(visible, begun) as bar:
         while block := list(islice(lines, size)):
             texts = [read_line(line, first=not begun and not number) for number, line in enumerate(block)]
-            found = model.translate(texts, details=True, batch_size=options.batch_size)
-            data = "".join((to_json(one) if options.json else one.text) + "\n" for one in found).encode("utf-8")
+            # Scores are computed only where they are shown.
+            found = model.translate(texts, details=options.json, batch_size=options.batch_size)
+            data = "".join((to_json(one) if options.json else one) + "\n" for one in found).encode("utf-8")
             # No time in the header: the same text is the same file.
             write(block, gzip.compress(data, mtime=0) if compressed else data)
             begun += len(block)
             bar.update(len(block))
     if compressed and not begun:
         write([], gzip.compress(b"", mtime=0))
+
+
+def progress_bar(visible: bool, begun: int) -> Any:
+    """A bar that counts lines; without one tqdm is not loaded."""
+    if not visible:
+        return nullcontext(SimpleNamespace(update=lambda count: None))
+    from tqdm import tqdm
+
+    return tqdm(unit=" lines", file=sys.stderr, initial=begun)
 
 
 def read_line(line: bytes, *, first: bool = False) -> str:

@@ -10,10 +10,6 @@ from dataclasses import fields
 from enum import Enum
 from typing import Any, Mapping, Optional, Tuple
 
-from fairseq.dataclass.configs import GenerationConfig
-from fairseq.dataclass.utils import interpret_dc_type
-from fairseq.tasks import TASK_DATACLASS_REGISTRY
-
 from ..compat.checkpoint_contents import shown
 
 # Of fairseq's generation options those that shape the search; none of them names a file.
@@ -40,6 +36,10 @@ _PACKAGE = __name__.split(".")[0]
 
 def allowed_options(task: str) -> Mapping[str, Optional[type]]:
     """The options that data may set for a task, with their types; None for the names of how subwords are joined."""
+    # Languages are checked without fairseq, too.
+    from fairseq.dataclass.configs import GenerationConfig
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
     found = {own.name: _type(GenerationConfig, own.name) for own in fields(GenerationConfig) if own.name in SEARCH}
     found.update(dict.fromkeys(_JOINED))
     found["fp16"] = bool
@@ -58,6 +58,8 @@ def _is_decoding(config: type, name: str) -> bool:
 
 
 def _type(config: type, name: str) -> Any:
+    from fairseq.dataclass.utils import interpret_dc_type
+
     return interpret_dc_type(next(own.type for own in fields(config) if own.name == name))
 
 
@@ -129,6 +131,8 @@ def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
 
     Values of another kind than the option's are left away: they are of no use to decoding.
     """
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
     config, allowed = TASK_DATACLASS_REGISTRY.get(task), allowed_options(task)
     own = {field.name for field in fields(config)} if config is not None else set()
     held = vars(saved) if isinstance(saved, Namespace) else saved
@@ -152,6 +156,8 @@ def task_of_training(saved: Any, subject: str) -> Any:
     Raises:
         ValueError: languages that are none.
     """
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
     held = vars(saved) if isinstance(saved, Namespace) else saved
     config = TASK_DATACLASS_REGISTRY.get(held.get("_name"))
     for own in fields(config) if config is not None else ():

@@ -29,7 +29,7 @@ from ..common.loading import (
 from ..common.trace import GenerationCounters
 
 _NAMED_IN_SYSTEM = ("name", "path", "task", "engine")
-ENGINES = ("fairseq", "ctranslate2")
+ENGINES = ("fairseq", "ctranslate2", "runtime")
 _NAMED_IN_DATA = ("gen_subset", "source_lang", "target_lang", "data")
 
 
@@ -43,7 +43,7 @@ class SystemSpec:
         task: a registered task; None: the task that the checkpoint was trained with.
         options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The value ``"true"``
             stands for a switch without a value, ``"false"`` leaves it away.
-        engine: ``fairseq`` (whatever decodes the task, this package's engine included) or ``ctranslate2``.
+        engine: ``fairseq`` (whatever decodes the task, this package's engine included), ``ctranslate2`` or ``runtime``, the native one.
     """
 
     name: str
@@ -123,6 +123,10 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> "System":
         from .ctranslate2_system import CTranslate2System
 
         return CTranslate2System(spec, data)
+    if spec.engine == "runtime":
+        from .runtime_system import RuntimeSystem
+
+        return RuntimeSystem(spec, data)
     return System(spec, data)
 
 
@@ -153,7 +157,7 @@ class System:
         if spec.engine != "fairseq":
             raise ValueError(f"system {self.name!r}: engine={spec.engine} translates, but its steps cannot be watched: leave it away")
         paths = utils.split_paths(spec.path)
-        self.task_name = spec.task or _task_of_checkpoint(paths[0])
+        self.task_name = spec.task or task_of_checkpoint(paths[0])
         config = generation_config(generate_arguments(spec, data, self.task_name), f"system {self.name!r}")
         with reading(f"system {self.name!r}", "cannot be set up"):
             self.task = tasks.setup_task(config.task)
@@ -215,7 +219,8 @@ class System:
         return {**entries, "dtype": self.dtype, "device": self.device.type}
 
 
-def _task_of_checkpoint(path: str) -> str:
+def task_of_checkpoint(path: str) -> str:
+    """Name of the task that a checkpoint was trained with."""
     return require_known_task(task_name(read_checkpoint(path)["cfg"].task), path)
 
 

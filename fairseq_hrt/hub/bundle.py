@@ -4,6 +4,8 @@
     model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble
     dict.<lang>.txt dictionaries
     codes           subword codes or model
+    moses.json      Moses' rules for these languages
+    runtime.safetensors, shortlist.safetensors   for the native runtime, where they were asked for
     README.md       the card: what it is, how it was trained, how good it is
 """
 
@@ -14,15 +16,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-import torch
-from fairseq.data.data_utils import infer_language_pair
-
-from ..common.checkpoints import architecture_name, read_checkpoint, require_known_task, task_name
-from ..common.data_options import language_of_data
 from ..common.escaping import code_in_markdown, in_markdown, printable
 from ..common.files import new_folder, remove_leftovers
-from .description import checked_options, read_description
-from .text import TextRecipe
+from .description import read_description
+from .moses_rules import MosesRules
+from .text import TextPipeline, TextRecipe
 
 FORMAT = 1
 
@@ -40,6 +38,10 @@ class Bundle:
         codes: file name, or None.
         options: of decoding, by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
         card: what else is known, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
+        rules: file name of Moses' rules, or None.
+        runtime: file name of the model for the native runtime, or None.
+        runtime_options: decoding options that the training has left in the checkpoint, which the runtime does not read.
+        shortlist: file name of the runtime's shortlist, or None.
     """
 
     folder: Path
@@ -52,6 +54,10 @@ class Bundle:
     codes: Optional[str] = None
     options: Dict[str, str] = field(default_factory=dict)
     card: Dict[str, Any] = field(default_factory=dict)
+    rules: Optional[str] = None
+    runtime: Optional[str] = None
+    runtime_options: Dict[str, str] = field(default_factory=dict)
+    shortlist: Optional[str] = None
 
     @property
     def recipe(self) -> TextRecipe:
@@ -59,23 +65,31 @@ class Bundle:
         codes = None if self.codes is None else self.folder / self.codes
         return TextRecipe(self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes)
 
+    def pipeline(self) -> TextPipeline:
+        """Prepares its sources and restores its translations."""
+        return TextPipeline(self.recipe, None if self.rules is None else MosesRules.load(self.folder / self.rules))
+
     @property
     def paths(self) -> List[Path]:
         """The checkpoints."""
         return [self.folder / name for name in self.models]
 
 
-def load_bundle(folder: Path) -> Bundle:
+def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
     """Reads a bundle's description.
 
     It may come from anywhere, so it chooses among what is known to be harmless and names only files that lie in the folder; see
     :mod:`.description`.
 
+    Args:
+        folder: of the bundle.
+        for_runtime: fairseq will not see what it says: task and options are left to the runtime's own checks, and fairseq is not loaded.
+
     Raises:
         ValueError: the folder is no bundle, or one of another format, or its description asks for more than a bundle may; the
             message names what is wrong.
     """
-    document = read_description(folder, FORMAT)
+    document = read_description(folder, FORMAT, for_runtime=for_runtime)
     # As an absolute path it cannot be taken for an option, wherever it is given on.
     return Bundle(folder=folder.absolute(), **document)
 
@@ -92,6 +106,7 @@ def make_bundle(
     options: Optional[Dict[str, str]] = None,
     card: Optional[Dict[str, Any]] = None,
     check: Optional[Callable[[Path], object]] = None,
+    complete: Optional[Callable[[Bundle], None]] = None,
 ) -> Bundle:
     """Copies what is needed into a new folder; it appears only when it is complete, and nothing stays of one that fails.
 
@@ -103,12 +118,20 @@ def make_bundle(
         task: to decode with; None: the one of the training.
         options: decoding options that the bundle shall have.
         card: what else is to be known.
+        complete: adds files and says so in the bundle, whose folder is then the one in which it is being made.
         check: called with the complete folder before it gets its name; an error of its means that the bundle is not made.
 
     Raises:
         ValueError: the folder exists, a file is missing, or the preparation is unknown.
         OSError: a file cannot be read or written.
     """
+    # Reading a bundle needs neither: the native runtime starts without them.
+    from fairseq.data.data_utils import infer_language_pair
+
+    from ..common.checkpoints import read_checkpoint, require_known_task, task_name
+    from ..common.data_options import language_of_data
+    from .description import checked_options
+
     for path in [*checkpoints, *([] if codes is None else [codes])]:
         if not path.is_file():
             raise ValueError(f"{path} is no file")
@@ -140,11 +163,19 @@ def make_bundle(
         codes=None if codes is None else "codes",
         options=dict(options or {}),
         card={**_training_card(states[0]), **(card or {})},
+        rules="moses.json" if tokenizer == "moses" else None,
     )
     remove_leftovers(folder.absolute().parent, folder.name + ".")
     with new_folder(folder) as partial:
         try:
             _fill(partial, bundle, states, data, codes)
+            if complete is not None:
+                bundle.folder = partial
+                try:
+                    complete(bundle)
+                finally:
+                    bundle.folder = folder
+            _describe(partial, bundle)
             if check is not None:
                 check(partial)
         except ValueError as error:
@@ -163,7 +194,9 @@ def make_bundle(
 
 
 def _fill(place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: Path, codes: Optional[Path]) -> None:
-    """Writes the files of a bundle into the empty folder ``place``."""
+    """Writes the files of a bundle into the empty folder ``place``, all but its description."""
+    import torch
+
     for name, state in zip(bundle.models, states):
         # A third of a training checkpoint: the optimiser's moments are of no use here.
         kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", "extra_state")}
@@ -179,6 +212,12 @@ def _fill(place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: P
             raise ValueError(f"{data} does not hold dict.{language}.txt: {error}") from error
     if codes is not None:
         shutil.copyfile(codes, place / "codes")
+    if bundle.rules is not None:
+        MosesRules.from_sacremoses(bundle.source_lang, bundle.target_lang).save(place / bundle.rules)
+
+
+def _describe(place: Path, bundle: Bundle) -> None:
+    """Writes what is known of a bundle."""
     document = {"format": FORMAT, **{key: value for key, value in asdict(bundle).items() if key != "folder"}}
     text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
     (place / "bundle.json").write_text(text + "\n", encoding="utf-8")
@@ -187,6 +226,8 @@ def _fill(place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: P
 
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
     """How the checkpoint says that it was trained."""
+    from ..common.checkpoints import architecture_name
+
     config = state["cfg"]
     card: Dict[str, Any] = {"architecture": architecture_name(config.model), "criterion": architecture_name(config.get("criterion"))}
     history = state.get("optimizer_history") or [{}]

@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ..common.checkpoints import require_known_task
 from ..common.data_options import allowed_options, language_of_data, option_of_data
 from ..common.escaping import shown
 
@@ -19,15 +18,19 @@ LARGEST = 1_000_000
 MOST_MODELS = 64
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}")
 _FIELDS = ("format", "task", "source_lang", "target_lang", "tokenizer", "subwords", "models", "codes", "options", "card")
+# What the native runtime reads, in the descriptions of bundles that have it.
+_MORE_FILES = ("rules", "runtime", "shortlist")
+_MORE_FIELDS = (*_MORE_FILES, "runtime_options")
 _NEEDED = ("format", "task", "source_lang", "target_lang", "tokenizer", "subwords")
 
 
-def read_description(folder: Path, version: int) -> Dict[str, Any]:
+def read_description(folder: Path, version: int, *, for_runtime: bool = False) -> Dict[str, Any]:
     """The fields of ``bundle.json``, checked.
 
     Args:
         folder: of the bundle.
         version: of the format that is read.
+        for_runtime: task and options are texts that the runtime checks itself; fairseq, which knows them, is not loaded.
 
     Raises:
         ValueError: there is none, or it says something that a bundle must not.
@@ -38,12 +41,12 @@ def read_description(folder: Path, version: int) -> Dict[str, Any]:
     if type(known) is not int or known != version:
         raise ValueError(f"{path} has the format {shown(known)}, this release reads {version}")
     for name in document:
-        if name not in _FIELDS:
-            raise ValueError(f"{path} does not describe a bundle: {shown(name)} is none of {', '.join(_FIELDS)}")
+        if name not in (*_FIELDS, *_MORE_FIELDS):
+            raise ValueError(f"{path} does not describe a bundle: {shown(name)} is none of {', '.join((*_FIELDS, *_MORE_FIELDS))}")
     for name in _NEEDED:
         if name not in document:
             raise ValueError(f"{path} does not describe a bundle: it has no {name!r}")
-    task = require_known_task(document["task"], str(path))
+    task = _checked_task(document["task"], path, for_runtime=for_runtime)
     for side in ("source_lang", "target_lang"):
         language_of_data(document[side], str(path))
     for name in ("tokenizer", "subwords"):
@@ -52,14 +55,25 @@ def read_description(folder: Path, version: int) -> Dict[str, Any]:
     models = _checked_models(document.get("models", ["model.pt"]), path)
     codes = document.get("codes")
     languages = (document["source_lang"], document["target_lang"])
-    for name in [*models, *([] if codes is None else [codes]), *(f"dict.{language}.txt" for language in languages)]:
+    more = {name: document.get(name) for name in _MORE_FILES}
+    for name in [*models, *(name for name in (codes, *more.values()) if name is not None), *(f"dict.{language}.txt" for language in languages)]:
         _require_file(folder, name, path)
     card = document.get("card", {})
     if not isinstance(card, dict):
         raise ValueError(f"{path} has the card {shown(card)}: it must be an object")
     rest = {name: document[name] for name in ("source_lang", "target_lang", "tokenizer", "subwords")}
-    options = checked_options(document.get("options", {}), task, str(path))
-    return {**rest, "task": task, "models": models, "codes": codes, "options": options, "card": card}
+    check = texts_of_options if for_runtime else checked_options
+    for name in ("options", "runtime_options"):
+        rest[name] = check(document.get(name, {}), task, str(path))
+    return {**rest, **more, "task": task, "models": models, "codes": codes, "card": card}
+
+
+def _checked_task(task: object, path: Path, *, for_runtime: bool) -> str:
+    if for_runtime and isinstance(task, str):
+        return task
+    from ..common.checkpoints import require_known_task
+
+    return require_known_task(task, str(path))
 
 
 def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
@@ -125,3 +139,14 @@ def checked_options(options: object, task: str, subject: str) -> Dict[str, str]:
         raise ValueError(f"{subject} has the options {shown(options)}: it must be an object")
     allowed: Mapping[str, Optional[type]] = allowed_options(task)
     return dict(option_of_data(name, value, allowed, subject) for name, value in options.items())
+
+
+def texts_of_options(options: object, task: str, subject: str) -> Dict[str, str]:
+    """The decoding options of a bundle as texts, for the runtime, which knows few names and reads numbers, switches and choices only.
+
+    Raises:
+        ValueError: not even that.
+    """
+    if not isinstance(options, Mapping) or not all(isinstance(value, (str, int, float)) for value in options.values()):
+        raise ValueError(f"{subject} has the options {shown(options)}: it must be an object of numbers, texts, true and false")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}

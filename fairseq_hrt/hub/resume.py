@@ -21,8 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 def bundle_hash(bundle: Bundle) -> str:
-    """SHA-256 of what a bundle translates with: description, checkpoints, codes and dictionaries."""
-    names = ["bundle.json", *bundle.models, *([bundle.codes] if bundle.codes else [])]
+    """SHA-256 of what a bundle translates with: description, checkpoints, codes, dictionaries, and what the runtime reads."""
+    others = (bundle.codes, bundle.rules, bundle.runtime, bundle.shortlist)
+    names = ["bundle.json", *bundle.models, *(name for name in others if name is not None)]
     names += [f"dict.{language}.txt" for language in (bundle.source_lang, bundle.target_lang)]
     return content_hash(bundle.folder / name for name in names)
 

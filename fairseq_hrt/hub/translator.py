@@ -11,7 +11,6 @@ import tempfile
 import threading
 from collections import OrderedDict
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
@@ -25,54 +24,14 @@ from ..common.alignment import read_lexicon
 from ..common.checkpoints import read_checkpoint, reading, task_name
 from ..common.data_options import options_of_training
 from ..common.loading import build_generator, generation_config, load_models, option_arguments, option_text, to_device
-from .bundle import Bundle, load_bundle
+from .bundle import Bundle
+from .pretrained import from_pretrained as from_pretrained
 from .replacement import with_words
 from .text import TextPipeline
+from .translation import LONGEST, Translation, join_pieces
 
-# Source tokens that are translated in one piece at most; longer lines are cut. No training corpus has longer sentences.
-LONGEST = 256
 # Decoders that are kept for calls with the same options.
 DECODERS = 8
-
-
-@dataclass
-class Translation:
-    """One translated line.
-
-    Attributes:
-        text: raw text.
-        source: the raw line.
-        tokens: subwords, ``</s>`` included.
-        score: what the decoder ranks by; None for a line without words. A line that was cut has the mean of its pieces.
-        positional_scores: log-probability of each token.
-        steps: decoder passes that the sentence needed.
-        token_steps: the pass (1 = first) in which each token was fixed.
-        alternatives: further hypotheses, best first (``nbest``).
-    """
-
-    text: str
-    source: str
-    tokens: List[str] = field(default_factory=list)
-    score: Optional[float] = None
-    positional_scores: List[float] = field(default_factory=list)
-    steps: int = 0
-    token_steps: List[int] = field(default_factory=list)
-    alternatives: List["Translation"] = field(default_factory=list)
-
-
-def from_pretrained(path: Union[str, Path], *, device: Optional[str] = None, **decoding: Any) -> "Translator":
-    """A model from a bundle (``fairseq-hrt bundle``), ready to translate.
-
-    Args:
-        path: the bundle's folder.
-        device: ``cpu``, ``cuda`` or ``cuda:N``; None: a GPU where there is one.
-        decoding: options of ``fairseq-generate`` by their names, e.g. ``beam=1`` or ``hrt_decode_chunk=3``; they go before those
-            of the bundle.
-
-    Raises:
-        ValueError: no bundle, no such device, or an option that its task does not know.
-    """
-    return Translator(load_bundle(Path(path)), device=device, **decoding)
 
 
 class Translator:
@@ -87,7 +46,7 @@ class Translator:
     def __init__(self, bundle: Bundle, *, device: Optional[str] = None, **decoding: Any) -> None:
         self.bundle = bundle
         self.device = choose_device(device)
-        self.pipeline = TextPipeline(bundle.recipe)
+        self.pipeline = bundle.pipeline()
         self._lock = threading.Lock()
         # Nobody wants to read a literal <unk>; --unkpen 0 lets the model write it all the same.
         self.defaults = {"unkpen": "inf", **bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
@@ -99,6 +58,10 @@ class Translator:
         task, _, _ = self._decoder({})
         self._states = {}
         self.source, self.target = task.source_dictionary, task.target_dictionary
+
+    def identity(self) -> Dict[str, Any]:
+        """What its translations depend on beside bundle and options."""
+        return {"engine": "torch", "device": self.device.type}
 
     # ------------------------------------------------------------------ translating
 
@@ -180,22 +143,7 @@ class Translator:
 
     def _join(self, line: str, pieces: List[List[Dict[str, Any]]], nbest: int) -> Translation:
         """The translation of a line from those of its pieces."""
-        if not pieces:
-            return Translation("", line)
-        if len(pieces) > 1:
-            parts = [self._translation(line, best[0]) for best in pieces]
-            return Translation(
-                text=" ".join(part.text for part in parts if part.text),
-                source=line,
-                tokens=[token for part in parts for token in part.tokens],
-                score=float(np.mean([part.score for part in parts])),
-                positional_scores=[score for part in parts for score in part.positional_scores],
-                steps=sum(part.steps for part in parts),
-                token_steps=[step for part in parts for step in part.token_steps],
-            )
-        first, *others = [self._translation(line, hypothesis) for hypothesis in pieces[0][:nbest]]
-        first.alternatives = others
-        return first
+        return join_pieces(line, [[self._translation(line, hypothesis) for hypothesis in best[:nbest]] for best in pieces])
 
     def _replace_unknown(
         self, line: str, pieces: List[torch.Tensor], found: List[List[Dict[str, Any]]], lexicon: Mapping[str, str]

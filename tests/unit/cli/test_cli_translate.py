@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fairseq_hrt.cli import translate
 from fairseq_hrt.cli.reporting import reporting
 from fairseq_hrt.cli.translate import plan_jobs, read_line
-from fairseq_hrt.hub import resume, translator
+from fairseq_hrt.hub import resume
 from fairseq_hrt.hub.translator import Translation
 
 
@@ -31,13 +31,18 @@ class Backwards:
 
     def __init__(self, folder, **decoding):
         self.bundle = SimpleNamespace(folder=folder, models=["model.pt"], codes=None, source_lang="de", target_lang="en")
+        self.bundle.rules = self.bundle.runtime = self.bundle.shortlist = None
         self.defaults, self.device, self.calls_left = dict(decoding), torch.device("cpu"), 10**9
 
     def translate(self, lines, *, details, batch_size):
         self.calls_left -= 1
         if self.calls_left < 0:
             raise Killed
-        return [Translation(line[::-1], line, score=float(len("".join(lines)))) for line in lines]
+        found = [Translation(line[::-1], line, score=float(len("".join(lines)))) for line in lines]
+        return found if details else [one.text for one in found]
+
+    def identity(self):
+        return {"device": self.device.type}
 
 
 @pytest.fixture
@@ -49,11 +54,11 @@ def model(tmp_path, monkeypatch):
         (folder / name).write_text(name)
     loaded = Backwards(folder)
 
-    def load(path, *, device=None, **decoding):
+    def load(path, *, device=None, engine="auto", threads=None, use_shortlist=False, **decoding):
         loaded.defaults = decoding
         return loaded
 
-    monkeypatch.setattr(translator, "from_pretrained", load)
+    monkeypatch.setattr(translate, "from_pretrained", load)
     return loaded
 
 
