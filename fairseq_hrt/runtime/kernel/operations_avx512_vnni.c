@@ -10,6 +10,7 @@
 
 #define W 16                /* lanes */
 #define COLUMNS 4           /* vectors of outputs in a tile */
+#define QUERIES 4          /* queries that share the loads of attention */
 #define INT8_ROWS 6         /* rows in the largest tile */
 #define UNSIGNED_INTEGERS 1 /* normal rows are stored with 128 added, positive ones as they are */
 #define KEEP(x) __asm__("" : "+v"(x));

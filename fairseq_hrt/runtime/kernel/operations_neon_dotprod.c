@@ -10,6 +10,7 @@
 
 #define W 4
 #define COLUMNS 4
+#define QUERIES 4          /* queries that share the loads of attention */
 #define INT8_ROWS 6
 #define UNSIGNED_INTEGERS 0
 #define KEEP(x) __asm__("" : "+w"(x));

@@ -8,6 +8,7 @@
 
 #define W 8
 #define COLUMNS 2
+#define QUERIES 2          /* queries that share the loads of attention */
 #ifdef _MSC_VER
 #define KEEP(x)
 #else
