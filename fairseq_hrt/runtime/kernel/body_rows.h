@@ -192,19 +192,16 @@ static int is_banned(const fh_rule *rule, int32_t id) {
 
 static int32_t top(const float *row, int32_t count, const fh_rule *rule, int32_t n, int32_t *tokens, float *values) {
     int32_t found = 0, unk = rule && rule->unk >= 0 && rule->unk < count ? rule->unk : -1;
-    vi invalid = i_zero();
+    int invalid = 0;
     for (int32_t i = 0; i < count; i += W) {
         int32_t part = count - i < W ? count - i : W;
         vf v = part == W ? f_load(row + i) : f_load_part(row + i, part, -INFINITY);
-        invalid = i_or(invalid, f_invalid(v));
+        invalid |= f_any_invalid(v);
         if (n < 1 || (found == n && !f_any_above(v, values[n - 1]))) continue;
         for (int32_t j = i; j < i + part; j++)
             if (j != unk && (found < n || row[j] > values[n - 1]) && !is_banned(rule, j)) insert(row[j], j, n, &found, tokens, values);
     }
-    ALIGNED int32_t bad[W];
-    i_store(bad, invalid);
-    for (int32_t i = 0; i < W; i++)
-        if (bad[i]) return FH_NAN;
+    if (invalid) return FH_NAN;
     if (unk >= 0 && n >= 1 && !is_banned(rule, unk)) insert(row[unk] - rule->unk_penalty, unk, n, &found, tokens, values);
     return found;
 }

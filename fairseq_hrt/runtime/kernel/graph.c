@@ -163,8 +163,8 @@ int fh_best_path(fh_work *w, fh_graph *g, const float *links, int32_t most, int 
             end = at;
         }
     }
-    /* Without inner vertices there is only the link from the first vertex to the last. */
-    if (end < 0) chosen = 0;
+    /* Without inner vertices there is only the link from the first vertex to the last; where that is too far the best links lead on. */
+    if (end < 0 && !(links[last] > 0)) return fh_follow(w, g, links, NULL);
     g->length = chosen + 2;
     g->path[0] = 0;
     g->path[chosen + 1] = last;

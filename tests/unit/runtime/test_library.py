@@ -165,7 +165,7 @@ def run_driver(program, *arguments, environment=None):
 @needs_compiler
 def test_operations_under_sanitizers(tmp_path, kernel):
     """Buffers of exactly the stated size, random sizes, every instruction set that this machine can run."""
-    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g1"]
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O0", "-g1"]
     probe = tmp_path / "probe.c"
     probe.write_text("int main(void) { return 0; }\n")
     command = build.compiler()

@@ -420,6 +420,9 @@ def test_attention(ops, rows, tokens, heads, width, kind, window, seed):
         own = queries[[r]].copy()
         ops.attend(cache, tokens, own, out=own, **part)
         np.testing.assert_array_equal(own[0], found[r])
+    together = queries.copy()
+    ops.attend(cache, tokens, together, out=together, **call)
+    np.testing.assert_array_equal(together, found)
     head = heads - 1
     alone = ops.scores(cache, head, np.ascontiguousarray(queries[0, head * width :]), tokens)
     np.testing.assert_allclose(alone, keys[:, head * width :].astype(np.float64) @ queries[0, head * width :] / np.sqrt(width), rtol=1e-4, atol=1e-4)
