@@ -14,7 +14,7 @@ from ..runtime.options import options_for
 from .bundle import Bundle
 from .dictionary import Words
 from .shortlist import read_shortlist
-from .translation import LONGEST, Translation, join_pieces
+from .translation import DEFAULTS, LONGEST, Translation, join_pieces
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class RuntimeTranslator:
                 f"{bundle.folder} holds no model for the runtime: make it with fairseq-hrt bundle ... --runtime int8, or use --engine torch"
             )
         self.bundle, self.use_shortlist = bundle, use_shortlist
-        self.defaults = {**bundle.options, **_texts(decoding)}
+        self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
         self.source, self.target = (Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang))
         self.engine = Engine.open(bundle.folder / bundle.runtime, threads=default_threads() if threads is None else threads)
         header = self.engine.header

@@ -5,6 +5,8 @@ from typing import List, Optional, Sequence
 
 # Source tokens that are translated in one piece at most; longer lines are cut. No training corpus has longer sentences.
 LONGEST = 256
+# Of decoding, before those of the bundle: nobody wants to read a literal <unk>; unkpen=0 lets the model write it all the same.
+DEFAULTS = {"unkpen": "inf"}
 
 
 @dataclass

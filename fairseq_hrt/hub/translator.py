@@ -28,7 +28,7 @@ from .bundle import Bundle
 from .pretrained import from_pretrained as from_pretrained
 from .replacement import with_words
 from .text import TextPipeline
-from .translation import LONGEST, Translation, join_pieces
+from .translation import DEFAULTS, LONGEST, Translation, join_pieces
 
 # Decoders that are kept for calls with the same options.
 DECODERS = 8
@@ -48,8 +48,7 @@ class Translator:
         self.device = choose_device(device)
         self.pipeline = bundle.pipeline()
         self._lock = threading.Lock()
-        # Nobody wants to read a literal <unk>; --unkpen 0 lets the model write it all the same.
-        self.defaults = {"unkpen": "inf", **bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
+        self.defaults = {**DEFAULTS, **bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
         self._tasks: "OrderedDict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]]" = OrderedDict()
         # Read once: for the options of the training here, for the model below.
         self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
