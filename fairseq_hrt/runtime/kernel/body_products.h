@@ -187,9 +187,11 @@ typedef struct {
     int invalid;
 } choice;
 
-/* rule: NULL or what is banned in this row; v: values of `vectors` vectors of outputs from `first` on. */
-static INLINE void choose(choice *c, const fh_rule *rule, int with_sum, const fh_matrix *matrix, int32_t first, vf *v, int vectors) {
-    int32_t count = vectors * W;
+/* rule: NULL or what is banned in this row; v: values of the outputs of one tile from `first` on. Always a tile, so that sums are the same for
+ * any number of rows. */
+static INLINE void choose(choice *c, const fh_rule *rule, int with_sum, const fh_matrix *matrix, int32_t first, vf v[COLUMNS]) {
+    const int vectors = COLUMNS;
+    int32_t count = TILE;
     if (first + count > matrix->outputs) {
         ALIGNED float padded[FH_PANEL];
         for (int b = 0; b < vectors; b++) f_store(padded + b * W, v[b]);
@@ -204,10 +206,13 @@ static INLINE void choose(choice *c, const fh_rule *rule, int with_sum, const fh
     if (with_sum) {
         vf top = c->top;
         for (int b = 0; b < vectors; b++) top = f_max(top, v[b]);
-        vf sum = f_mul(c->sum, f_exp(f_sub(c->top, top)));
-        for (int b = 0; b < vectors; b++) sum = f_add(sum, f_exp(f_sub(v[b], top)));
-        c->top = top;
-        c->sum = sum;
+        vf more = f_exp_below(f_sub(v[0], top));
+        for (int b = 1; b < vectors; b++) more = f_add(more, f_exp_below(f_sub(v[b], top)));
+        if (f_any_larger(top, c->top)) {
+            c->sum = f_mul(c->sum, f_exp_below(f_sub(c->top, top)));
+            c->top = top;
+        }
+        c->sum = f_add(c->sum, more);
     }
     if (rule) {
         int hits = (uint32_t)(rule->unk - first) < (uint32_t)count;
@@ -264,24 +269,22 @@ typedef struct {
 } chooser;
 
 /* rows x vectors sums (int8) from row `row` and output `first` on. */
-static INLINE void choose_int8(const chooser *to, int with_sum, const fh_matrix *matrix, const fh_input *input, int32_t row, int32_t rows, int32_t first,
-                               const vi *sums, int vectors) {
+static INLINE void choose_int8(const chooser *to, const fh_matrix *matrix, const fh_input *input, int32_t row, int32_t rows, int32_t first, const vi *sums,
+                               int vectors) {
     for (int32_t r = row; r < row + rows; r++, sums += vectors) {
         vf values[VECTORS];
         float scale = input->scales[r];
         for (int b = 0; b < vectors; b++) values[b] = int8_value(sums[b], scale, matrix, first + b * W);
-        choose(to->choices + r, to->rules ? to->rules + r : NULL, with_sum, matrix, first, values, vectors);
+        for (int b = 0; b < vectors; b += COLUMNS)
+            choose(to->choices + r, to->rules ? to->rules + r : NULL, to->with_sum, matrix, first + b * W, values + b);
     }
-}
-static NOINLINE void choose_int8_with_sum(const chooser *to, const fh_matrix *matrix, const fh_input *input, int32_t row, int32_t rows, int32_t first,
-                                          const vi *sums, int vectors) {
-    choose_int8(to, 1, matrix, input, row, rows, first, sums, vectors);
 }
 static NOINLINE void choose_float(const chooser *to, const fh_matrix *matrix, int32_t row, int32_t rows, int32_t first, const vf *sums, int vectors) {
     for (int32_t r = row; r < row + rows; r++, sums += vectors) {
         vf values[VECTORS];
         for (int b = 0; b < vectors; b++) values[b] = f_add(sums[b], f_load(matrix->bias + first + b * W));
-        choose(to->choices + r, to->rules ? to->rules + r : NULL, to->with_sum, matrix, first, values, vectors);
+        for (int b = 0; b < vectors; b += COLUMNS)
+            choose(to->choices + r, to->rules ? to->rules + r : NULL, to->with_sum, matrix, first + b * W, values + b);
     }
 }
 
@@ -293,10 +296,7 @@ static INLINE int32_t next_rows(int32_t left, int32_t most) { return left <= mos
 static INLINE void take_int8(const target *store_to, const chooser *choose_for, const fh_matrix *matrix, const fh_input *input, int32_t row, int32_t rows,
                              int32_t first, const vi *sums, int vectors) {
     if (choose_for) {
-        if (choose_for->with_sum)
-            choose_int8_with_sum(choose_for, matrix, input, row, rows, first, sums, vectors);
-        else
-            choose_int8(choose_for, 0, matrix, input, row, rows, first, sums, vectors);
+        choose_int8(choose_for, matrix, input, row, rows, first, sums, vectors);
         return;
     }
     for (int32_t r = row; r < row + rows; r++, sums += vectors) {
@@ -424,7 +424,14 @@ static INLINE void multiply_float(const target *store_to, const chooser *choose_
 
 static NOINLINE void product_int8(const target *to, const fh_matrix *matrix, const fh_input *input) { multiply_int8(to, NULL, matrix, input); }
 static NOINLINE void product_float(const target *to, const fh_matrix *matrix, const fh_input *input) { multiply_float(to, NULL, matrix, input); }
-static NOINLINE void best_int8(const chooser *to, const fh_matrix *matrix, const fh_input *input) { multiply_int8(NULL, to, matrix, input); }
+static NOINLINE void best_int8(const chooser *from, const fh_matrix *matrix, const fh_input *input) {
+    const chooser to = {from->choices, from->rules, 0};
+    multiply_int8(NULL, &to, matrix, input);
+}
+static NOINLINE void best_int8_with_sum(const chooser *from, const fh_matrix *matrix, const fh_input *input) {
+    const chooser to = {from->choices, from->rules, 1};
+    multiply_int8(NULL, &to, matrix, input);
+}
 static NOINLINE void best_float(const chooser *to, const fh_matrix *matrix, const fh_input *input) { multiply_float(NULL, to, matrix, input); }
 
 static void product(const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo, int relu, const float *residual, ptrdiff_t ldr) {
@@ -444,7 +451,9 @@ static void best(const fh_matrix *matrix, const fh_input *input, const fh_rule *
         for (int32_t r = 0; r < rows; r++) choices[r] = (choice){f_all(-INFINITY), i_all(FH_NONE), f_all(-FLT_MAX), f_zero(), 0};
         fh_input part = fh_input_rows(input, from, rows);
         const chooser to = {choices, rules ? rules + from : NULL, logsumexp != NULL};
-        if (matrix->kind == FH_INT8)
+        if (matrix->kind == FH_INT8 && to.with_sum)
+            best_int8_with_sum(&to, matrix, &part);
+        else if (matrix->kind == FH_INT8)
             best_int8(&to, matrix, &part);
         else
             best_float(&to, matrix, &part);

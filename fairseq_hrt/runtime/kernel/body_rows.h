@@ -1,8 +1,7 @@
 /* What works on one row at a time: exp, quantising, softmax, layer normalisation, the best of a row. Included by each operations_*.c. */
 
 /* exp(x) to 2 ulp: 2^n p(f), f = x - n ln 2 in two steps (Cody and Waite, 1980), p of degree 6. Infinities and NaN keep their meaning. */
-static INLINE vf f_exp(vf x) {
-    vf y = f_min(f_all(89.f), f_max(f_all(-105.f), x)); /* NaN comes through: it is the second operand */
+static INLINE vf f_exp_of(vf y) { /* y from -105 to 89, or NaN */
     vf n = f_round(f_mul(y, f_all(1.44269504f)));
     vf f = f_fma(n, f_all(-0.693359375f), y);
     f = f_fma(n, f_all(2.12194440e-4f), f);
@@ -14,6 +13,8 @@ static INLINE vf f_exp(vf x) {
     p = f_fma(f_mul(f, f), p, f_add(f, f_all(1.f)));
     return f_times_power(p, n);
 }
+static INLINE vf f_exp_below(vf x) { return f_exp_of(f_max(f_all(-105.f), x)); } /* x up to 89. NaN comes through: it is the second operand */
+static INLINE vf f_exp(vf x) { return f_exp_below(f_min(f_all(89.f), x)); }
 
 static void exponential(float *x, int32_t count) {
     int32_t i = 0;
@@ -82,19 +83,19 @@ static INLINE float row_exponentials(const float *row, int32_t count, float top,
     vf a = f_zero(), b = a, shift = f_all(top);
     int32_t i = 0;
     for (; i + 2 * W <= count; i += 2 * W) {
-        vf x = f_exp(f_sub(f_load(row + i), shift)), y = f_exp(f_sub(f_load(row + i + W), shift));
+        vf x = f_exp_below(f_sub(f_load(row + i), shift)), y = f_exp_below(f_sub(f_load(row + i + W), shift));
         if (to) f_store(to + i, x), f_store(to + i + W, y);
         a = f_add(a, x);
         b = f_add(b, y);
     }
     if (i + W <= count) {
-        vf x = f_exp(f_sub(f_load(row + i), shift));
+        vf x = f_exp_below(f_sub(f_load(row + i), shift));
         if (to) f_store(to + i, x);
         a = f_add(a, x);
         i += W;
     }
     if (i < count) {
-        vf x = f_exp(f_sub(f_load_part(row + i, count - i, -INFINITY), shift));
+        vf x = f_exp_below(f_sub(f_load_part(row + i, count - i, -INFINITY), shift));
         if (to) f_store_part(to + i, count - i, x);
         b = f_add(b, x);
     }

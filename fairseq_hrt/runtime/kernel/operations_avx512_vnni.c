@@ -37,6 +37,7 @@ static INLINE vf f_round(vf x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NE
 static INLINE vf f_times_power(vf x, vf n) { return _mm512_scalef_ps(x, n); }
 static INLINE float f_total(vf x) { return _mm512_reduce_add_ps(x); }
 static INLINE float f_largest(vf x) { return _mm512_reduce_max_ps(x); }
+static INLINE int f_any_larger(vf x, vf y) { return _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ) != 0; }
 static INLINE int f_any_above(vf x, float y) { return _mm512_cmp_ps_mask(x, f_all(y), _CMP_GT_OQ) != 0; }
 static INLINE vf f_of(vi x) { return _mm512_cvtepi32_ps(x); }
 

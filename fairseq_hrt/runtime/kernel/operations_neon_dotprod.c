@@ -48,6 +48,7 @@ static INLINE vf f_times_power(vf x, vf n) { /* x 2^n for n from -160 to 160: in
 }
 static INLINE float f_total(vf x) { return vaddvq_f32(x); }
 static INLINE float f_largest(vf x) { return vmaxvq_f32(x); }
+static INLINE int f_any_larger(vf x, vf y) { return vmaxvq_u32(vcgtq_f32(x, y)) != 0; }
 static INLINE int f_any_above(vf x, float y) { return vmaxvq_u32(vcgtq_f32(x, f_all(y))) != 0; }
 
 static INLINE vi i_zero(void) { return vdupq_n_s32(0); }

@@ -54,6 +54,7 @@ static INLINE float f_largest(vf x) {
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
+static INLINE int f_any_larger(vf x, vf y) { return _mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ)) != 0; }
 static INLINE int f_any_above(vf x, float y) { return _mm256_movemask_ps(_mm256_cmp_ps(x, f_all(y), _CMP_GT_OQ)) != 0; }
 
 static INLINE vi i_zero(void) { return _mm256_setzero_si256(); }

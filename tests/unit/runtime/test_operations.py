@@ -170,10 +170,11 @@ def test_float_product(ops, shape, relu, with_residual):
 
 
 @pytest.mark.parametrize("kind", [INT8, FLOAT32])
-def test_a_row_does_not_depend_on_its_neighbours(ops, kind):
-    random = np.random.default_rng(3)
-    weights, scales, bias, x = int8_case(20, 77, 150, 3)
-    matrix = ops.pack(weights, scales, bias) if kind == INT8 else ops.pack(random.standard_normal((150, 77)).astype(np.float32), None, bias)
+@pytest.mark.parametrize("outputs", [150, 330])
+def test_a_row_does_not_depend_on_its_neighbours(ops, kind, outputs):
+    random = np.random.default_rng(outputs)
+    weights, scales, bias, x = int8_case(20, 77, outputs, 3)
+    matrix = ops.pack(weights, scales, bias) if kind == INT8 else ops.pack(random.standard_normal((outputs, 77)).astype(np.float32), None, bias)
     gain = random.standard_normal(77).astype(np.float32)
     one_by_one = np.concatenate([ops.product(matrix, ops.prepare(x[[r]], kind)).copy() for r in range(20)])
     chosen = [[part[0] for part in ops.best(matrix, ops.prepare(x[[r]], kind), with_sum=True)] for r in range(20)]
