@@ -10,7 +10,6 @@ from argparse import Namespace
 
 import numpy
 import pytest
-import torch
 from fairseq.data import Dictionary
 from hostile import Hostile, make_bundle_folder
 from omegaconf import AnyNode, OmegaConf
