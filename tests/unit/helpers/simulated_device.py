@@ -16,14 +16,15 @@ that depend on the data run as they would.
 import copy
 from collections import Counter
 from contextlib import ExitStack, nullcontext
-from typing import Any, Dict, List, Optional, Sequence
+from functools import lru_cache
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 from unittest import mock
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 DEVICE = torch.device("meta")
 _CPU = torch.device("cpu")
@@ -164,17 +165,17 @@ class SimulatedDevice(TorchDispatchMode):
 
     def run(self, func: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
         """One operation of PyTorch."""
-        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+        name, composite = _described(func)
+        if composite:
             # In inference mode operations arrive here before they are taken apart.
             super().__enter__()
             try:
                 return func.decompose(*args, **kwargs)
             finally:
                 super().__exit__(None, None, None)
-        tensors = [value for value in tree_flatten((args, kwargs))[0] if isinstance(value, torch.Tensor)]
+        tensors = list(_tensors((args, *kwargs.values())))
         mine = [tensor for tensor in tensors if isinstance(tensor, OnDevice)]
         host = [tensor for tensor in tensors if not isinstance(tensor, OnDevice)]
-        name = func.name().split("::")[1].split(".")[0]
         on_device = self._check(func, name, args, mine, host)
         if kwargs.get("device") is not None:
             on_device = torch.device(kwargs["device"]) == DEVICE
@@ -184,7 +185,7 @@ class SimulatedDevice(TorchDispatchMode):
         elif mine:
             self._count_waiting(func, name, args)
         held = {id(tensor.held): tensor for tensor in mine}
-        open_args, open_kwargs = tree_map_only(OnDevice, lambda x: x.held, (args, kwargs))
+        open_args, open_kwargs = _opened(args), {key: _opened(value) for key, value in kwargs.items()}
         result = func(*open_args, **open_kwargs)
         if not on_device:
             return result
@@ -223,6 +224,30 @@ class SimulatedDevice(TorchDispatchMode):
             # Setting one number under a mask needs no list of places.
             if masks and not (func is not _aten.index.Tensor and args[2].numel() == 1):
                 self.count("boolean index")
+
+
+def _tensors(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors among arguments; lists of them are no deeper than PyTorch's operations take them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+
+
+def _opened(value: Any) -> Any:
+    """Arguments with the values of tensors on the device."""
+    if isinstance(value, OnDevice):
+        return value.held
+    return type(value)(map(_opened, value)) if type(value) in (list, tuple) else value
+
+
+@lru_cache(maxsize=None)
+def _described(func: Any) -> Tuple[str, bool]:
+    """The name of an operation, and whether it is made of others."""
+    name = func.name()
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
+    return name.split("::")[1].split(".")[0], composite
 
 
 _asked_of_torch, _torch_autocast = torch.is_autocast_enabled, torch.autocast

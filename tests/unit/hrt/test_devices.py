@@ -14,7 +14,7 @@ from fairseq_hrt.hrt.task import HRTTranslationTask
 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("chunk", ["2", "auto"])
-@pytest.mark.parametrize("options", [{}, dict(unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)], ids=["plain", "rules"])
+@pytest.mark.parametrize("options", [dict(max_len_b=7), dict(unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)], ids=["plain", "rules"])
 def test_decoding_happens_on_the_device(tiny, beam, chunk, options):
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3], hrt_relative_window=3)
     sample = tiny.sample([5, 3, 6, 9])
@@ -22,7 +22,7 @@ def test_decoding_happens_on_the_device(tiny, beam, chunk, options):
     def decode(model, sample):
         chooser = ChunkChooser.parse(chunk, "3:1,5:2,inf:3", [2, 3])
         options_ = DecodingOptions(beam=beam, **options)
-        generator = HRTGenerator([model], tiny.dictionary(), options_, chooser=chooser, eos_last_chunk=bool(options))
+        generator = HRTGenerator([model], tiny.dictionary(), options_, chooser=chooser, eos_last_chunk=len(options) > 1)
         return [[hypothesis["tokens"].tolist() for hypothesis in best] for best in generator.generate([model], sample)]
 
     expected = decode(model, sample)
@@ -37,7 +37,7 @@ def test_the_host_looks_once_a_step(tiny, beam):
     with SimulatedDevice() as device:
         moved = device.move(model)
         chooser = ChunkChooser.parse("2", "", [2, 3])
-        options = DecodingOptions(beam=beam, max_len_b=20)
+        options = DecodingOptions(beam=beam, max_len_b=12)
         generator = HRTGenerator([moved], tiny.dictionary(), options, chooser=chooser)
         generator.generate([moved], device.send(tiny.sample([5, 3, 6, 4, 7, 2, 8, 5])))
         assert generator.counters.decoder_calls > 5
