@@ -1,18 +1,25 @@
-"""Build of fairseq_hrt: a package and one line that Python runs at start.
+"""Build of fairseq_hrt: a package, one line that Python runs at start, and the kernel of the runtime.
 
 The line (a .pth file beside the package) waits for ``import fairseq`` and repairs fairseq then;
 see fairseq_hrt/compat. It has to be in every environment that the package is installed in,
 so it is added to the wheel and to the wheel of an editable install, and pip removes it
 together with the package.
+
+The kernel (fairseq_hrt/runtime/kernel) is a shared library without a Python interface, compiled with the package where
+there is a C compiler. Without one the installation succeeds, too: the wheel is then one for any platform.
 """
 
 import ast
 import base64
 import hashlib
+import importlib.util
+import sys
 import zipfile
 from pathlib import Path
+from typing import Any, Tuple
 
 from setuptools import find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import editable_wheel
 
@@ -43,22 +50,54 @@ def add_to_wheel(wheel: Path, name: str, text: str) -> None:
             archive.writestr(member, data)
 
 
-class BuildWithStartup(build_py):
-    """Put the line at the root of the wheel."""
+def kernel_build() -> Any:
+    """fairseq_hrt/runtime/build.py as a module, without importing the package, which needs torch."""
+    spec = importlib.util.spec_from_file_location("kernel_build", ROOT / "fairseq_hrt" / "runtime" / "build.py")
+    module = importlib.util.module_from_spec(spec)
+    # NamedTuple looks its module up
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Build(build_py):
+    """Compiles the kernel (into the source tree for an editable install) and puts the line at the root of the wheel."""
+
+    kernel_files: Tuple[str, ...] = ()
 
     def run(self) -> None:
         super().run()
+        kernel = kernel_build()
+        folder = ROOT / "fairseq_hrt" / "runtime" if self.editable_mode else Path(self.build_lib, "fairseq_hrt", "runtime")
+        built = kernel.build(folder, objects=ROOT / kernel.OBJECTS)
+        if built.library:
+            self.announce(f"kernel of the runtime: {', '.join(built.instruction_sets)}", 2)
+        else:
+            self.warn(f"the runtime is left out, translation will use PyTorch: {built.reason}; fix: install gcc or clang, then this package again")
         if not self.editable_mode:
+            self.kernel_files = tuple(str(folder / name) for name in (built.library and kernel.LIBRARY, kernel.REPORT) if name)
             Path(self.build_lib, STARTUP_FILE).write_text(startup_line(), encoding="utf-8")
 
     def get_outputs(self, include_bytecode: bool = True) -> list:
         outputs = super().get_outputs(include_bytecode)
         if not self.editable_mode:
-            outputs.append(str(Path(self.build_lib, STARTUP_FILE)))
+            outputs += [*self.kernel_files, str(Path(self.build_lib, STARTUP_FILE))]
         return outputs
 
 
-class EditableWithStartup(editable_wheel):
+class Wheel(bdist_wheel):
+    """A wheel with a kernel is one for its platform, but for every Python."""
+
+    def get_tag(self) -> Tuple[str, str, str]:
+        python, abi, platform = super().get_tag()
+        build = self.get_finalized_command("build_py")
+        kernel = kernel_build()
+        if platform == "any" and any(Path(name).name == kernel.LIBRARY for name in build.kernel_files):
+            platform = kernel.platform_tag()
+        return python, abi, platform
+
+
+class Editable(editable_wheel):
     """Editable wheels hold no files of `build_py`: the line is added to the finished wheel."""
 
     def run(self) -> None:
@@ -84,6 +123,8 @@ REQUIREMENTS = [
     "regex",
     "tqdm",
     "bitarray",
+    # the runtime's model files: data that is checked by a library of others and can hold no code; 0.4 has what we call
+    "safetensors>=0.4",
 ]
 
 # 4.6: the oldest release that our tests pass with; 5 may change the specification that hub/export.py fills in
@@ -129,5 +170,5 @@ setup(
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["fairseq-hrt = fairseq_hrt.__main__:main"]},
-    cmdclass={"build_py": BuildWithStartup, "editable_wheel": EditableWithStartup},
+    cmdclass={"build_py": Build, "bdist_wheel": Wheel, "editable_wheel": Editable},
 )

@@ -13,7 +13,8 @@
 # FAMILIES: what is trained and compared besides the teacher ("hrt bidirectional dag jacobi");
 # TRAIN, VALID, TEST: sentences of the built-in corpus; MODES, DAG_MODES: valid translations that a training target is drawn
 # from; MERGES: subword merges; AT_UPDATES, HRT_UPDATES, IB_UPDATES, NAT_UPDATES, DAG_UPDATES, FUZZY_UPDATES; BEAM: of the distillation; RAW_PROBABILITY: share of raw targets
-# in the students' training; SPEED_SENTENCES, REPEATS: of the comparison; THREADS; SEED; DRY_RUN=1 only shows the commands.
+# in the students' training; SPEED_SENTENCES, REPEATS: of the comparison; THREADS; SEED; TUNE=1: length penalties and the graphs' beta
+# are chosen on the validation set before the comparison; DRY_RUN=1 only shows the commands.
 set -euo pipefail
 if [ -z "${DRY_RUN:-}" ]; then bash "$(dirname "$0")/setup_env.sh"; fi
 OUT=${OUT:-$(dirname "$0")/../runs/quickstart}
@@ -177,5 +178,5 @@ if chosen dag; then
     stage dag "$OUT/dag" "$DAG_UPDATES updates, scale $DAG_SCALE, seed $SEED" train_dag
     stage dag_fuzzy "$OUT/dag_fuzzy" "$FUZZY_UPDATES updates, seed $SEED" train_fuzzy
 fi
-stage compare "$OUT/comparison" "$FAMILIES: $SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads" compare
+stage compare "$OUT/comparison" "$FAMILIES: $SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads${TUNE:+, tuned}" compare
 say "results: $OUT/table.md, $OUT/results.json, $OUT/quality_speed.png"

@@ -1,30 +1,78 @@
 """fairseq_hrt: fast *and* right machine translation as a plugin for stock fairseq 0.12.2.
 
 Importing the package repairs what a newer Python, NumPy or PyTorch broke in fairseq (:mod:`.compat`) and registers the
-tasks, models and criterions of its rooms; ``--user-dir fairseq_hrt`` does just that.
+tasks, models and criterions of its families; ``--user-dir fairseq_hrt`` does just that. Both happen when fairseq is imported, or
+at once where it is already: without it the package costs a few milliseconds and loads neither PyTorch nor NumPy.
 """
 
+import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, List, Optional, Union
 
-from . import compat
+from . import compat, registration
 
 if TYPE_CHECKING:
+    from .hub.runtime_translator import RuntimeTranslator
     from .hub.translator import Translator
-
-compat.install()
-
-# The repairs come before fairseq is imported; `python -m fairseq_hrt` reports what still fails instead of dying of it.
-with compat.left_to_the_doctor():
-    from . import autoregressive, bidirectional, dag, hrt, jacobi
 
 __version__ = "0.1.0"
 __all__ = ["autoregressive", "bidirectional", "compat", "dag", "from_pretrained", "hrt", "jacobi"]
 
 
-def from_pretrained(path: Union[str, Path], *, device: Optional[str] = None, **decoding: Any) -> "Translator":
-    """A trained model that translates raw text; see :func:`.hub.translator.from_pretrained`."""
-    # Not at import: training needs none of it.
-    from .hub import translator
+def __getattr__(name: str) -> Any:
+    # `fairseq_hrt.hrt` works without an import of its own, as before.
+    if name in registration.FAMILIES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-    return translator.from_pretrained(path, device=device, **decoding)
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})
+
+
+def from_pretrained(
+    path: Union[str, Path],
+    *,
+    device: Optional[str] = None,
+    engine: str = "auto",
+    threads: Optional[int] = None,
+    use_shortlist: bool = False,
+    **decoding: Any,
+) -> "Union[Translator, RuntimeTranslator]":
+    """A trained model that translates raw text; see :func:`.hub.pretrained.from_pretrained`."""
+    # Not at import: training needs none of it.
+    from .hub import pretrained
+
+    return pretrained.from_pretrained(
+        path, device=device, engine=engine, threads=threads, use_shortlist=use_shortlist, **decoding
+    )
+
+
+def _require_one_copy(repairs: Path, own: Path) -> None:
+    """Refuses to run with the repairs of another copy of this package than the one that is being imported.
+
+    The environment's start-up line loads the repairs of the installed copy; ``--user-dir`` may name another one.
+
+    Args:
+        repairs: folder of the :mod:`.compat` that is loaded.
+        own: folder of the one that belongs to this copy.
+
+    Raises:
+        ImportError: they differ.
+    """
+    if repairs == own:
+        return
+    if not repairs.is_dir():
+        raise ImportError(f"fairseq_hrt has been moved while it was running: {repairs} is gone; start again")
+    # The same release twice does no harm: a clone beside what was installed from it.
+    sources = [{path.name: path.read_bytes() for path in folder.glob("*.py")} for folder in (repairs, own)]
+    if sources[0] != sources[1]:
+        raise ImportError(
+            f"two different copies of fairseq_hrt: the repairs of fairseq come from {repairs.parent}, which is installed, the rest from "
+            f'{own.parent}; give --user-dir "$(fairseq-hrt --user-dir)", or install the other copy: pip install -e {own.parent.parent}'
+        )
+
+
+_require_one_copy(Path(compat.__file__).resolve().parent, Path(__file__).resolve().parent / "compat")
+compat.install()
+registration.install()

@@ -9,12 +9,13 @@ fairseq's ``--user-dir`` and nothing else::
 """
 
 import argparse
+import difflib
 import importlib
 import os
 import sys
 from typing import Optional, Sequence
 
-from .compat import doctor
+from . import __version__
 
 VERBS = {
     "doctor": "report on this installation: versions, repairs, what is registered, what is wrong",
@@ -23,7 +24,9 @@ VERBS = {
     "serve": "answer over HTTP, with a page that shows how translations are written",
     "distill": "translate a training set with a teacher, in shards, resumable",
     "average": "average checkpoints of a run",
+    "shortlist": "make a lexical table from the training data, for the runtime",
     "export": "write an autoregressive model for CTranslate2",
+    "tune": "choose decoding options on the validation set",
     "benchmark": "compare systems: quality and speed on one machine in one run",
     "trace": "follow one sentence through one or several systems, decoder pass by decoder pass",
     "graph": "show the graph that a directed acyclic model writes for a sentence",
@@ -44,6 +47,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("verb", nargs="?", default="doctor", metavar="VERB", help="see below (default: doctor)")
+    parser.add_argument("--version", action="version", version=f"fairseq_hrt {__version__}")
     parser.add_argument("--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop")
     parser.add_argument("--options", action="store_true", help="explain the options added to fairseq's commands and stop")
     # What follows the verb is the verb's own.
@@ -51,7 +55,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     chosen = parser.parse_args(arguments[: place + 1])
     rest = arguments[place + 1 :]
     if chosen.user_dir:
-        print(doctor.user_dir())
+        print(os.path.dirname(os.path.abspath(__file__)))
         return 0
     if chosen.options:
         from .common.option_help import option_help
@@ -59,9 +63,14 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print(option_help())
         return 0
     if chosen.verb not in VERBS:
-        parser.error(f"there is no verb {chosen.verb!r}; there are: {', '.join(VERBS)}")
+        parser.error(no_such_verb(chosen.verb))
     if chosen.verb != "doctor":
-        return importlib.import_module(f".cli.{chosen.verb.replace('-', '_')}", __package__).main(rest) or 0
+        try:
+            return importlib.import_module(f".cli.{chosen.verb.replace('-', '_')}", __package__).main(rest) or 0
+        except KeyboardInterrupt:
+            # While PyTorch was being imported; the verbs themselves report it.
+            sys.stderr.write("interrupted\n")
+            return 130
     own = argparse.ArgumentParser(
         prog="fairseq-hrt doctor",
         description="Reports what this installation is, what is wrong with it, and how to mend it; exit status 1 if something is wrong.",
@@ -70,8 +79,17 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     return report(as_json=own.parse_args(rest).json)
 
 
+def no_such_verb(given: str) -> str:
+    """The message for a verb that does not exist, with the one that was probably meant."""
+    close = difflib.get_close_matches(given.lower().replace("_", "-"), VERBS, n=1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    return f"there is no verb {given!r}; {meant}there are: {', '.join(VERBS)}"
+
+
 def report(*, as_json: bool = False) -> int:
     """Prints the doctor's report; returns the exit status."""
+    from .compat import doctor
+
     found = doctor.examine()
     try:
         print(found.to_json() if as_json else found, flush=True)

@@ -7,14 +7,33 @@
 #   nat_systems CHECKPOINT                        fairseq's own nonautoregressive_transformer
 #   dag_systems LABEL CHECKPOINT                  LABEL: DAG, FA-DAT
 #   jacobi_systems TEACHER [FAMILY CHECKPOINT]    FAMILY: hrt, bidirectional, dag: whose drafts the teacher verifies
+#
+# With TUNE=1 the length penalties, and what the length of a graph's translation depends on, are chosen on the validation set of
+# $OUT/data-bin first (fairseq-hrt tune; the tables are in $OUT/tuned); otherwise every system has the options of its paper.
 
 SYSTEMS=()
+LENGTH_PENALTIES=${LENGTH_PENALTIES:-0.6,0.8,1.0,1.2,1.4}
+DAG_BETAS=${DAG_BETAS:-0.5,0.75,1.0,1.5,2.0} DAG_LENGTH_BETAS=${DAG_LENGTH_BETAS:-0.8,1.0,1.2,1.4,1.7,2.0}
+
+# tuned NAME SYSTEM GRID: with TUNE=1 sets TUNED to the best setting as it is appended to SYSTEM (",OPTION=VALUE"), else to nothing.
+TUNED=""
+tuned() {
+    TUNED=""
+    # Summaries are compared by ROUGE, which does not choose here.
+    if [ -z "${TUNE:-}" ] || [ "$TGT" = summary ]; then return; fi
+    local folder=$OUT/tuned/${1//[^A-Za-z0-9]/_}
+    if [ -z "$DRY_RUN" ]; then mkdir -p "$folder"; fi
+    run_to "$folder/best" fairseq-hrt tune "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" --detokenize "moses:$TGT" \
+        --system "name=$1,$2" --grid "$3" --threads "${THREADS:-1}" --out "$folder" --print-best
+    if [ -z "$DRY_RUN" ]; then TUNED=",$(cat "$folder/best")"; fi
+}
 
 autoregressive_systems() {
+    tuned "AT beam 5" "path=$1,task=translation_autoregressive,beam=5" "lenpen=$LENGTH_PENALTIES"
     SYSTEMS+=(
-        --system "name=AT beam 5 (fairseq),path=$1,task=translation,beam=5"
+        --system "name=AT beam 5 (fairseq),path=$1,task=translation,beam=5$TUNED"
         --system "name=AT greedy (fairseq),path=$1,task=translation,beam=1"
-        --system "name=AT beam 5,path=$1,task=translation_autoregressive,beam=5"
+        --system "name=AT beam 5,path=$1,task=translation_autoregressive,beam=5$TUNED"
         --system "name=AT greedy,path=$1,task=translation_autoregressive,beam=1"
     )
 }
@@ -31,20 +50,26 @@ ctranslate2_systems() {
 }
 
 hrt_systems() {
-    local hrt="path=$1,task=translation_hrt"
+    local hrt="path=$1,task=translation_hrt" wide
+    tuned "HRT (5,5)" "$hrt,beam=5,hrt_decode_chunk=2,hrt_nat_beam=5" "lenpen=$LENGTH_PENALTIES"
+    wide=$TUNED
+    tuned "HRT (5,1)" "$hrt,beam=5,hrt_decode_chunk=2,hrt_nat_beam=1" "lenpen=$LENGTH_PENALTIES"
     SYSTEMS+=(
         --system "name=HRT C_d=1,$hrt,beam=1,hrt_decode_chunk=1"
-        --system "name=HRT k=2 (5,5),$hrt,beam=5,hrt_decode_chunk=2,hrt_nat_beam=5"
-        --system "name=HRT k=2 (5,1),$hrt,beam=5,hrt_decode_chunk=2,hrt_nat_beam=1"
+        --system "name=HRT k=2 (5,5),$hrt,beam=5,hrt_decode_chunk=2,hrt_nat_beam=5$wide"
+        --system "name=HRT k=2 (5,1),$hrt,beam=5,hrt_decode_chunk=2,hrt_nat_beam=1$TUNED"
         --system "name=HRT k=2 (1,1),$hrt,beam=1,hrt_decode_chunk=2,hrt_nat_beam=1"
         --system "name=HRT k=3 (1,1),$hrt,beam=1,hrt_decode_chunk=3,hrt_nat_beam=1"
     )
 }
 
+# A model that writes several words a step does not always say </s>: one such sentence would hold up its batch until the 200 words
+# of --max-len-b are full. BIDIRECTIONAL_LIMIT: another limit than that of the distilled targets (distill.sh).
 bidirectional_systems() {
-    local model="path=$2,task=translation_bidirectional"
+    local model="path=$2,task=translation_bidirectional,${BIDIRECTIONAL_LIMIT:-max_len_a=1.5,max_len_b=10}"
+    tuned "$1 beam 4" "$model,beam=4" "lenpen=$LENGTH_PENALTIES"
     SYSTEMS+=(
-        --system "name=$1 beam 4,$model,beam=4"
+        --system "name=$1 beam 4,$model,beam=4$TUNED"
         --system "name=$1 greedy,$model,beam=1"
     )
 }
@@ -56,11 +81,14 @@ nat_systems() {
 }
 
 dag_systems() {
-    local model="path=$2,task=translation_dag"
+    local model="path=$2,task=translation_dag" lookahead
+    tuned "$1 lookahead" "$model,dag_decode_strategy=lookahead" "dag_decode_beta=$DAG_BETAS"
+    lookahead=$TUNED
+    tuned "$1 joint-viterbi" "$model,dag_decode_strategy=joint-viterbi" "dag_decode_length_beta=$DAG_LENGTH_BETAS"
     SYSTEMS+=(
         --system "name=$1 greedy,$model,dag_decode_strategy=greedy"
-        --system "name=$1 lookahead,$model,dag_decode_strategy=lookahead"
-        --system "name=$1 joint-viterbi,$model,dag_decode_strategy=joint-viterbi"
+        --system "name=$1 lookahead,$model,dag_decode_strategy=lookahead$lookahead"
+        --system "name=$1 joint-viterbi,$model,dag_decode_strategy=joint-viterbi$TUNED"
     )
 }
 

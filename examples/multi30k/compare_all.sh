@@ -6,7 +6,7 @@
 #
 # After hrt/train_at.sh and whichever of hrt/train_hrt.sh, bidirectional/train.sh and dag/train.sh you have run; what is not there is
 # left out. Result: $OUT/comparison_all (OUT=runs/multi30k/en-de). THREADS (1), REPEATS (5), SPEED_SENTENCES (100),
-# BATCHES ("1,2,4,8,16,32,64"). More options may be --pin, or --comet model.ckpt.
+# BATCHES ("1,2,4,8,16,32,64"). TUNE=1 chooses length penalties and the graphs' beta on the validation set first. More options may be --pin, or --comet model.ckpt.
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} THREADS=${THREADS:-1} REPEATS=${REPEATS:-5} SPEED_SENTENCES=${SPEED_SENTENCES:-100}
@@ -20,7 +20,8 @@ autoregressive_systems "$OUT/at/checkpoint_best.pt"
 ctranslate2_systems "$OUT/at/checkpoint_best.pt"
 if trained "$OUT/hrt/checkpoint_last.pt"; then hrt_systems "$OUT/hrt/checkpoint_last.pt"; fi
 for model in "IBDecoder 2x1" "IB+SA(2) 2x2"; do
-    checkpoint=$OUT/bidirectional_${model##* }/checkpoint_best.pt
+    # As their own recipe: the learning rate has come down to 0 there.
+    checkpoint=$OUT/bidirectional_${model##* }/checkpoint_last.pt
     if trained "$checkpoint"; then bidirectional_systems "${model% *}" "$checkpoint"; fi
 done
 for model in "DAG dag_nll" "FA-DAT dag_fuzzy"; do

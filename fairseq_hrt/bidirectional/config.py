@@ -9,6 +9,7 @@ from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
 from ..common.config import DistillationConfig
+from .search import LENGTH_PENALTIES
 
 
 @dataclass
@@ -70,7 +71,14 @@ class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
         default="canonical",
         metadata={
             "help": "beam search: canonical ends a hypothesis at its first </s> (one sentence, one place in the beam); "
-            "paper also counts what the step wrote behind it, as published"
+            "paper also counts what the step wrote behind it and searches as the code released with the paper does"
+        },
+    )
+    bidirectional_length_penalty: ChoiceEnum(list(LENGTH_PENALTIES)) = field(
+        default="power",
+        metadata={
+            "help": "what the log-probability of t tokens is divided by: power is t to the power of --lenpen; gnmt is "
+            "(5 + t) / 6 to the power of --lenpen, as published with --lenpen 0.6"
         },
     )
     bidirectional_deduplicate: bool = field(

@@ -59,11 +59,11 @@ class BidirectionalDecoder(TransformerDecoderBase):
             self._mask = torch.zeros(width, width).masked_fill_(~shown, float("-inf")).to(tensor.device)
         return self._mask[:width, :width].to(tensor)
 
-    def visible_keys(self, first: int) -> Optional[Tensor]:
+    def visible_keys(self, first: int, device: Optional[torch.device] = None) -> Optional[Tensor]:
         """Which slots the block from slot ``first`` on may see: BoolTensor ``[z, first + z]``; None: all of them."""
         if not self.independent:
             return None
-        slots = torch.arange(first + self.block)
+        slots = torch.arange(first + self.block, device=device)
         return slots[first:].unsqueeze(1) % self.directions == slots % self.directions
 
     def forward(

@@ -1,5 +1,6 @@
 """Decoding in slots, and what comes after it: the words back in their natural order."""
 
+import math
 from functools import lru_cache
 from typing import Dict, List, Optional, Sequence, Tuple
 
@@ -14,7 +15,7 @@ from ..common.hypothesis import Hypothesis
 from ..common.options import DecodingOptions
 from ..common.state import Memory
 from .sample import deduplicate, natural_index, natural_order, slot_positions
-from .search import BlockPlan, block_search
+from .search import LENGTH_PENALTIES, BlockPlan, block_search
 
 
 class BidirectionalGenerator(AutoregressiveGenerator):
@@ -25,6 +26,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         dictionary: the target dictionary.
         options: what the user asked for. ``beam`` 1 takes the most probable word of each slot.
         paper_scoring: see :mod:`.search`.
+        length_penalty: one of LENGTH_PENALTIES, see :class:`.search.BlockPlan`.
         collapse_repeats: see :func:`.sample.deduplicate`.
     """
 
@@ -35,6 +37,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         options: DecodingOptions,
         *,
         paper_scoring: bool = False,
+        length_penalty: str = "power",
         collapse_repeats: bool = False,
     ) -> None:
         super().__init__(models, dictionary, options)
@@ -45,13 +48,22 @@ class BidirectionalGenerator(AutoregressiveGenerator):
                 "the models of an ensemble must agree in --bidirectional-directions, --bidirectional-tokens-per-step "
                 "and the other options of their order"
             )
-        self.plain = self.decoder.directions == 1 and self.decoder.block == 1
+        if length_penalty not in LENGTH_PENALTIES:
+            raise ValueError(
+                f"--bidirectional-length-penalty {length_penalty}: choose one of {', '.join(LENGTH_PENALTIES)}"
+            )
+        single = self.decoder.directions == 1 and self.decoder.block == 1
+        self.plain = single and not paper_scoring and length_penalty == "power"
         if options.no_repeat_ngram_size and not self.plain:
             raise ValueError(
                 "--no-repeat-ngram-size: words of one step are chosen together and their neighbours come later; "
                 "--bidirectional-deduplicate removes repetitions afterwards"
+                if not single
+                else "--no-repeat-ngram-size with --bidirectional-scoring paper or --bidirectional-length-penalty gnmt: "
+                "remove it, or give canonical and power"
             )
-        self.paper_scoring, self.collapse_repeats = paper_scoring, collapse_repeats
+        self.paper_scoring, self.length_penalty = paper_scoring, length_penalty
+        self.collapse_repeats = collapse_repeats
 
     def decode_memories(
         self, memories: List[Memory], *, prefix: Optional[Tensor] = None, start: Optional[int] = None
@@ -84,16 +96,19 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         )
         slots = rules.longest_limit + decoder.block
         positions = slot_positions(slots, decoder.directions) if decoder.directions < 3 else torch.arange(slots)
+        device = limits.device
         plan = BlockPlan(
             start=self.eos if start is None else start,
             block=decoder.block,
             constraints=rules,
             causal=decoder.causal,
             visible=decoder.visible_keys,
-            slots=torch.arange(slots, device=limits.device),
-            positions=positions,
+            slots=torch.arange(slots, device=device),
+            positions=positions.to(device),
             beam=min(options.beam, len(self.dictionary) - 1),
+            nbest=min(options.nbest, options.beam, len(self.dictionary) - 1),
             paper_scoring=self.paper_scoring,
+            length_penalty=self.length_penalty,
             lenpen=options.lenpen,
             normalize=options.normalize,
             temperature=options.temperature,
@@ -167,7 +182,8 @@ class SlotScorer:
             log_probs = torch.log_softmax(logits, -1, dtype=torch.float32)
             averaged = log_probs if averaged is None else torch.logaddexp(averaged, log_probs)
         chosen = averaged.gather(1, slots.target[words].unsqueeze(1)).squeeze(1)
-        chosen = chosen - torch.tensor(float(len(models))).log()
+        # Everything below is bookkeeping, sentence by sentence.
+        chosen, targets = chosen.cpu() - math.log(len(models)), targets.cpu()
         found, decoder = [], models[0].decoder
         for target, scores in zip(targets, chosen.split(targets.ne(pad).sum(1).tolist())):
             count = scores.numel() - 1

@@ -10,10 +10,13 @@ slot n, so N = n + 1 slots are scored. The decoder reads z start symbols and the
                             position +1   -1  | +2   -2  | +3   -3
 """
 
-from typing import NamedTuple, Tuple
+from dataclasses import dataclass
+from typing import Any, Mapping, NamedTuple, Tuple
 
 import torch
 from torch import Tensor
+
+from ..common.distillation import choose_targets, draw_raw
 
 
 def check_directions(directions: int) -> None:
@@ -155,6 +158,54 @@ def slot_sample(
         ends = -(-scored // block) * block
         ordered = ordered.masked_fill((slots >= scored) & (slots < ends), eos)
     return SlotSample(delayed, ordered)
+
+
+@dataclass(frozen=True)
+class ViewConfig:
+    """What a training view depends on besides the batch.
+
+    Attributes:
+        directions, block: h and z.
+        start, pad, eos: ids.
+        middle_to_side, train_dead_slots: see :func:`slot_sample`.
+        raw_probability: share of sentences that learn their raw target where there is a distilled one.
+    """
+
+    directions: int
+    block: int
+    start: int
+    pad: int
+    eos: int
+    middle_to_side: bool = False
+    train_dead_slots: bool = False
+    raw_probability: float = 0.0
+
+
+def training_view(batch: Mapping[str, Any], *, seed: int, update: int, config: ViewConfig) -> SlotSample:
+    """What a batch teaches in an update: raw or distilled targets, drawn for each sentence, in slots.
+
+    A function of its arguments alone, so that neither workers, nor a resumed training, nor other sentences of the batch
+    change what a sentence teaches.
+
+    Args:
+        batch: ``id`` ``[B]``, ``target`` ``[B, T]`` and, where there are two targets, ``distilled_target`` ``[B, T']``.
+        seed: of the training.
+        update: number of the update.
+    """
+    targets = batch["target"]
+    if "distilled_target" in batch:
+        use_raw = draw_raw(seed, update, batch["id"], config.raw_probability)
+        targets = choose_targets(targets, batch["distilled_target"], use_raw, pad=config.pad)
+    return slot_sample(
+        targets,
+        config.directions,
+        config.block,
+        start=config.start,
+        pad=config.pad,
+        eos=config.eos,
+        middle_to_side=config.middle_to_side,
+        train_dead_slots=config.train_dead_slots,
+    )
 
 
 def deduplicate(tokens: list, *, longest: int = 4) -> Tuple[list, list]:

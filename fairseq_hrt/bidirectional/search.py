@@ -1,18 +1,21 @@
 """Search with several words a step (IBDecoder, Algorithm 1): greedy, and beam search in two scorings.
 
-The words of one step are independent of each other given the earlier steps, so the N best blocks of a hypothesis are
-found slot by slot: extend the N best beginnings by the N best words, keep the N best. That is exact, since whatever
-follows costs the same after every beginning of the *same* hypothesis; hypotheses are merged when their blocks are whole.
-
 A block in which ``</s>`` occurs ends its hypothesis at the first one. ``canonical`` scoring stops counting there, so
 that a block is an outcome with its true probability and a sentence occupies one place in the beam. Open and finished
 beginnings are kept apart meanwhile: in one pool of N those that have ended early, and cost nothing any more, would push
-out those that the open part of the beam still needs. ``paper`` scoring counts whole blocks, as published:
-it keeps the N best blocks of each hypothesis and takes every one that contains ``</s>`` as finished.
+out those that the open part of the beam still needs. A sentence is done when N hypotheses have ended, as in one-word search.
+
+``paper`` scoring counts whole blocks, with what stands behind ``</s>``, and searches as the authors' released code
+does, which differs from the printed algorithm: of the 2 N best blocks of *all* hypotheses those with ``</s>`` are finished,
+the N best finished ones are kept by score over length penalty, and a sentence is done when the worst of them is better
+than the best open hypothesis can still become. The printed rule, done with N finished blocks wherever they rank, ends with
+short translations.
+
+Devices: the search stays on the device; each step brings one packed tensor to the host, where hypotheses are written down.
 """
 
 from dataclasses import dataclass
-from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -23,6 +26,10 @@ from ..common.hypothesis import Hypothesis
 from ..common.search import check_number
 from ..common.state import Memory
 from ..common.trace import DecodingStep, StepHook
+from ..common.transfer import to_host
+from .candidates import Candidates, canonical_candidates, paper_candidates
+
+LENGTH_PENALTIES = ("power", "gnmt")
 
 
 @dataclass(frozen=True)
@@ -34,10 +41,13 @@ class BlockPlan:
         block: z, words of one step.
         constraints: rules for single slots.
         causal: a word of a step does not see the step's inputs to its right.
-        visible: which slots the block beginning at a slot may see, ``[z, first + z]``; None: all.
+        visible: which slots the block beginning at a slot may see, ``[z, first + z]`` on a device; None: all.
         beam: N; 1 takes the best word of each slot.
+        nbest: how many hypotheses are wanted: ``paper`` scoring is not done before it has as many.
         paper_scoring: see this module's text.
-        lenpen, normalize: hypotheses are ranked by score / length ** lenpen.
+        length_penalty: ``power`` divides the log-probability of a hypothesis of t tokens by t ** lenpen, ``gnmt`` by
+            ((5 + t) / 6) ** lenpen (Wu et al., 2016, Eq. 14, without coverage).
+        lenpen: the exponent; normalize: False ranks by the plain log-probability.
         temperature: of the softmax.
         slots: LongTensor, 0, 1, 2, … for all slots of the longest translation.
         positions: LongTensor, signed positions of the slots for hooks.
@@ -47,11 +57,13 @@ class BlockPlan:
     block: int
     constraints: Constraints
     causal: bool
-    visible: Callable[[int], Optional[Tensor]]
+    visible: Callable[[int, torch.device], Optional[Tensor]]
     slots: Tensor
     positions: Tensor
     beam: int = 1
+    nbest: int = 1
     paper_scoring: bool = False
+    length_penalty: str = "power"
     lenpen: float = 1.0
     normalize: bool = True
     temperature: float = 1.0
@@ -60,6 +72,24 @@ class BlockPlan:
     def steps(self) -> int:
         """Most steps of a batch: the longest translation and its ``</s>``."""
         return -(-(self.constraints.longest_limit + 1) // self.block)
+
+    def score(self, total: float, length: int) -> float:
+        """What hypotheses of ``length`` tokens are ranked by."""
+        if not self.normalize:
+            return total
+        return total / (length if self.length_penalty == "power" else (5 + length) / 6) ** self.lenpen
+
+    def bound(self, total: float, step: int, limit: int) -> float:
+        """The best score that an open hypothesis can still reach.
+
+        Args:
+            total: its log-probability, which will not rise.
+            step: steps that it has taken.
+            limit: most words of its translation.
+        """
+        longest = -(-(limit + 1) // self.block) * self.block
+        # A penalty is monotone in the length: its extremes are those of the shortest and the longest translation.
+        return max(self.score(total, (step + 1) * self.block), self.score(total, longest))
 
     def hypothesis(self, words: List[int], log_probs: List[float], total: float) -> Hypothesis:
         """A finished hypothesis from all it has written, in the order of writing.
@@ -72,7 +102,7 @@ class BlockPlan:
         length = len(words) if self.paper_scoring else end
         return Hypothesis(
             tokens=words[:end],
-            score=total / length**self.lenpen if self.normalize else total,
+            score=self.score(total, length),
             positional_scores=log_probs[:end],
             token_steps=[slot // self.block + 1 for slot in range(end)],
             steps=-(-len(words) // self.block),
@@ -101,13 +131,11 @@ def _predict(ensemble: EngineEnsemble, states, words: Tensor, step: int, beams: 
         plan.slots[first : first + plan.block],
         every=True,
         causal=plan.causal,
-        visible=plan.visible(first),
+        visible=plan.visible(first, words.device),
         temperature=plan.temperature,
     )
     rules, sentences = plan.constraints, states[0].sentences
-    if rules.only_padding(first, first + plan.block):
-        scores.select(-1, rules.pad).fill_(float("-inf"))
-    else:
+    if not rules.apply_to_all(scores, first, first + plan.block):
         for place in range(plan.block):
             rules.apply(scores[:, place], first + place, sentences, beams, None)
     return scores
@@ -128,7 +156,8 @@ def _greedy(
     while open_rows:
         best, current = _predict(ensemble, states, current, step, 1, plan).max(-1)
         step += 1
-        for sentence, block, scores in zip(rows, current.tolist(), best.tolist()):
+        chosen_scores, chosen_words = to_host(best, current)
+        for sentence, block, scores in zip(rows, chosen_words.tolist(), chosen_scores.tolist()):
             if sentence not in open_rows:
                 continue
             check_number(sum(scores))
@@ -150,146 +179,72 @@ def _greedy(
     return found
 
 
-class Blocks(NamedTuple):
-    """Blocks, or beginnings of blocks, that continue G hypotheses, P for each.
+class _Written:
+    """What the N open hypotheses of each sentence have written and the hypotheses that have ended, on the host.
+
+    Args:
+        count: sentences of the batch.
+        plan: of the search.
 
     Attributes:
-        scores: ``[G, P]``, log-probabilities; -inf marks an empty place.
-        words: LongTensor ``[G, P, i]``.
+        numbers: sentences still searched, as indices into the batch.
+        done: finished hypotheses of every sentence.
     """
 
-    scores: Tensor
-    words: Tensor
+    def __init__(self, count: int, plan: BlockPlan) -> None:
+        self.plan, self.numbers = plan, list(range(count))
+        self.limits: List[int] = plan.constraints.max_lengths.tolist()
+        self.words = torch.empty(count, plan.beam, 0, dtype=torch.long)
+        self.log_probs = torch.empty(count, plan.beam, 0)
+        self.done: List[List[Hypothesis]] = [[] for _ in range(count)]
 
-    def join(self, other: "Blocks") -> "Blocks":
-        """Both together."""
-        return Blocks(torch.cat([self.scores, other.scores], 1), torch.cat([self.words, other.words], 1))
+    def finish(self, ended: Candidates, log_probs: Tensor) -> None:
+        """Takes what has ended in this step, with the log-probabilities ``[B, P, z]`` of its words."""
+        plan = self.plan
+        for place, column in ended.scores.gt(float("-inf")).nonzero().tolist():
+            done = self.done[self.numbers[place]]
+            if not plan.paper_scoring and len(done) == plan.beam:
+                continue
+            parent, words = int(ended.parents[place, column]), ended.words[place, column].tolist()
+            # Canonical blocks are filled up with padding behind </s>.
+            count = len(words) if plan.paper_scoring else words.index(plan.constraints.eos) + 1
+            done.append(
+                plan.hypothesis(
+                    self.words[place, parent].tolist() + words[:count],
+                    self.log_probs[place, parent].tolist() + log_probs[place, column, :count].tolist(),
+                    float(ended.scores[place, column]),
+                )
+            )
+            if plan.paper_scoring:
+                done.sort(key=lambda hypothesis: -hypothesis.score)
+                del done[plan.beam :]
 
-    def best(self, count: int) -> "Blocks":
-        """The ``count`` best, in order."""
-        scores, places = self.scores.topk(min(count, self.scores.size(1)))
-        return Blocks(scores, self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2))))
+    def searched(self, totals: List[float], step: int) -> List[int]:
+        """Places of the sentences that have to be searched further.
 
-    def extend(self, scores: Tensor, words: Tensor) -> "Blocks":
-        """Every beginning with every next word, given by ``scores`` ``[G, K]`` and ``words`` ``[G, K]``."""
-        groups, count = self.scores.shape
-        choices = scores.size(1)
-        totals = (self.scores.unsqueeze(2) + scores.unsqueeze(1)).flatten(1)
-        before = self.words.unsqueeze(2).expand(-1, -1, choices, -1).reshape(groups, count * choices, -1)
-        last = words.unsqueeze(1).expand(-1, count, -1).reshape(groups, -1, 1)
-        return Blocks(totals, torch.cat([before, last], 2))
+        Args:
+            totals: log-probability of the best open hypothesis of each.
+            step: steps taken.
+        """
+        plan, kept = self.plan, []
+        for place, (number, total) in enumerate(zip(self.numbers, totals)):
+            done = self.done[number]
+            if plan.paper_scoring:
+                bound = plan.bound(total, step, self.limits[number]) if total > float("-inf") else total
+                over = len(done) >= plan.nbest and done[-1].score > bound
+            else:
+                over = len(done) >= plan.beam
+            if not over and total > float("-inf"):
+                kept.append(place)
+        return kept
 
-    def pad(self, pad: int) -> "Blocks":
-        """Each with a pad behind it, which costs nothing."""
-        return Blocks(self.scores, torch.cat([self.words, self.words.new_full((*self.scores.shape, 1), pad)], 2))
-
-
-def _nothing(log_probs: Tensor) -> Blocks:
-    """One empty beginning for each hypothesis."""
-    zeros = log_probs.new_zeros(log_probs.size(0), 1)
-    return Blocks(zeros, zeros.long().unsqueeze(2)[..., :0])
-
-
-def fold_canonical(log_probs: Tensor, count: int, *, eos: int, pad: int) -> Tuple[Blocks, Blocks]:
-    """The best open and the best finished blocks of every hypothesis.
-
-    Args:
-        log_probs: ``[G, z, V]``.
-        count: how many of each.
-
-    Returns:
-        (open, finished); finished ones are filled up with pad behind ``</s>``.
-    """
-    ends = log_probs[..., eos]
-    others = log_probs.clone()
-    others[..., eos] = float("-inf")
-    likely, words = others.topk(min(count, others.size(-1)))
-    opened = _nothing(log_probs)
-    finished = Blocks(opened.scores[:, :0], opened.words[:, :0])
-    ending = words.new_full((len(ends), 1), eos)
-    for slot in range(log_probs.size(1)):
-        finished = finished.pad(pad).join(opened.extend(ends[:, slot : slot + 1], ending)).best(count)
-        opened = opened.extend(likely[:, slot], words[:, slot]).best(count)
-    return opened, finished
-
-
-def fold_paper(log_probs: Tensor, count: int) -> Blocks:
-    """The ``count`` best blocks of every hypothesis, ``log_probs`` ``[G, z, V]`` (Algorithm 1, lines 10 to 14)."""
-    likely, words = log_probs.topk(min(count, log_probs.size(-1)))
-    blocks = _nothing(log_probs)
-    for slot in range(log_probs.size(1)):
-        blocks = blocks.extend(likely[:, slot], words[:, slot]).best(count)
-    return blocks
-
-
-class _Candidates(NamedTuple):
-    """Blocks of all hypotheses of a sentence: ``[B, P]``, ``[B, P]`` and ``[B, P, z]``."""
-
-    scores: Tensor
-    parents: Tensor
-    words: Tensor
-
-    @classmethod
-    def of(cls, blocks: Blocks, scores: Tensor) -> "_Candidates":
-        """Blocks of B * N hypotheses, whose scores so far are ``[B, N]``, best first."""
-        batch, beams = scores.shape
-        count = blocks.scores.size(1)
-        totals = (blocks.scores.view(batch, beams, count) + scores.unsqueeze(2)).flatten(1)
-        parents = torch.arange(beams, device=scores.device).repeat_interleave(count).expand(batch, -1)
-        return cls(totals, parents, blocks.words.view(batch, beams * count, -1)).best(beams * count)
-
-    def best(self, count: int) -> "_Candidates":
-        """The ``count`` best, in order."""
-        scores, places = self.scores.topk(min(count, self.scores.size(1)))
-        words = self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2)))
-        return _Candidates(scores, self.parents.gather(1, places), words)
-
-
-def canonical_candidates(
-    log_probs: Tensor, scores: Tensor, *, eos: int, pad: int
-) -> Tuple[_Candidates, _Candidates]:
-    """The N best open continuations of each sentence, and those that have ended among its N best of both kinds.
-
-    Args:
-        log_probs: ``[B, N, z, V]``.
-        scores: ``[B, N]``, of the hypotheses so far.
-    """
-    beams = scores.size(1)
-    opened, ended = (
-        _Candidates.of(blocks, scores).best(beams)
-        for blocks in fold_canonical(log_probs.flatten(0, 1), beams, eos=eos, pad=pad)
-    )
-    # As in one-word search: what has ended is finished if it is among the N best of all.
-    both = torch.cat([ended.scores, opened.scores], 1)
-    ranks = both.argsort(dim=1, descending=True, stable=True).argsort(1)[:, : ended.scores.size(1)]
-    return opened, ended._replace(scores=ended.scores.masked_fill(ranks >= beams, float("-inf")))
-
-
-def paper_candidates(log_probs: Tensor, scores: Tensor, *, eos: int) -> Tuple[_Candidates, _Candidates]:
-    """The N best open continuations of each sentence, and every block with ``</s>`` among the N best of a hypothesis."""
-    beams = scores.size(1)
-    everything = _Candidates.of(fold_paper(log_probs.flatten(0, 1), beams), scores)
-    over = everything.words.eq(eos).any(-1)
-    opened = everything._replace(scores=everything.scores.masked_fill(over, float("-inf"))).best(beams)
-    return opened, everything._replace(scores=everything.scores.masked_fill(~over, float("-inf")))
-
-
-class _Table:
-    """Words and log-probabilities of the N open hypotheses of each sentence still searched."""
-
-    def __init__(self, sentences: Tensor, plan: BlockPlan) -> None:
-        count, slots = sentences.numel() * plan.beam, plan.steps * plan.block
-        self.words = sentences.new_full((count, slots), plan.constraints.pad)
-        self.log_probs = torch.zeros(count, slots, device=sentences.device)
-        # All hypotheses of a sentence are equal at first; only one of them may have successors.
-        self.scores = torch.full((sentences.numel(), plan.beam), float("-inf"), device=sentences.device)
-        self.scores[:, 0] = 0
-
-    def advance(self, rows: Tensor, first: int, words: Tensor, log_probs: Tensor, scores: Tensor) -> None:
-        """Continues ``rows`` ``[R']`` with blocks ``[R', z]``; ``scores`` is ``[B', N]``."""
-        self.words, self.log_probs, self.scores = self.words[rows], self.log_probs[rows], scores
-        self.words[:, first : first + words.size(1)] = words
-        self.log_probs[:, first : first + words.size(1)] = log_probs
+    def advance(self, kept: List[int], opened: Candidates, log_probs: Tensor) -> None:
+        """Goes on with the open hypotheses of the sentences at the places ``kept``; ``log_probs`` ``[B, N, z]``."""
+        self.numbers = [self.numbers[place] for place in kept]
+        places = torch.tensor(kept).unsqueeze(1)
+        parents = opened.parents[kept]
+        self.words = torch.cat([self.words[places, parents], opened.words[kept]], 2)
+        self.log_probs = torch.cat([self.log_probs[places, parents].to(log_probs), log_probs[kept]], 2)
 
 
 def _beam(
@@ -297,46 +252,60 @@ def _beam(
 ) -> List[List[Hypothesis]]:
     states = ensemble.start(memories, beams=plan.beam)
     sentences, beams, block = states[0].sentences, plan.beam, plan.block
-    eos, pad = plan.constraints.eos, plan.constraints.pad
-    table = _Table(sentences, plan)
-    done: List[List[Hypothesis]] = [[] for _ in range(sentences.numel())]
+    eos, pad, device = plan.constraints.eos, plan.constraints.pad, sentences.device
+    written = _Written(sentences.numel(), plan)
     current = sentences.new_full((sentences.numel() * beams, block), plan.start)
+    # All hypotheses of a sentence are equal at first; only one of them may have successors.
+    totals = torch.full((sentences.numel(), beams), float("-inf"), device=device)
+    totals[:, 0] = 0
     for step in range(plan.steps):
         log_probs = _predict(ensemble, states, current, step, beams, plan)
         log_probs = log_probs.view(-1, beams, block, log_probs.size(-1))
-        _check(log_probs)
         if plan.paper_scoring:
-            opened, ended = paper_candidates(log_probs, table.scores, eos=eos)
+            opened, ended = paper_candidates(log_probs, totals, eos=eos)
         else:
-            opened, ended = canonical_candidates(log_probs, table.scores, eos=eos, pad=pad)
-        numbers = states[0].sentences.tolist()
-        for place, column in ended.scores.gt(float("-inf")).nonzero().tolist():
-            hypotheses = done[numbers[place]]
-            if plan.paper_scoring or len(hypotheses) < beams:
-                parent, words = int(ended.parents[place, column]), ended.words[place, column]
-                row, count = place * beams + parent, int(words.ne(pad).sum())
-                chosen = log_probs[place, parent, torch.arange(count), words[:count]].tolist()
-                written = table.words[row, : step * block].tolist() + words[:count].tolist()
-                scores = table.log_probs[row, : step * block].tolist() + chosen
-                hypotheses.append(plan.hypothesis(written, scores, float(ended.scores[place, column])))
-        alive = opened.scores[:, 0].gt(float("-inf")).tolist()
-        kept = [place for place, number in enumerate(numbers) if len(done[number]) < beams and alive[place]]
+            opened, ended = canonical_candidates(log_probs, totals, eos=eos, pad=pad)
         _announce(hooks, plan, step + 1, states[0].sentences, opened.words.flatten(0, 1), opened.scores.flatten())
+        (here_opened, opened_parts), (here_ended, ended_parts) = _fetch(opened, ended, log_probs)
+        written.finish(here_ended, ended_parts)
+        kept = written.searched(here_opened.scores[:, 0].tolist(), step + 1)
         if not kept:
             break
-        places = torch.tensor(kept, device=sentences.device)
-        opened = _Candidates(*(part[places] for part in opened))
+        count, places = len(written.numbers), torch.arange(len(written.numbers), device=device)
+        written.advance(kept, here_opened, opened_parts)
+        if len(kept) < count:
+            places = torch.tensor(kept, device=device)
+            opened = Candidates(*(part[places] for part in opened))
+        totals, current = opened.scores, opened.words.flatten(0, 1)
         rows = (places.unsqueeze(1) * beams + opened.parents).flatten()
-        picked = log_probs[places.unsqueeze(1), opened.parents].gather(3, opened.words.unsqueeze(-1)).squeeze(-1)
-        current = opened.words.flatten(0, 1)
-        table.advance(rows, step * block, current, picked.flatten(0, 1), opened.scores)
-        reorder(states, rows, sentences=places if len(kept) < len(numbers) else None)
-    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:beams] for hypotheses in done]
+        reorder(states, rows, sentences=places if len(kept) < count else None)
+    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:beams] for hypotheses in written.done]
 
 
-def _check(log_probs: Tensor) -> None:
-    if bool(log_probs.isnan().any()):
+def _fetch(opened: Candidates, ended: Candidates, log_probs: Tensor) -> List[Tuple[Candidates, Tensor]]:
+    """Both kinds of candidates on the host, each with the log-probabilities ``[B, P, z]`` of its words, in one transfer.
+
+    Args:
+        log_probs: ``[B, N, z, V]``.
+
+    Raises:
+        NumericalError: the model computed NaN, which ranks before every number.
+    """
+    both = Candidates(*(torch.cat(parts, 1) for parts in zip(opened, ended)))
+    _, _, block, vocabulary = log_probs.shape
+    slots = torch.arange(block, device=log_probs.device)
+    places = (both.parents.unsqueeze(2) * block + slots) * vocabulary + both.words
+    parts = log_probs.flatten(1).gather(1, places.flatten(1)).view_as(places)
+    numbers, ids = to_host(
+        torch.cat([both.scores.unsqueeze(2), parts], 2), torch.cat([both.parents.unsqueeze(2), both.words], 2)
+    )
+    if bool(numbers[..., 0].isnan().any()):
         check_number(float("nan"))
+    count = opened.scores.size(1)
+    return [
+        (Candidates(numbers[:, side, 0], ids[:, side, 0], ids[:, side, 1:]), numbers[:, side, 1:])
+        for side in (slice(count), slice(count, None))
+    ]
 
 
 def _announce(

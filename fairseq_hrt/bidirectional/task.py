@@ -8,13 +8,13 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from ..common.distillation import choose_targets, draw_raw, truncate_targets
+from ..common.distillation import truncate_targets
 from ..common.options import DecodingOptions
 from ..common.task import EngineTranslationTask
 from .config import BidirectionalTaskConfig
 from .generator import BidirectionalGenerator, SlotScorer
 from .model import BidirectionalTransformerModel
-from .sample import SlotSample, slot_sample
+from .sample import SlotSample, ViewConfig, training_view
 
 
 @register_task("translation_bidirectional", dataclass=BidirectionalTaskConfig)
@@ -43,6 +43,7 @@ class BidirectionalTranslationTask(EngineTranslationTask):
             self.target_dictionary,
             options,
             paper_scoring=str(self.cfg.bidirectional_scoring) == "paper",
+            length_penalty=str(self.cfg.bidirectional_length_penalty),
             collapse_repeats=self.cfg.bidirectional_deduplicate,
         )
 
@@ -52,28 +53,30 @@ class BidirectionalTranslationTask(EngineTranslationTask):
 
     # ------------------------------------------------------------------ training
 
-    def slots(self, targets: Tensor, *, train_dead_slots: bool = False) -> SlotSample:
-        """Targets ``[B, T]`` in the slots of this task's model."""
-        return slot_sample(
-            targets,
-            self.decoder.directions,
-            self.decoder.block,
-            start=self.target_dictionary.eos(),
-            pad=self.target_dictionary.pad(),
-            eos=self.target_dictionary.eos(),
-            middle_to_side=self.decoder.middle_to_side,
+    def view_config(self, *, train_dead_slots: bool = False) -> ViewConfig:
+        """How targets become slots of this task's model."""
+        dictionary, decoder = self.target_dictionary, self.decoder
+        return ViewConfig(
+            directions=decoder.directions,
+            block=decoder.block,
+            start=dictionary.eos(),
+            pad=dictionary.pad(),
+            eos=dictionary.eos(),
+            middle_to_side=decoder.middle_to_side,
             train_dead_slots=train_dead_slots,
+            raw_probability=self.cfg.raw_probability,
         )
+
+    def slots(self, targets: Tensor) -> SlotSample:
+        """Targets ``[B, T]`` in the slots of this task's model."""
+        return training_view({"target": targets}, seed=self.cfg.seed, update=0, config=self.view_config())
 
     def add_slots(self, sample: Dict[str, Any], update: int, *, train_dead_slots: bool = False) -> Dict[str, Any]:
         """The batch with its :class:`SlotSample`; ``target`` keeps its natural order, against which BLEU is computed."""
         if not sample:
             return sample
-        targets = sample["target"]
-        if "distilled_target" in sample:
-            use_raw = draw_raw(self.cfg.seed, update, sample["id"], self.cfg.raw_probability)
-            targets = choose_targets(targets, sample["distilled_target"], use_raw, pad=self.target_dictionary.pad())
-        return {**sample, "slots": self.slots(targets, train_dead_slots=train_dead_slots)}
+        config = self.view_config(train_dead_slots=train_dead_slots)
+        return {**sample, "slots": training_view(sample, seed=self.cfg.seed, update=update, config=config)}
 
     def train_step(
         self,

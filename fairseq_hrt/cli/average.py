@@ -16,9 +16,6 @@ import os
 from pathlib import Path
 from typing import Optional, Sequence
 
-import torch
-
-from ..common.averaging import average, best_checkpoints, last_checkpoints
 from .command import execute
 
 logger = logging.getLogger(__name__)
@@ -52,6 +49,10 @@ def run(options: argparse.Namespace) -> None:
         ValueError: options or checkpoints that do not fit together.
         OSError: a file cannot be read or written.
     """
+    import torch
+
+    from ..common.averaging import average, best_checkpoints, last_checkpoints
+
     if (options.inputs is None) == (options.folder is None):
         raise ValueError("--last and --best need --folder, --inputs stands alone")
     if options.inputs is not None:

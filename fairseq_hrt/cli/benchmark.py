@@ -14,6 +14,10 @@ decoded by CTranslate2 (compute_type=float32, int8, ...):
 
     --system 'name=CTranslate2 int8,path=at/checkpoint_best.pt,engine=ctranslate2,compute_type=int8,beam=1'
 
+With engine=runtime a checkpoint of any family, or a bundle, is decoded by the native runtime (weights=int8 or float32, shortlist=FILE):
+
+    --system 'name=native HRT k=3,path=hrt/checkpoint_best.pt,engine=runtime,beam=1,hrt_nat_beam=1,hrt_decode_chunk=3'
+
 With the raw source lines (--sources) and their preparation (--tokenizer, --subwords, --codes) also the latency of one raw line
 after another is measured, tokenisation and detokenisation included; --memory measures loading and memory of each system in a
 process of its own; --comet scores with a COMET model on disk. The table goes to the standard output and, with everything that was
@@ -28,28 +32,13 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import List, Optional, Sequence
+from typing import TYPE_CHECKING, List, Optional, Sequence
 
-import torch
-from fairseq.data.data_utils import infer_language_pair
-
-from ..evaluation import comet, quality, trace
-from ..evaluation.comparison import (
-    Comparison,
-    RawText,
-    Settings,
-    compare,
-    memory_batches,
-    source_text,
-    target_texts,
-    to_json,
-)
-from ..evaluation.footprint import measure_footprint
-from ..evaluation.length import by_length, draw_by_length, markdown_by_length, read_limits
-from ..evaluation.report import markdown
-from ..evaluation.systems import load_system, parse_system, read_systems
 from ..hub.text import SUBWORDS, TOKENIZERS, TextPipeline, TextRecipe
 from .command import add_data_arguments, data_arguments, execute
+
+if TYPE_CHECKING:
+    from ..evaluation.comparison import Comparison, RawText
 
 logger = logging.getLogger(__name__)
 
@@ -147,6 +136,15 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: systems, options and files that do not fit each other.
     """
+    import torch
+
+    from ..evaluation import comet, quality, trace
+    from ..evaluation.comparison import Settings, compare, memory_batches, source_text, target_texts
+    from ..evaluation.footprint import measure_footprint
+    from ..evaluation.length import by_length, draw_by_length, markdown_by_length, read_limits
+    from ..evaluation.report import markdown
+    from ..evaluation.systems import load_system, parse_system, read_systems
+
     specs = [parse_system(text) for text in options.system]
     if options.systems:
         specs += read_systems(options.systems)
@@ -215,12 +213,17 @@ def run(options: argparse.Namespace) -> None:
         logger.info("written to %s", options.out)
 
 
-def read_raw_text(options: argparse.Namespace) -> Optional[RawText]:
+def read_raw_text(options: argparse.Namespace) -> "Optional[RawText]":
     """The raw source lines with their preparation; None without ``--sources``.
 
     Raises:
         ValueError: a preparation without its codes, or codes without lines.
     """
+    from fairseq.data.data_utils import infer_language_pair
+
+    from ..evaluation import quality
+    from ..evaluation.comparison import RawText
+
     if options.sources is None:
         if options.codes is not None:
             raise ValueError("--codes prepare raw lines: give --sources, or leave both away")
@@ -248,8 +251,10 @@ def pin(threads: int) -> None:
     os.sched_setaffinity(0, cores[:threads])
 
 
-def add_comet(comparison: Comparison, sources: Sequence[str], references: Sequence[str], options: argparse.Namespace) -> None:
+def add_comet(comparison: "Comparison", sources: Sequence[str], references: Sequence[str], options: argparse.Namespace) -> None:
     """Scores with COMET; what goes wrong is written where the scores would stand, the rest was measured all the same."""
+    from ..evaluation import comet
+
     logger.info("scoring with COMET")
     translations = {result.name: result.hypotheses for result in comparison.results}
     try:
@@ -263,12 +268,14 @@ def add_comet(comparison: Comparison, sources: Sequence[str], references: Sequen
     comparison.comet = f"`{options.comet.name}`"
 
 
-def write(folder: Path, comparison: Comparison, table: str) -> None:
+def write(folder: Path, comparison: "Comparison", table: str) -> None:
     """Writes table, raw figures, pictures and translations into ``folder``.
 
     Raises:
         ValueError: matplotlib is not installed (after everything else was written).
     """
+    from ..evaluation.comparison import to_json
+
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "table.md").write_text(table, encoding="utf-8")
     raw = json.dumps(to_json(comparison), indent=1, ensure_ascii=False)

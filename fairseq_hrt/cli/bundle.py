@@ -5,6 +5,9 @@ Example:
     fairseq-hrt bundle runs/quickstart/hrt/checkpoint_last.pt --data runs/quickstart/data-bin \\
         --codes runs/quickstart/bpe/codes --set beam=1 --card BLEU=93.3 --output bundle
     fairseq-hrt translate bundle < input.txt
+
+With --runtime the bundle also holds a model for the native runtime, which translates several times as fast on a CPU and starts without
+PyTorch. It is compared with PyTorch's engine first; how far they agree is in the card.
 """
 
 import argparse
@@ -13,10 +16,11 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
-from ..hub.bundle import make_bundle
+from ..common.files import raw_lines, reading
+from ..hub.bundle import Bundle, make_bundle
 from ..hub.text import SUBWORDS, TOKENIZERS
-from ..hub.translator import from_pretrained
-from .translate import read_settings
+from .reporting import reporting
+from .translate import read_line, read_settings
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -35,6 +39,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--card", action="append", default=[], metavar="NAME=VALUE", help="something to know, e.g. BLEU=38.0; repeatable"
     )
+    native = parser.add_argument_group("native runtime")
+    native.add_argument("--runtime", choices=("int8", "float32"), help="also a model for the runtime, with such weights")
+    native.add_argument(
+        "--runtime-lines", type=Path, metavar="FILE", help="raw source lines to compare both engines with (default: sentences of --data)"
+    )
+    native.add_argument(
+        "--shortlist", type=Path, metavar="FILE", help="likely words: a table of fairseq-hrt shortlist, Marian's lex or CTranslate2's vmap"
+    )
     return parser
 
 
@@ -42,8 +54,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
     parser = build_parser()
     options = parser.parse_args(arguments)
+    if options.runtime is None and (options.shortlist or options.runtime_lines):
+        parser.error("--shortlist and --runtime-lines belong to the runtime: give --runtime int8 or float32")
+    from ..hub.pretrained import from_pretrained
+
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
-    try:
+    with reporting(parser):
         card = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in options.card)
         bundle = make_bundle(
             options.output,
@@ -55,12 +71,26 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             task=options.task,
             options=read_settings(options.set),
             card=card,
+            # A bundle that cannot be loaded is worse than none.
+            check=lambda folder: from_pretrained(folder, device="cpu", engine="torch" if options.runtime is None else "runtime"),
+            complete=None if options.runtime is None else lambda bundle: complete(bundle, options),
         )
-        # A bundle that cannot be loaded is worse than none.
-        from_pretrained(bundle.folder, device="cpu")
-    except (ValueError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
-    sys.stdout.write(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
+        sys.stdout.write(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
+
+
+def complete(bundle: Bundle, options: argparse.Namespace) -> None:
+    """Adds what the runtime reads.
+
+    Raises:
+        ValueError: the model does not convert, or a file cannot be read.
+    """
+    from ..hub.runtime_bundle import add_runtime
+
+    lines = None
+    if options.runtime_lines is not None:
+        with reading(options.runtime_lines) as source:
+            lines = [read_line(line, first=not number) for number, line in enumerate(raw_lines(source, str(options.runtime_lines)))]
+    add_runtime(bundle, options.runtime, data=options.data, lines=lines, shortlist=options.shortlist)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,18 @@
 
 import argparse
 import logging
+import os
 import sys
 from pathlib import Path
-from typing import Callable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, List, Optional, Sequence
 
-from ..evaluation.systems import SystemSpec, parse_system
+from ..common.files import reading
 from ..hub.bundle import Bundle, load_bundle
 from ..hub.text import TextPipeline
+from .reporting import reporting
+
+if TYPE_CHECKING:
+    from ..evaluation.systems import SystemSpec
 
 
 def execute(
@@ -20,10 +25,8 @@ def execute(
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", force=True)
     # fairseq reports every dictionary and data file of every system.
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    try:
+    with reporting(parser):
         run(options)
-    except (ValueError, OSError, ArithmeticError) as error:
-        parser.exit(2, f"error: {error}\n")
 
 
 def add_data_arguments(parser: argparse._ActionsContainer, subset: str) -> None:
@@ -55,16 +58,27 @@ def data_arguments(options: argparse.Namespace) -> List[str]:
 
 
 def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
-    """The bundle that stands in the place of the data, if it is one."""
-    return load_bundle(Path(options.data)) if (Path(options.data) / "bundle.json").is_file() else None
+    """The bundle that stands in the place of the data, if it is one.
+
+    Raises:
+        ValueError: its path holds the sign at which fairseq takes paths apart.
+    """
+    folder = Path(options.data)
+    if not (folder / "bundle.json").is_file():
+        return None
+    if os.pathsep in options.data:
+        raise ValueError(f"{folder}: fairseq takes paths apart at {os.pathsep!r}; give the bundle by a link without it")
+    return load_bundle(folder)
 
 
-def given_systems(options: argparse.Namespace) -> List[SystemSpec]:
+def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     """The systems to look at: those named by ``--system``, else the bundle itself.
 
     Raises:
         ValueError: there is neither, or two share a name.
     """
+    from ..evaluation.systems import SystemSpec, parse_system
+
     bundle, texts = given_bundle(options), options.system or []
     specs = [parse_system(text) for text in ([texts] if isinstance(texts, str) else texts)]
     if not specs and bundle is not None:
@@ -95,7 +109,7 @@ def given_text(options: argparse.Namespace) -> Optional[str]:
     Raises:
         ValueError: it has no words, or there is none and a bundle holds no sentences.
     """
-    text, bundle = sys.stdin.readline() if options.text == "-" else options.text, given_bundle(options)
+    text, bundle = _standard_line() if options.text == "-" else options.text, given_bundle(options)
     if bundle is not None:
         if text is None:
             raise ValueError(f"{options.data} is a bundle, which holds no sentences: give one by --text")
@@ -103,3 +117,8 @@ def given_text(options: argparse.Namespace) -> Optional[str]:
     if text is not None and not text.strip():
         raise ValueError("--text has no words")
     return text
+
+
+def _standard_line() -> str:
+    with reading(None) as source:
+        return source.readline().decode("utf-8", errors="replace").lstrip("\ufeff")

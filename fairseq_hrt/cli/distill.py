@@ -6,29 +6,31 @@ Example:
     for shard in 0 1 2 3; do fairseq-hrt distill ... --num-shards 4 --shard-id $shard & done; wait
     fairseq-train data-bin --distilled-data distilled/data-bin ...
 
-A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=ctranslate2 lets CTranslate2 translate,
-which is quicker. Killed at any moment and started again, it
-goes on with the block that was lost; the result is the same byte by byte. The shard that finishes last (or a further call) writes
-train.<src> and train.<tgt> in the order of the training set, binarises them with the same dictionaries into data-bin, and writes
-statistics.json. torchrun and SLURM set the shard by themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS), and the GPU (LOCAL_RANK,
+A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=runtime lets the native runtime translate,
+engine=ctranslate2 CTranslate2, which is quicker. Killed at any moment and started again, it goes on with the block that was lost; the result is the same byte by
+byte. Teacher and data are known by their contents: another checkpoint of the same name is refused, one that was only moved is not.
+The shard that finishes last (or a further call) writes train.<src> and train.<tgt> in the order of the training set, binarises them
+with the same dictionaries into data-bin, and writes statistics.json. torchrun and SLURM set the shard by themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS), and the GPU (LOCAL_RANK,
 SLURM_LOCALID).
 """
 
 import argparse
+import importlib.util
 import logging
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
-import torch
-from tqdm import tqdm
-
-from ..evaluation.systems import System, load_system, parse_system
-from ..hub import distill
+from ..common.files import content_hash, new_folder
 from .command import add_data_arguments, data_arguments, execute
+
+if TYPE_CHECKING:
+    from ..evaluation.systems import System
 
 logger = logging.getLogger(__name__)
 
@@ -77,14 +79,30 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: options and files that do not fit each other.
     """
+    import torch
+    from tqdm import tqdm
+
+    from ..evaluation.systems import load_system, parse_system
+    from ..hub import distill
+    from ..hub.resume import identified_options
+
     shards, shard = shard_of(options, dict(os.environ))
     gpu = gpu_of(dict(os.environ), torch.cuda.device_count())
     if gpu is not None:
         torch.cuda.set_device(gpu)
     if options.threads is not None:
+        if options.threads < 1:
+            raise ValueError(f"--threads {options.threads} must be at least 1")
         torch.set_num_threads(options.threads)
+    preprocess = preprocess_command()
     spec = parse_system(options.system)
+    teacher = content_hash(teacher_files(spec.path))
     system = load_system(spec, data_arguments(options))
+    if spec.engine == "runtime":
+        system.without_scores()
+    if content_hash(teacher_files(spec.path)) != teacher:
+        raise ValueError(f"{spec.path} changed while it was being read (a training that still writes it?): start again")
+    languages = (system.task.cfg.source_lang, system.task.cfg.target_lang)
     lengths = [int(system.dataset.src_sizes[number]) for number in range(len(system.dataset))]
     limit = min((model.max_positions()[0] for model in system.models), default=None)
     if limit is not None and max(lengths) > limit:
@@ -96,7 +114,11 @@ def run(options: argparse.Namespace) -> None:
         max_tokens=options.max_tokens,
         shards=shards,
         shard=shard,
-        settings={"teacher": Path(spec.path).name, "task": system.task_name, "subset": options.gen_subset, **spec.options},
+        settings={
+            "teacher": f"sha256 {teacher}",
+            "data": f"sha256 {content_hash(data_files(options.data, options.gen_subset, languages))}",
+            "task": system.task_name, "engine": spec.engine, "subset": options.gen_subset, **identified_options(spec.options),
+        },  # fmt: skip
     )
     distill.check_settings(options.out, plan)
     nbest = int(spec.options.get("nbest", 1))
@@ -115,34 +137,78 @@ def run(options: argparse.Namespace) -> None:
     if left:
         logger.info("%d blocks of other shards are not there yet; the last shard merges", left)
         return
-    languages = (system.task.cfg.source_lang, system.task.cfg.target_lang)
     source = lambda number: system.task.source_dictionary.string(system.dataset[number]["source"])  # noqa: E731
     statistics = distill.merge(options.out, plan, source, languages, "train")
-    binarise(options.out, options.data, languages, options.workers)
+    binarise(options.out, options.data, languages, options.workers, preprocess)
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in statistics.items()))
 
 
-def _words(system: System, tokens: torch.Tensor) -> str:
+def _words(system: "System", tokens: Any) -> str:
     """Subwords as they are, without ``</s>``."""
     return system.task.target_dictionary.string(tokens.int().cpu())
 
 
-def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) -> None:
-    """Writes ``data-bin`` with the dictionaries of ``data``.
+def teacher_files(path: str) -> List[Path]:
+    """The checkpoints of a system's path; the files of a model that was converted for CTranslate2."""
+    found: List[Path] = []
+    for part in map(Path, path.split(os.pathsep)):
+        found += sorted(file for file in part.iterdir() if file.is_file()) if part.is_dir() else [part]
+    return found
+
+
+def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:
+    """The binarised sentences of a subset in both languages, all its parts (train, train1, …), and the dictionaries."""
+    pair = "|".join(re.escape(f"{first}-{second}") for first, second in (languages, tuple(languages)[::-1]))
+    wanted = re.compile(rf"{re.escape(subset)}\d*\.({pair})\..*|dict\.({'|'.join(map(re.escape, languages))})\.txt")
+    folders = [Path(folder) for folder in data.split(os.pathsep)]
+    return [file for folder in folders for file in sorted(folder.iterdir()) if wanted.fullmatch(file.name) and file.is_file()]
+
+
+def preprocess_command() -> List[str]:
+    """How ``fairseq-preprocess`` is run: the script beside this interpreter, the module, or a script on PATH.
+
+    Raises:
+        ValueError: there is none, which is better known before the work than after it.
+    """
+    beside = Path(sys.executable).with_name("fairseq-preprocess")
+    if beside.is_file() and os.access(beside, os.X_OK):
+        return [str(beside)]
+    try:
+        if importlib.util.find_spec("fairseq_cli.preprocess") is not None:
+            return [sys.executable, "-m", "fairseq_cli.preprocess"]
+    except ModuleNotFoundError:
+        pass
+    found = shutil.which("fairseq-preprocess")
+    if found is None:
+        raise ValueError("fairseq-preprocess is not found, which binarises the result: pip install --no-deps fairseq==0.12.2")
+    return [found]
+
+
+def binarise(folder: Path, data: str, languages: Sequence[str], workers: int, program: Sequence[str]) -> None:
+    """Writes ``data-bin`` with the dictionaries of ``data``; it appears when it is complete.
 
     Raises:
         ValueError: fairseq-preprocess fails.
     """
-    first = data.split(os.pathsep)[0]
-    program = Path(sys.executable).with_name("fairseq-preprocess")
-    command = [
-        str(program), "--source-lang", languages[0], "--target-lang", languages[1], "--trainpref", str(folder / "train"),
-        "--srcdict", f"{first}/dict.{languages[0]}.txt", "--tgtdict", f"{first}/dict.{languages[1]}.txt",
-        "--destdir", str(folder / "data-bin"), "--workers", str(workers),
-    ]  # fmt: skip
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise ValueError(f"fairseq-preprocess failed: {(result.stdout + result.stderr).strip().splitlines()[-1]}")
+    first, target = data.split(os.pathsep)[0], folder / "data-bin"
+    with new_folder(target) as partial:
+        # With "=": names may begin with a dash.
+        command = [
+            *program, f"--source-lang={languages[0]}", f"--target-lang={languages[1]}", f"--trainpref={folder / 'train'}",
+            f"--srcdict={first}/dict.{languages[0]}.txt", f"--tgtdict={first}/dict.{languages[1]}.txt",
+            f"--destdir={partial}", f"--workers={workers}",
+        ]  # fmt: skip
+        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, errors="replace")
+        if result.returncode:
+            said = (result.stdout + result.stderr).strip().splitlines()[-1:]
+            raise ValueError(f"fairseq-preprocess failed: {' '.join(said) or f'exit status {result.returncode}'}")
+        try:
+            partial.rename(target)
+        except OSError:
+            # It is there from a run before, with the same content: the settings have been compared.
+            target.mkdir(exist_ok=True)
+            for file in sorted(partial.iterdir()):
+                file.replace(target / file.name)
 
 
 if __name__ == "__main__":

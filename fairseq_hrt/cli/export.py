@@ -24,12 +24,7 @@ import shutil
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
-import torch
-from fairseq import tasks
-
-from ..common.loading import generation_config, load_models
 from ..hub.bundle import load_bundle
-from ..hub.export import export
 from .command import add_language_arguments, execute, language_arguments
 
 logger = logging.getLogger(__name__)
@@ -76,9 +71,17 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: it does not convert.
     """
+    import torch
+    from fairseq import tasks
+
+    from ..common.checkpoints import reading
+    from ..common.loading import generation_config, load_models
+    from ..hub.export import export
+
     path, arguments, codes = what_to_load(options)
     config = generation_config([*arguments, "--path", str(path), "--cpu", "--task", "translation"], str(path))
-    task = tasks.setup_task(config.task)
+    with reading(path, "has no usable dictionaries"):
+        task = tasks.setup_task(config.task)
     model = load_models([path], config, task, torch.device("cpu")).models[0]
     exported = export(
         model, task.source_dictionary, task.target_dictionary, options.output, quantization=options.quantization

@@ -17,7 +17,6 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
-from ..evaluation.systems import System
 from .command import add_data_arguments, add_sentence_arguments, data_arguments, execute, given_systems, given_text
 from .trace import sentence
 
@@ -50,6 +49,8 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: the model writes no graphs, or there is no such sentence.
     """
+    from ..evaluation.systems import System
+
     system = System(given_systems(options)[0], data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):
         raise ValueError(f"system {system.name!r} (task {system.task_name}) writes no graph: give a dag_transformer")

@@ -18,8 +18,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Optional, Sequence
 
-from ..evaluation import graph_statistics
-from ..evaluation.systems import System, parse_system
 from .command import add_data_arguments, data_arguments, execute
 
 logger = logging.getLogger(__name__)
@@ -51,6 +49,9 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: models, options and files that do not fit each other.
     """
+    from ..evaluation import graph_statistics
+    from ..evaluation.systems import System, parse_system
+
     results = []
     for text in options.system:
         spec = parse_system(text)

@@ -19,8 +19,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Optional, Sequence
 
-from ..evaluation import mutual_information
-from ..evaluation.systems import System, parse_system
 from .command import add_data_arguments, data_arguments, execute
 
 logger = logging.getLogger(__name__)
@@ -54,6 +52,9 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: models, options and files that do not fit each other.
     """
+    from ..evaluation import mutual_information
+    from ..evaluation.systems import System, parse_system
+
     scores = {}
     for text in [options.baseline, *options.system]:
         spec = parse_system(f"{text},score_reference=true")

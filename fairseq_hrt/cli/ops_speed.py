@@ -11,9 +11,7 @@ import platform
 import sys
 from typing import Optional, Sequence
 
-import torch
-
-from ..evaluation import ops_speed
+from .reporting import reporting
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -37,20 +35,25 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     if min(options.threads, options.repeats, options.fuzzy_sentences) < 1:
         parser.error("--threads, --repeats and --fuzzy-sentences must be at least 1")
+    import torch
+
+    from ..evaluation import ops_speed
+
     name = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         parser.error(f"--device {name}: {str(error).splitlines()[0]}")
-    torch.set_num_threads(options.threads)
-    results = [
-        ops_speed.compare_likelihood(device, options.repeats),
-        ops_speed.compare_passing(device, options.repeats),
-    ]
-    memory = ops_speed.fuzzy_memory(device, batch=options.fuzzy_sentences)
-    shown = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    sys.stdout.write(ops_speed.markdown(results, memory, shown))
+    with reporting(parser):
+        torch.set_num_threads(options.threads)
+        results = [
+            ops_speed.compare_likelihood(device, options.repeats),
+            ops_speed.compare_passing(device, options.repeats),
+        ]
+        memory = ops_speed.fuzzy_memory(device, batch=options.fuzzy_sentences)
+        shown = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+        sys.stdout.write(ops_speed.markdown(results, memory, shown))
 
 
 if __name__ == "__main__":

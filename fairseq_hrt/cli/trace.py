@@ -20,13 +20,13 @@ import logging
 import re
 import sys
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 
-from ..evaluation import dependency
-from ..evaluation.comparison import source_text
-from ..evaluation.systems import System
-from ..evaluation.trace import use_colour
 from .command import add_data_arguments, add_sentence_arguments, data_arguments, execute, given_systems, given_text
+
+if TYPE_CHECKING:
+    from ..evaluation.dependency import Trace
+    from ..evaluation.systems import System
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +54,10 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: there is no such sentence, or two systems share a name.
     """
+    from ..evaluation import dependency
+    from ..evaluation.systems import System
+    from ..evaluation.trace import use_colour
+
     specs = given_systems(options)
     text = given_text(options)
     traces = []
@@ -68,12 +72,14 @@ def run(options: argparse.Namespace) -> None:
         write(options.out, traces)
 
 
-def sentence(system: System, number: int, text: Optional[str]) -> Tuple[Dict[str, Any], str]:
+def sentence(system: "System", number: int, text: Optional[str]) -> Tuple[Dict[str, Any], str]:
     """The batch of one sentence, and its words.
 
     Raises:
         ValueError: there is no such sentence.
     """
+    from ..evaluation.comparison import source_text
+
     if text is not None:
         return system.collate_text([text]), text.strip()
     if not 0 <= number < len(system.dataset):
@@ -81,7 +87,7 @@ def sentence(system: System, number: int, text: Optional[str]) -> Tuple[Dict[str
     return system.collate([number]), source_text(system, number)
 
 
-def write(folder: Path, traces: Sequence[dependency.Trace]) -> None:
+def write(folder: Path, traces: "Sequence[Trace]") -> None:
     """Writes data, page and pictures.
 
     Raises:

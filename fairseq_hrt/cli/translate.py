@@ -3,32 +3,47 @@
 Example:
 
     fairseq-hrt translate bundle < input.txt > output.txt
-    fairseq-hrt translate bundle first.txt second.txt --output translated
+    fairseq-hrt translate bundle first.txt second.txt.gz --output translated
+    fairseq-hrt translate bundle input.txt --output output.txt --resume
     fairseq-hrt translate bundle input.txt --json --set beam=5 --set nbest=3
     tail -f log | fairseq-hrt translate bundle --line-buffered
+    fairseq-hrt translate bundle input.txt --engine runtime --threads 2
 
-The output has as many lines as the input, in its order; empty lines stay empty. Bytes that are no UTF-8 are read as U+FFFD. Options of
-decoding are those of fairseq-generate (without dashes; =true for a switch): --set jacobi_mode=pj, --set hrt_decode_chunk=3;
+The output has as many lines as the input, in its order; empty lines stay empty. Bytes that are no UTF-8 are read as U+FFFD, a byte
+order mark is left out, gzip is recognised in the input and written to an output whose name ends in .gz. An output file appears when
+it is complete; devices, pipes and - are written through.
+With --resume what is finished stays in OUTPUT.partial when the run is interrupted, and the same command goes on there; the result is
+the same byte by byte. Another bundle, other options or another input are refused.
+Options of decoding are those of fairseq-generate (without dashes; =true for a switch): --set jacobi_mode=pj, --set hrt_decode_chunk=3;
 --set task=... decodes the checkpoint with another task. --json writes an object for each line: text, score, tokens with their
 log-probabilities and decoder passes, and the other hypotheses.
 """
 
 import argparse
+import gzip
 import json
 import logging
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Dict, Iterator, List, Optional, Sequence, TextIO
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
-import torch
-from tqdm import tqdm
+from ..common.files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
+from ..hub.pretrained import ENGINES, from_pretrained
+from .reporting import reporting
 
-from ..hub.translator import Translation, Translator, from_pretrained
+if TYPE_CHECKING:
+    from ..hub.translation import Translation
 
-# Lines that are read before they are translated together, sorted by length.
-BUFFER = 4096
+# Batches that are read before they are translated together, sorted by length.
+BATCHES = 32
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Takes input lines as they were read, and their output.
+Sink = Callable[[List[bytes], bytes], None]
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -37,18 +52,26 @@ def build_parser() -> argparse.ArgumentParser:
         prog="fairseq-hrt translate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("bundle", type=Path, help="folder made by fairseq-hrt bundle")
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="text files (default: the standard input)")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="text files; - and none: the standard input")
     parser.add_argument(
         "--output", type=Path, metavar="PATH", help="file for the translations; a folder where several files are given"
     )
+    parser.add_argument("--resume", action="store_true", help="keep what is finished when interrupted, and go on with it")
     parser.add_argument("--json", action="store_true", help="a JSON object for each line instead of its text")
     parser.add_argument(
         "--line-buffered", action="store_true", help="translate each line as soon as it comes, for use behind a pipe"
     )
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="decoding option; repeatable")
     parser.add_argument("--batch-size", type=int, default=32, help="sentences decoded together (default: %(default)s)")
-    parser.add_argument("--threads", type=int, help="threads of PyTorch (default: its own)")
-    parser.add_argument("--device", help="cpu or cuda (default: a GPU where there is one)")
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="runtime: the native one, for bundles that were made with --runtime; torch: PyTorch; auto: the runtime where it can (default)",
+    )
+    parser.add_argument("--threads", type=int, help="threads of the engine (default: its own choice)")
+    parser.add_argument("--shortlist", action="store_true", help="choose among the likely words of the bundle's shortlist only")
+    parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser
 
@@ -56,15 +79,11 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
     parser = build_parser()
-    options = parser.parse_args(arguments)
+    # Files may stand behind options.
+    options = parser.parse_intermixed_args(arguments)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
-    try:
+    with reporting(parser):
         run(options)
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough; Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (ValueError, OSError, ArithmeticError) as error:
-        parser.exit(2, f"error: {error}\n")
 
 
 def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
@@ -82,89 +101,172 @@ def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
     return settings
 
 
+class Job(NamedTuple):
+    """One input and where its translation goes; None: the standard streams."""
+
+    source: Optional[Path]
+    target: Optional[Path]
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the output is gzip."""
+        return self.target is not None and self.target.suffix == ".gz"
+
+
+def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = False) -> List[Job]:
+    """Inputs with their outputs; nothing is written yet.
+
+    Raises:
+        ValueError: an input is missing, has no name where it needs one, would be overwritten, or shares its output with another.
+    """
+    sources: List[Optional[Path]] = [None if os.fspath(file) == STANDARD else file for file in files] or [None]
+    for source in sources:
+        if source is None:
+            standard_input()
+        elif not source.exists() or source.is_dir():
+            raise ValueError(f"{source} is no file")
+    if sources.count(None) > 1:
+        raise ValueError("- is given twice: the standard input can be read once")
+    in_folder = output is not None and (len(sources) > 1 or output.is_dir())
+    if in_folder and (is_stream(output) or output.is_file()):
+        if resume:
+            raise ValueError(f"--resume needs a file to go on with, and a folder for several: {output} is neither")
+        if output.is_file():
+            raise ValueError(f"{output} is a file: several inputs need a folder")
+        return [Job(source, output) for source in sources]
+    if in_folder and None in sources:
+        raise ValueError(f"the standard input has no name to have in {output}: give a file instead of -, or one --output file")
+    jobs = [Job(source, output / source.name if in_folder else output) for source in sources]
+    if resume and (is_stream(jobs[0].target)):
+        raise ValueError("--resume needs a file to go on with: give --output FILE")
+    taken: Dict[str, Job] = {}
+    inputs = {os.path.realpath(source) for source in sources if source is not None}
+    for job in jobs:
+        if is_stream(job.target):
+            continue
+        name = os.path.realpath(job.target)
+        if name in taken:
+            raise ValueError(f"{taken[name].source} and {job.source} would both be written to {job.target}: rename one")
+        taken[name] = job
+        if name in inputs:
+            raise ValueError(f"{job.target} is an input: a translation would replace it; give another --output")
+    return jobs
+
+
 def run(options: argparse.Namespace) -> None:
     """Loads the bundle and translates every file.
 
     Raises:
         ValueError: options and files that do not fit each other.
+        OSError: a file cannot be read or written.
     """
     if options.batch_size < 1:
         raise ValueError(f"--batch-size {options.batch_size} must be at least 1")
-    for file in options.files:
-        if not file.is_file():
-            raise ValueError(f"{file} is no file")
-    if options.threads is not None:
-        if options.threads < 1:
-            raise ValueError(f"--threads {options.threads} must be at least 1")
-        torch.set_num_threads(options.threads)
-    model = from_pretrained(options.bundle, device=options.device, **read_settings(options.set))
-    sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-    if not options.files:
-        with _output(options.output) as target:
-            translate_stream(model, sys.stdin.buffer, target, options)
+    jobs = plan_jobs(options.files, options.output, resume=options.resume)
+    if options.threads is not None and options.threads < 1:
+        raise ValueError(f"--threads {options.threads} must be at least 1")
+    model = from_pretrained(
+        options.bundle, device=options.device, engine=options.engine, threads=options.threads, use_shortlist=options.shortlist,
+        **read_settings(options.set),
+    )  # fmt: skip
+    if not options.resume:
+        translate_jobs(model, jobs, options)
         return
-    several = len(options.files) > 1
-    if several and options.output is not None:
-        options.output.mkdir(parents=True, exist_ok=True)
-    for file in options.files:
-        path = options.output / file.name if several and options.output else options.output
-        with open(file, "rb") as source, _output(path) as target:
-            translate_stream(model, source, target, options)
+    from ..hub.resume import ResumableOutput, bundle_hash, identified_options
+
+    settings = {
+        "bundle": bundle_hash(model.bundle), "options": identified_options(model.defaults), "json": options.json,
+        "batch_size": options.batch_size, "line_buffered": options.line_buffered, **model.identity(),
+    }  # fmt: skip
+    outputs = [ResumableOutput(job.target, settings) for job in jobs]
+    for job, output in zip(jobs, outputs):
+        with output, reading(job.source) as source:
+            lines = raw_lines(source, shown(job.source))
+            output.skip(lines)
+            if not output.finished:
+                translate_lines(model, lines, output.append, options, compressed=job.compressed, begun=output.lines)
+                output.finish()
+    for output in outputs:
+        output.forget()
 
 
-class _output:
-    """A file that appears only when it is complete, or the standard output."""
-
-    def __init__(self, path: Optional[Path]) -> None:
-        self.path = path
-
-    def __enter__(self) -> TextIO:
-        if self.path is None:
-            return sys.stdout
-        self.partial = self.path.with_name(self.path.name + ".partial")
-        self.file = open(self.partial, "w", encoding="utf-8", newline="\n")
-        return self.file
-
-    def __exit__(self, kind: object, *rest: object) -> None:
-        if self.path is None:
-            sys.stdout.flush()
-            return
-        self.file.close()
-        if kind is None:
-            self.partial.replace(self.path)
+def shown(source: Optional[Path]) -> str:
+    """The name of an input for messages."""
+    return "the standard input" if source is None else str(source)
 
 
-def read_lines(source: BinaryIO) -> Iterator[str]:
-    """Lines of any bytes; only a line feed ends a line."""
-    for line in source:
-        yield line.decode("utf-8", errors="replace").rstrip("\r\n")
+def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:
+    """Translates all inputs; each output appears when it is complete, or all go where they are written through."""
+
+    def translate(job: Job, target: BinaryIO, *, through: bool) -> None:
+        def write(lines: List[bytes], data: bytes) -> None:
+            target.write(data)
+            if through:
+                # Whoever reads at the other end has its part at once.
+                target.flush()
+
+        with reading(job.source) as source:
+            translate_lines(model, raw_lines(source, shown(job.source)), write, options, compressed=job.compressed)
+
+    if is_stream(jobs[0].target):
+        # Opened once: the reader of a pipe takes its closing for the end.
+        with writing(jobs[0].target) as target:
+            for job in jobs:
+                translate(job, target, through=True)
+        return
+    for job in jobs:
+        place = Path(os.path.realpath(job.target))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(place.parent, place.name + ".")
+        with writing(place) as target:
+            translate(job, target, through=False)
 
 
-def translate_stream(model: Translator, source: BinaryIO, target: TextIO, options: argparse.Namespace) -> None:
-    """Translates all lines of ``source`` into as many lines of ``target``."""
-    size = 1 if options.line_buffered else BUFFER
+def translate_lines(
+    model: Any, lines: Iterator[bytes], write: Sink, options: argparse.Namespace, *, compressed: bool = False, begun: int = 0
+) -> None:
+    """Translates lines into as many lines.
+
+    Blocks depend on the position in the input alone: what is decoded together is the same wherever a run was interrupted.
+
+    Args:
+        model: a :class:`~..hub.translator.Translator`.
+        lines: of the input, as they are.
+        write: takes blocks of them with their output.
+        compressed: gzip, each block a member of its own.
+        begun: how many lines came before these.
+    """
+    size = 1 if options.line_buffered else BATCHES * options.batch_size
     visible = not (options.quiet or options.line_buffered) and sys.stderr.isatty()
-    with tqdm(unit=" lines", disable=not visible, file=sys.stderr) as bar:
-        buffer: List[str] = []
-        for line in read_lines(source):
-            buffer.append(line)
-            if len(buffer) == size:
-                _flush(model, buffer, target, options)
-                bar.update(len(buffer))
-                buffer = []
-        if buffer:
-            _flush(model, buffer, target, options)
-            bar.update(len(buffer))
+    with progress_bar(visible, begun) as bar:
+        while block := list(islice(lines, size)):
+            texts = [read_line(line, first=not begun and not number) for number, line in enumerate(block)]
+            # Scores are computed only where they are shown.
+            found = model.translate(texts, details=options.json, batch_size=options.batch_size)
+            data = "".join((to_json(one) if options.json else one) + "\n" for one in found).encode("utf-8")
+            # No time in the header: the same text is the same file.
+            write(block, gzip.compress(data, mtime=0) if compressed else data)
+            begun += len(block)
+            bar.update(len(block))
+    if compressed and not begun:
+        write([], gzip.compress(b"", mtime=0))
 
 
-def _flush(model: Translator, lines: List[str], target: TextIO, options: argparse.Namespace) -> None:
-    for found in model.translate(lines, details=True, batch_size=options.batch_size):
-        target.write((to_json(found) if options.json else found.text) + "\n")
-    if options.line_buffered:
-        target.flush()
+def progress_bar(visible: bool, begun: int) -> Any:
+    """A bar that counts lines; without one tqdm is not loaded."""
+    if not visible:
+        return nullcontext(SimpleNamespace(update=lambda count: None))
+    from tqdm import tqdm
+
+    return tqdm(unit=" lines", file=sys.stderr, initial=begun)
 
 
-def to_json(found: Translation) -> str:
+def read_line(line: bytes, *, first: bool = False) -> str:
+    """The text of a line of any bytes; a byte order mark in front of the first one goes."""
+    return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8", errors="replace").rstrip("\r\n")
+
+
+def to_json(found: "Translation") -> str:
     """One line of JSON."""
     return json.dumps(asdict(found), ensure_ascii=False)
 

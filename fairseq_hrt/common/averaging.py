@@ -4,10 +4,12 @@ import collections
 import logging
 import re
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 import torch
-from fairseq import checkpoint_utils
+
+from ..compat.checkpoint_contents import shown
+from .checkpoints import read_checkpoint, reading
 
 logger = logging.getLogger(__name__)
 
@@ -43,15 +45,16 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
     """
     scored: Dict[int, Any] = {}
     for path in sorted(folder.glob("checkpoint*.pt")):
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
-        value = (state.get("extra_state") or {}).get("val_loss")
-        history = state.get("optimizer_history") or [{}]
-        update = history[-1].get("num_updates")
-        if value is None or update is None or update in scored:
-            continue
-        maximise = state["cfg"]["checkpoint"]["maximize_best_checkpoint_metric"]
-        scored[update] = (-value if maximise else value, path, state["cfg"]["checkpoint"]["best_checkpoint_metric"])
-        logger.info("%s: %s %s after %d updates", path.name, scored[update][2], value, update)
+        state = read_checkpoint(path, for_decoding=False)
+        with reading(path, "does not say how good it is"):
+            value = (state.get("extra_state") or {}).get("val_loss")
+            history = state.get("optimizer_history") or [{}]
+            update = history[-1].get("num_updates")
+            if value is None or update is None or update in scored:
+                continue
+            maximise = state["cfg"]["checkpoint"]["maximize_best_checkpoint_metric"]
+            scored[update] = (-value if maximise else value, path, state["cfg"]["checkpoint"]["best_checkpoint_metric"])
+            logger.info("%s: %s %s after %d updates", path.name, shown(scored[update][2]), value, update)
     _require(len(scored), count, folder, "--keep-best-checkpoints")
     return [path for _, path, _ in sorted(scored.values(), key=lambda entry: entry[0])[:count]]
 
@@ -79,18 +82,9 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
     sums: Dict[str, torch.Tensor] = collections.OrderedDict()
     state: Dict[str, Any] = {}
     for path in paths:
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
-        parameters = state["model"]
-        if not sums:
-            for name, value in parameters.items():
-                sums[name] = value.float() if value.dtype in (torch.float16, torch.bfloat16) else value.clone()
-            continue
-        different = set(sums) ^ set(parameters)
-        different |= {name for name in sums if name in parameters and sums[name].shape != parameters[name].shape}
-        if different:
-            raise ValueError(f"{path} and {paths[0]} are different models: {min(different)} does not agree")
-        for name, value in parameters.items():
-            sums[name] += value
+        state = read_checkpoint(path, for_decoding=False)
+        with reading(path, "cannot be averaged"):
+            _add(sums, state["model"], f"{path} and {paths[0]}")
     for name, value in sums.items():
         if value.is_floating_point():
             value.div_(len(paths))
@@ -100,3 +94,17 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
     # The optimizer's moments belong to one of the checkpoints, not to their mean.
     state["last_optimizer_state"] = None
     return state
+
+
+def _add(sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], subject: str) -> None:
+    """Adds the parameters of one checkpoint; the first one's begin the sums."""
+    if not sums:
+        for name, value in parameters.items():
+            sums[name] = value.float() if value.dtype in (torch.float16, torch.bfloat16) else value.clone()
+        return
+    different = set(sums) ^ set(parameters)
+    different |= {name for name in sums if name in parameters and sums[name].shape != parameters[name].shape}
+    if different:
+        raise ValueError(f"{subject} are different models: {min(different)} does not agree")
+    for name, value in parameters.items():
+        sums[name] += value

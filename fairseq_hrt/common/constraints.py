@@ -1,10 +1,9 @@
 """What a hypothesis may say next: fairseq's rules on lengths, unknown words, prefixes and repeated n-grams."""
 
-from typing import Optional
+from typing import List, Optional
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.ngram_repeat_block import NGramRepeatBlock
 from torch import Tensor
 
 
@@ -13,11 +12,11 @@ class Constraints:
 
     Args:
         dictionary: the target dictionary.
-        min_length: ``</s>`` is forbidden before this many tokens.
+        min_length: ``</s>`` is forbidden before this many tokens; for a sentence with a lower maximum, before that maximum.
         max_lengths: LongTensor ``[B]``; after this many tokens only ``</s>`` is allowed.
-        unkpen: subtracted from the log-probability of ``<unk>``.
-        no_repeat_ngram_size: n-grams of this size may occur once; 0 = any number of times. The rule is fairseq's, but
-            its ``SequenceGenerator`` 0.12.2 hands it the padded buffer, in which no n-gram is ever found on a CPU.
+        unkpen: subtracted from the log-probability of ``<unk>``; infinity forbids it.
+        no_repeat_ngram_size: n-grams of this size may occur once; 0 = any number of times. The rule is fairseq's as it is meant:
+            its ``SequenceGenerator`` 0.12.2 looks into a padded buffer, in which no n-gram is ever found on a CPU.
         prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, pad where it is free again.
     """
 
@@ -34,21 +33,46 @@ class Constraints:
         self.pad, self.eos, self.unk = dictionary.pad(), dictionary.eos(), dictionary.unk()
         self.min_length, self.unkpen, self.prefix = min_length, unkpen, prefix
         self.max_lengths = max_lengths
-        self.shortest_limit, self.longest_limit = int(max_lengths.min()), int(max_lengths.max())
-        if min_length > self.shortest_limit:
-            raise ValueError(
-                f"--min-len {min_length} is greater than the maximum length {self.shortest_limit} of a sentence; "
-                "lower --min-len or raise --max-len-a/--max-len-b"
-            )
-        self.blocker = NGramRepeatBlock(no_repeat_ngram_size) if no_repeat_ngram_size > 0 else None
+        # The same for the host, read once.
+        self.limits: List[int] = max_lengths.tolist()
+        self.shortest_limit, self.longest_limit = min(self.limits), max(self.limits)
+        # None where n-grams may be repeated, and nobody has to keep a history.
+        self.blocker: Optional[int] = no_repeat_ngram_size or None
 
     def only_padding(self, first: int, end: int) -> bool:
         """Whether padding is all that is forbidden for the tokens number ``first`` to ``end - 1``."""
+        return not self.unkpen and self._the_same_everywhere(first, end)
+
+    def apply_to_all(self, log_probs: Tensor, first: int, end: int) -> bool:
+        """Applies the rules to the tokens number ``first`` to ``end - 1`` at once, where they are the same for all of them.
+
+        Args:
+            log_probs: ``[..., V]``, changed in place.
+
+        Returns:
+            Whether they are; if not, nothing was changed and each token needs :meth:`apply`.
+        """
+        if not self._the_same_everywhere(first, end):
+            return False
+        self.apply_to_words(log_probs)
+        return True
+
+    def apply_to_words(self, log_probs: Tensor) -> None:
+        """The rules that depend on neither place nor sentence, in place: no padding, and the penalty of ``<unk>``; ``[..., V]``."""
+        log_probs.select(-1, self.pad).fill_(float("-inf"))
+        if self.unkpen:
+            # An infinite penalty forbids it.
+            log_probs.select(-1, self.unk).sub_(self.unkpen)
+
+    def _the_same_everywhere(self, first: int, end: int) -> bool:
         inside = self.min_length <= first and end <= self.shortest_limit
-        return inside and not self.unkpen and self.prefix is None and self.blocker is None
+        return inside and self.prefix is None and self.blocker is None
 
     def apply(self, log_probs: Tensor, step: int, sentences: Tensor, beams: int, history: Optional[Tensor]) -> Tensor:
         """Applies the rules to the choice of token number ``step`` (0 = first).
+
+        Each sentence is ruled by its own limits: where fairseq looks at the longest sentence of a batch, or lets a given beginning
+        of one sentence suspend the minimum length of the others, a translation would depend on what it is batched with.
 
         Args:
             log_probs: ``[R, V]``, changed in place.
@@ -58,28 +82,63 @@ class Constraints:
         Returns:
             ``log_probs``.
         """
-        log_probs.select(1, self.pad).fill_(float("-inf"))
-        if self.unkpen:
-            log_probs[:, self.unk] -= self.unkpen
+        forced = own = None
+        if self.prefix is not None and step < min(self.prefix.size(1), self.longest_limit):
+            forced = self.prefix[sentences, step]
+            forced = forced.masked_fill(step >= self.max_lengths[sentences], self.pad).repeat_interleave(beams).unsqueeze(1)
+            # A given <unk> stands, even where the search may not choose it.
+            own = log_probs.gather(1, forced)
+        self.apply_to_words(log_probs)
         if step >= self.shortest_limit:
             full = (step >= self.max_lengths[sentences]).repeat_interleave(beams)
             ending = log_probs[:, self.eos].clone()
             log_probs.masked_fill_(full.unsqueeze(1), float("-inf"))
             log_probs[:, self.eos] = ending
-        if self.prefix is not None and step < min(self.prefix.size(1), self.longest_limit):
-            self._force_prefix(log_probs, self.prefix[sentences, step].repeat_interleave(beams))
-        elif step < self.min_length:
-            log_probs.select(1, self.eos).fill_(float("-inf"))
+        if step < self.min_length:
+            self._forbid_end(log_probs, step, sentences, beams)
+        if forced is not None:
+            self._force(log_probs, forced, own)
         if self.blocker is not None:
-            log_probs = self.blocker(history, log_probs, sentences.numel(), beams, step)
+            # The start symbol is an </s>, but ending a sentence repeats nothing.
+            ending = log_probs[:, self.eos].clone()
+            _forbid_repetitions(log_probs, history, self.blocker)
+            log_probs[:, self.eos] = ending
         return log_probs
 
-    def _force_prefix(self, log_probs: Tensor, forced: Tensor) -> None:
-        """Leaves only the forced token of each row, with its own probability."""
+    def _forbid_end(self, log_probs: Tensor, step: int, sentences: Tensor, beams: int) -> None:
+        """No ``</s>`` yet, except where a sentence is as long as it may be."""
+        ends = log_probs.select(1, self.eos)
+        if step < self.shortest_limit:
+            ends.fill_(float("-inf"))
+        else:
+            ends.masked_fill_((step < self.max_lengths[sentences]).repeat_interleave(beams), float("-inf"))
+
+    def _force(self, log_probs: Tensor, forced: Tensor, own: Tensor) -> None:
+        """Leaves only the forced token ``[R, 1]`` of each row, with its probability ``own``; pad forces nothing."""
         bound = forced.ne(self.pad)
-        kept = log_probs.gather(1, forced.unsqueeze(1))
-        log_probs.masked_fill_(bound.unsqueeze(1), float("-inf"))
-        log_probs[bound] = log_probs[bound].scatter(1, forced[bound].unsqueeze(1), kept[bound])
+        if not self.unkpen == float("inf"):
+            own = torch.where(forced.eq(self.unk), own - self.unkpen, own)
+        free = log_probs.gather(1, forced)
+        log_probs.masked_fill_(bound, float("-inf"))
+        log_probs.scatter_(1, forced, torch.where(bound, own, free))
+
+
+def _forbid_repetitions(log_probs: Tensor, history: Tensor, size: int) -> None:
+    """Forbids, in place, what would complete an n-gram that occurred before, without a look at the host.
+
+    Args:
+        log_probs: ``[R, V]``.
+        history: LongTensor ``[R, T]``, the tokens so far.
+        size: n.
+    """
+    if history.size(1) < size:
+        return
+    # [R, T - n + 1, n]
+    known = history.unfold(1, size, 1)
+    recent = history[:, history.size(1) - size + 1 :].unsqueeze(1)
+    repeated = known[..., :-1].eq(recent).all(-1)
+    last = known[..., -1]
+    log_probs.scatter_add_(1, last, torch.zeros_like(last, dtype=log_probs.dtype).masked_fill_(repeated, float("-inf")))
 
 
 def length_limits(widths: Tensor, *, max_len_a: float, max_len_b: int, capacity: int) -> Tensor:
@@ -89,5 +148,6 @@ def length_limits(widths: Tensor, *, max_len_a: float, max_len_b: int, capacity:
         widths: LongTensor ``[B]``, source lengths x.
         capacity: positions of the decoder.
     """
-    limits = [min(int(max_len_a * width + max_len_b), capacity - 1) for width in widths.tolist()]
-    return torch.tensor(limits, dtype=torch.long, device=widths.device)
+    # In double precision, as Python counts.
+    limits = (widths.double() * max_len_a + max_len_b).clamp(max=capacity - 1)
+    return limits.long()

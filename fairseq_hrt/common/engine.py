@@ -151,6 +151,7 @@ class TransformerEngine:
         causal: bool = True,
         remember: bool = True,
         only: Optional[Tensor] = None,
+        attention: Optional[List[Tensor]] = None,
     ) -> Tensor:
         """Decodes q new tokens of every row.
 
@@ -163,6 +164,7 @@ class TransformerEngine:
             remember: keep the keys and values. False saves the copy for a step that is the only one (then T = 0).
             only: LongTensor ``[q']``, the new tokens whose features are wanted. The last layer computes no others,
                 which halves the cost of a parallel pass through a one-layer decoder that fills every other position.
+            attention: a list that gains the last layer's attention to the source, ``[R, q, S]``, averaged over its heads.
 
         Returns:
             Features ``[R, q, D]``, or ``[R, q', D]``, for :meth:`logits`.
@@ -181,6 +183,9 @@ class TransformerEngine:
                 x, layer.attention_norm, lambda y: self._self_attention(y, number, cache, bias, distances, chosen), chosen
             )
             keys, values = memory.layer(number)
+            if attention is not None and number + 1 == len(self.layers):
+                asking = layer.cross_norm(x) if layer.before else x
+                attention.append(layer.cross.weights(asking, keys, memory.bias))
             x = layer.block(x, layer.cross_norm, lambda y: layer.cross(y, keys, values, memory.bias))
             x = layer.block(x, layer.final_norm, layer.feed_forward)
         if remember:

@@ -50,6 +50,24 @@ class EngineEnsemble:
         """Empty states of B * ``beams`` rows, one for each model; see :meth:`TransformerEngine.start`."""
         return [engine.start(memory, beams=beams, **options) for engine, memory in zip(self.engines, memories)]
 
+    def source_attention(self, memories: List[Memory], tokens: Tensor) -> Tensor:
+        """What each token looks at in the source: the last layer's attention, averaged over heads and models.
+
+        Args:
+            tokens: LongTensor ``[B, T]``, the start symbol and known words, which are read from left to right.
+
+        Returns:
+            ``[B, T, S]``; place i belongs to the word behind token i.
+        """
+        self.counters.decoder_calls += len(self.engines)
+        self.counters.decoder_tokens += len(self.engines) * tokens.numel()
+        found: List[Tensor] = []
+        positions = torch.arange(tokens.size(1), device=tokens.device)
+        for engine, memory in zip(self.engines, memories):
+            state = engine.start(memory, stride=1, capacity=tokens.size(1))
+            engine.step(state, tokens, positions, attention=found)
+        return sum(found) / len(found)
+
     def log_probabilities(
         self,
         states: List[DecoderState],

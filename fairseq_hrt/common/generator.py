@@ -1,12 +1,13 @@
 """The generator contract of fairseq's command line, filled by the engine; and its plain autoregressive form."""
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
+from .alignment import align
 from .constraints import Constraints, length_limits
 from .ensemble import EngineEnsemble
 from .hypothesis import Hypothesis
@@ -27,6 +28,7 @@ class EngineGenerator:
     Attributes:
         counters: what was executed.
         step_hooks: called with every :class:`DecodingStep`.
+        lexicon: see :meth:`align_words`; None while nobody wants to know where words come from.
         eos: read by fairseq's command line to strip the end symbol from its output.
     """
 
@@ -41,6 +43,10 @@ class EngineGenerator:
         self.counters = GenerationCounters()
         self.step_hooks: List[StepHook] = []
         self._ensemble: Optional[EngineEnsemble] = None
+        self.lexicon: Optional[Mapping[str, str]] = None
+        longest = min(model.max_decoder_positions() for model in self.models) - 1
+        if options.min_len > longest:
+            raise ValueError(f"--min-len {options.min_len} is greater than the {longest} words that the model can write; lower it")
 
     @property
     def ensemble(self) -> EngineEnsemble:
@@ -49,6 +55,11 @@ class EngineGenerator:
             static = self.options.static_weights
             self._ensemble = EngineEnsemble(self.models, self.counters, static_weights=static)
         return self._ensemble
+
+    @ensemble.setter
+    def ensemble(self, ensemble: EngineEnsemble) -> None:
+        """Other engines of the same models."""
+        self._ensemble = ensemble
 
     @torch.no_grad()
     def generate(
@@ -81,7 +92,25 @@ class EngineGenerator:
         self.ensemble.refresh()
         hypotheses = self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
         self.counters.sentences += len(hypotheses)
+        if self.lexicon is not None:
+            align(self.ensemble, sample["net_input"], hypotheses, self.dictionary, start=bos_token)
         return [[self._finish(hypothesis) for hypothesis in best[: self.options.beam]] for best in hypotheses]
+
+    def align_words(self, lexicon: Mapping[str, str]) -> None:
+        """From now on each hypothesis says which source word each of its words comes from.
+
+        Args:
+            lexicon: of words for ``<unk>``; kept for whoever writes the text.
+
+        Raises:
+            ValueError: a model does not write from left to right, which is how its words are aligned.
+        """
+        for model in self.models:
+            if getattr(model.decoder, "only_task", None) is not None:
+                raise ValueError(
+                    f"--replace-unk: the words of a {type(model).__name__} are not aligned with the source; --unkpen inf forbids <unk>"
+                )
+        self.lexicon = lexicon
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
@@ -110,25 +139,26 @@ class AutoregressiveGenerator(EngineGenerator):
     ) -> List[List[Hypothesis]]:
         """Decodes sentences that are encoded already."""
         options, memory = self.options, memories[0]
-        # fairseq counts the padding of the batch as source length here; equality with it is worth the oddity.
-        widths = torch.full_like(memory.lengths, memory.width)
         limits = length_limits(
-            widths,
+            # Each sentence's own length, where fairseq counts the padding of the batch as well: the result must not depend on what
+            # a sentence is batched with.
+            memory.lengths,
             max_len_a=options.max_len_a,
             max_len_b=options.max_len_b,
             capacity=min(model.max_decoder_positions() for model in self.models),
         )
-        self.ensemble.reserve_positions(int(limits.max()) + 1)
+        rules = Constraints(
+            self.dictionary,
+            min_length=options.min_len,
+            max_lengths=limits,
+            unkpen=options.unkpen,
+            no_repeat_ngram_size=options.no_repeat_ngram_size,
+            prefix=prefix,
+        )
+        self.ensemble.reserve_positions(rules.longest_limit + 1)
         plan = SearchPlan(
             start=self.eos if start is None else start,
-            constraints=Constraints(
-                self.dictionary,
-                min_length=options.min_len,
-                max_lengths=limits,
-                unkpen=options.unkpen,
-                no_repeat_ngram_size=options.no_repeat_ngram_size,
-                prefix=prefix,
-            ),
+            constraints=rules,
             # fairseq never keeps more beams than there are words besides padding.
             beam=min(options.beam, len(self.dictionary) - 1),
             lenpen=options.lenpen,

@@ -18,6 +18,7 @@ class Hypothesis:
         steps: decoder calls that the sentence needed.
         token_directions: direction that wrote each token, where there are several.
         token_vertices: where tokens are written into a graph, the vertex of each.
+        alignment: if asked for, the source token that each token looks at, counted from 0.
         history: the partial translations after each step, if asked for; ``<unk>`` stands for an open position.
     """
 
@@ -29,6 +30,7 @@ class Hypothesis:
     history: List[List[int]] = field(default_factory=list)
     token_directions: List[int] = field(default_factory=list)
     token_vertices: List[int] = field(default_factory=list)
+    alignment: List[int] = field(default_factory=list)
 
     def to_fairseq(self) -> Dict[str, Any]:
         """The dictionary of fairseq's generator contract.
@@ -44,7 +46,7 @@ class Hypothesis:
             "score": torch.tensor(self.score),
             "positional_scores": torch.tensor(self.positional_scores, dtype=torch.float),
             "attention": torch.empty(0),
-            "alignment": torch.empty(0, 2, dtype=torch.long),
+            "alignment": torch.tensor(self.alignment) if self.alignment else torch.empty(0, 2, dtype=torch.long),
             "steps": self.steps,
             "token_steps": torch.tensor(self.token_steps, dtype=torch.long),
             "history": [{"tokens": torch.tensor(tokens, dtype=torch.long)} for tokens in self.history],

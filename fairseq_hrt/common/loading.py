@@ -5,8 +5,10 @@ than another.
 """
 
 import ast
+import contextlib
+import io
 from pathlib import Path
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
 from fairseq import checkpoint_utils, options, utils
@@ -14,6 +16,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import nn
+
+from .checkpoints import one_line, read_checkpoint, reading
 
 
 class LoadedModels(NamedTuple):
@@ -38,7 +42,12 @@ def option_arguments(chosen: Mapping[str, str]) -> List[str]:
     arguments = []
     for name, value in chosen.items():
         if value != "false":
-            arguments += ["--" + name.replace("_", "-"), *([] if value == "true" else [value])]
+            flag = "--" + name.replace("_", "-")
+            if value.startswith("-"):
+                # Otherwise it would be read as the next option.
+                arguments.append(f"{flag}={value}")
+            else:
+                arguments += [flag, *([] if value == "true" else [value])]
     return arguments
 
 
@@ -59,7 +68,19 @@ def generation_config(arguments: Sequence[str], subject: str) -> DictConfig:
 
     # argparse would end the process before anybody can say whose option it was.
     parser.error = refuse  # type: ignore[method-assign, assignment]
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, list(arguments)))
+    said = io.StringIO()
+    try:
+        # A parser of fairseq's own, for --user-dir alone, and --help end the process as well, after saying something.
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, list(arguments)))
+    except SystemExit as error:
+        last = said.getvalue().strip().splitlines()[-1:] if error.code else ["help and the like do not decode"]
+        raise ValueError(f"{subject}: {' '.join(last)}") from error
+    except (ValueError, OSError):
+        raise
+    except Exception as error:
+        # hydra's and a plugin's own.
+        raise ValueError(f"{subject}: {one_line(error)}") from error
 
 
 def choose_device(config: DictConfig) -> torch.device:
@@ -68,27 +89,61 @@ def choose_device(config: DictConfig) -> torch.device:
 
 
 def load_models(
-    paths: Sequence[Union[str, Path]], config: DictConfig, task: FairseqTask, device: Optional[torch.device] = None
+    paths: Sequence[Union[str, Path]],
+    config: DictConfig,
+    task: FairseqTask,
+    device: Optional[torch.device] = None,
+    *,
+    states: Optional[Mapping[str, Dict[str, Any]]] = None,
 ) -> LoadedModels:
-    """Loads checkpoints for decoding.
+    """Loads checkpoints for decoding; what they say is checked before anything is built.
 
     Args:
         paths: checkpoint files.
         config: of the command; gives overrides and precision.
         task: set up.
         device: None: :func:`choose_device`.
+        states: checkpoints that have been read already (:func:`.checkpoints.read_checkpoint`), by path.
 
     Raises:
         OSError: a file is missing or unreadable.
+        ValueError: a file is no checkpoint, is damaged, unsafe, or does not fit the task.
     """
-    overrides = ast.literal_eval(config.common_eval.model_overrides)
-    models, saved = checkpoint_utils.load_model_ensemble([str(path) for path in paths], arg_overrides=overrides, task=task)
+    overrides = model_overrides(config.common_eval.model_overrides)
+    models: List[nn.Module] = []
+    for path in map(str, paths):
+        state = (states or {}).get(path)
+        if state is None or overrides:
+            state = read_checkpoint(path, overrides)
+        with reading(path, "cannot be loaded"):
+            # The very state that was checked: given a path, fairseq might read another file beside it.
+            found, saved = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
+            models += found
     for model in models:
         if config.common.fp16:
             model.half()
+        elif config.common.bf16:
+            model.bfloat16()
+        elif config.common.bf16:
+            model.bfloat16()
         model.to(device or choose_device(config)).eval()
         model.prepare_for_inference_(config)
     return LoadedModels(models, saved)
+
+
+def model_overrides(text: str) -> Dict[str, Any]:
+    """``--model-overrides`` as a dictionary.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        overrides = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        overrides = None
+    if not isinstance(overrides, dict):
+        raise ValueError(f"--model-overrides {text!r} is not a Python dictionary, e.g. {{'encoder_embed_path': None}}")
+    return overrides
 
 
 def build_generator(task: FairseqTask, models: Sequence[nn.Module], config: DictConfig) -> Any:
@@ -98,4 +153,4 @@ def build_generator(task: FairseqTask, models: Sequence[nn.Module], config: Dict
 
 def to_device(sample: Any, device: torch.device) -> Any:
     """A batch where the models are."""
-    return utils.move_to_cuda(sample) if device.type == "cuda" else sample
+    return utils.move_to_cuda(sample, device) if device.type == "cuda" else sample

@@ -1,23 +1,31 @@
-"""Decoding options: the part of fairseq's generation flags that our generators honour; the rest is refused by name."""
+"""Decoding options: the generation flags of fairseq that our generators honour; every other one is refused by name."""
 
+import math
 from argparse import Namespace
-from dataclasses import dataclass
-from typing import Any, List, Union
+from dataclasses import dataclass, fields
+from typing import Any, Dict, List, Union
 
 from fairseq.dataclass.configs import GenerationConfig
 from omegaconf import DictConfig
 
-# Flags that ask for another search than ours. (field, value that means "not asked for", flag)
-REFUSED = (
-    ("sampling", False, "--sampling"),
-    ("diverse_beam_groups", -1, "--diverse-beam-groups"),
-    ("diversity_rate", -1.0, "--diversity-rate"),
-    ("constraints", None, "--constraints"),
-    ("match_source_len", False, "--match-source-len"),
-    ("lm_path", None, "--lm-path"),
-    ("print_alignment", None, "--print-alignment"),
-    ("decoding_format", None, "--decoding-format"),
-)
+# Options that a decoder reads, by the names of fairseq and of :class:`DecodingOptions`.
+_READ = ("beam", "nbest", "lenpen", "unkpen", "min_len", "max_len_a", "max_len_b", "temperature")
+HONOURED = frozenset(
+    (
+        *_READ, "unnormalized", "no_repeat_ngram_size", "retain_iter_history",
+        # A given beginning comes with each batch; the decoder that cannot continue one says so.
+        "prefix_size",
+        # Where a generator is built, a scorer instead.
+        "score_reference",
+    )
+)  # fmt: skip
+# What fairseq's commands do by themselves, and two switches that nothing in fairseq reads any more.
+LEFT_TO_THE_COMMAND = frozenset(("sacrebleu", "print_step", "no_seed_provided", "no_early_stop", "no_beamable_mm"))
+# What else to do, where that is not simply another task.
+_INSTEAD = {
+    "replace_unk": "fairseq's commands replace <unk> by counting words after the subwords were joined, which does not lead to "
+    "the right source word; --unkpen inf forbids <unk>"
+}
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,8 @@ class DecodingOptions:
     """fairseq's names and defaults (see ``fairseq-generate --help``).
 
     Attributes:
+        unkpen: subtracted from the log-probability of ``<unk>``; infinity forbids it.
+        min_len: fewest tokens before ``</s>``; a sentence whose own maximum is lower is held to that maximum.
         static_weights: the models do not change while they are decoded; False for validation during training.
     """
 
@@ -46,8 +56,22 @@ class DecodingOptions:
             raise ValueError(f"--beam {self.beam}: at least one hypothesis has to be kept; --beam 1 is greedy search")
         if not 1 <= self.nbest <= self.beam:
             raise ValueError(f"--nbest {self.nbest} with --beam {self.beam}: --nbest must lie between 1 and --beam")
-        if self.temperature <= 0:
-            raise ValueError(f"--temperature {self.temperature} must be greater than 0")
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"--temperature {self.temperature} must be greater than 0 and finite")
+        if math.isnan(self.unkpen) or self.unkpen == -math.inf:
+            raise ValueError(f"--unkpen {self.unkpen} must be a number, or inf to forbid <unk>")
+        for name in ("lenpen", "max_len_a"):
+            if not math.isfinite(getattr(self, name)):
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be a finite number")
+        if self.no_repeat_ngram_size < 0:
+            raise ValueError(f"--no-repeat-ngram-size {self.no_repeat_ngram_size} must not be negative; 0 allows repetitions")
+        if self.max_len_a < 0 or self.max_len_b < 0:
+            raise ValueError(f"--max-len-a {self.max_len_a} and --max-len-b {self.max_len_b} must not be negative")
+        if self.max_len_a == 0 and self.min_len > self.max_len_b:
+            raise ValueError(
+                f"--min-len {self.min_len} is greater than the maximum length {self.max_len_b} of a sentence; "
+                "lower --min-len or raise --max-len-a/--max-len-b"
+            )
 
     @classmethod
     def from_args(cls, args: Union[Namespace, DictConfig, GenerationConfig], **overrides: Any) -> "DecodingOptions":
@@ -61,15 +85,33 @@ class DecodingOptions:
             ValueError: naming each flag that asks for something unsupported.
         """
         given = dict(args) if isinstance(args, DictConfig) else vars(args)
-        refused: List[str] = [
-            flag for name, neutral, flag in REFUSED if given.get(name, neutral) not in (neutral, None)
-        ]
-        if refused:
-            raise ValueError(f"{', '.join(refused)}: not supported by this decoder; use --task translation for it")
-        names = ("beam", "nbest", "lenpen", "unkpen", "min_len", "max_len_a", "max_len_b", "temperature")
-        fields = {name: given[name] for name in names if given.get(name) is not None}
-        fields["normalize"] = not given.get("unnormalized", False)
-        fields["no_repeat_ngram_size"] = given.get("no_repeat_ngram_size") or 0
-        fields["retain_history"] = bool(given.get("retain_iter_history", False))
-        fields.update(overrides)
-        return cls(**fields)
+        refuse_unknown(given)
+        values = {name: given[name] for name in _READ if given.get(name) is not None}
+        values["normalize"] = not given.get("unnormalized", False)
+        values["no_repeat_ngram_size"] = given.get("no_repeat_ngram_size") or 0
+        values["retain_history"] = bool(given.get("retain_iter_history", False))
+        values.update(overrides)
+        return cls(**values)
+
+
+def refuse_unknown(given: Dict[str, Any]) -> None:
+    """Raises ValueError for generation flags that differ from fairseq's default and that nothing here would honour.
+
+    An allow-list: a flag that a later release of fairseq or another plugin adds is refused, too, until a decoder knows it.
+
+    Args:
+        given: values by the names of :class:`GenerationConfig`.
+    """
+    neutral = {field.name: field.default for field in fields(GenerationConfig)}
+    refused: List[str] = []
+    for name, value in given.items():
+        if name in HONOURED or name in LEFT_TO_THE_COMMAND or name.startswith("_") or value is None:
+            continue
+        if name not in neutral or value != neutral[name]:
+            refused.append(name)
+    flags = {name: "--" + name.replace("_", "-") for name in refused}
+    for name in refused:
+        if name in _INSTEAD:
+            raise ValueError(f"{flags[name]}: {_INSTEAD[name]}")
+    if refused:
+        raise ValueError(f"{', '.join(flags.values())}: not supported by this decoder; use --task translation for it")

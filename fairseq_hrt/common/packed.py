@@ -167,14 +167,27 @@ class PackedCrossAttention:
 
     def __call__(self, x: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]) -> Tensor:
         """``[R, q, D]`` attends ``[B * H, S, d]``; ``bias`` is ``[B, 1, 1, S]`` or None."""
+        queries, bias = self._queries(x, keys, bias)
+        mixed = attend(queries, keys, values, bias)
+        return self.output(_merge_heads(mixed, keys.size(0) // self.heads, self.heads).view(x.shape))
+
+    def weights(self, x: Tensor, keys: Tensor, bias: Optional[Tensor]) -> Tensor:
+        """What the attention of ``__call__`` falls on, averaged over the heads: ``[R, q, S]``."""
+        queries, bias = self._queries(x, keys, bias)
+        source = keys.size(1)
+        # Values that copy the weights themselves.
+        each = torch.eye(source, dtype=keys.dtype, device=keys.device).expand(keys.size(0), -1, -1)
+        mixed = attend(queries, keys, each, bias)
+        return mixed.view(-1, self.heads, *mixed.shape[1:]).mean(1).view(*x.shape[:2], source)
+
+    def _queries(self, x: Tensor, keys: Tensor, bias: Optional[Tensor]) -> Tuple[Tensor, Optional[Tensor]]:
+        """Scaled queries ``[B * H, N * q, d]`` of ``[R, q, D]``, and the bias ``[B * H, 1, S]``."""
         heads, (rows, _, width) = self.heads, keys.shape
-        batch = rows // heads
         # [R, q, D] -> [B, N * q, H, d] -> [B * H, N * q, d]
-        queries = self.query(x).mul_(self.scale).view(batch, -1, heads, width).transpose(1, 2).reshape(rows, -1, width)
+        queries = self.query(x).mul_(self.scale).view(rows // heads, -1, heads, width).transpose(1, 2).reshape(rows, -1, width)
         if bias is not None:
             bias = bias.expand(-1, heads, -1, -1).reshape(rows, 1, -1)
-        mixed = attend(queries, keys, values, bias)
-        return self.output(_merge_heads(mixed, batch, heads).view(x.shape))
+        return queries, bias
 
 
 class PackedLayer:

@@ -4,8 +4,9 @@ The token chosen at step i stands at position ``stride * (i + 1)``: 1 for ordina
 first stage of hybrid-regressive decoding.
 """
 
+import math
 from dataclasses import dataclass
-from typing import List, Sequence
+from typing import List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -89,7 +90,7 @@ def _greedy(
         )
         history = _token_history(plan, tokens, rows, step, sentences.device) if rules.blocker is not None else None
         best, current = rules.apply(scores, step, states[0].sentences, 1, history).max(1, keepdim=True)
-        for sentence, token, log_prob in zip(rows, current[:, 0].tolist(), best[:, 0].tolist()):
+        for sentence, (token,), (log_prob,) in zip(rows, *to_host(current, best)):
             if sentence not in open_rows:
                 continue
             check_number(log_prob)
@@ -108,6 +109,15 @@ def _greedy(
             reorder(states, kept, sentences=kept)
             current = current[kept]
     return [[_hypothesis(plan, *pair)] for pair in zip(tokens, log_probs)]
+
+
+def to_host(ids: Tensor, numbers: Tensor) -> Tuple[List[List[int]], List[List[float]]]:
+    """Two tensors ``[R, q]`` as lists, from a device in one transfer: a float32 holds every id up to 2 ** 24 exactly."""
+    if ids.device.type == "cpu":
+        return ids.tolist(), numbers.tolist()
+    width = ids.size(1)
+    lines = torch.cat([ids.to(numbers.dtype), numbers], 1).tolist()
+    return [list(map(int, line[:width])) for line in lines], [line[width:] for line in lines]
 
 
 def _token_history(plan: SearchPlan, tokens: List[List[int]], rows: List[int], step: int, device) -> Tensor:
@@ -129,32 +139,73 @@ def _hypothesis(plan: SearchPlan, tokens: List[int], log_probs: List[float]) -> 
 
 
 class _BeamTable:
-    """Tokens and cumulated log-probabilities of the N open hypotheses of each sentence."""
+    """The N open hypotheses of each sentence: on the device, what the next step needs; what it leaves behind as a chain of parents,
+    of which the host reads the whole once, at the end."""
 
     def __init__(self, state: DecoderState, plan: SearchPlan) -> None:
-        self.sentences, self.beams = state.sentences, plan.beam
+        self.plan, self.sentences = plan, state.sentences
+        self.numbers: List[int] = list(range(self.sentences.numel()))
         count = self.sentences.numel() * plan.beam
-        self.tokens = self.sentences.new_full((count, plan.constraints.longest_limit + 2), plan.start)
-        self.totals = torch.zeros(count, plan.constraints.longest_limit + 1, device=self.sentences.device)
         # All beams of a sentence are equal at first; only one of them may have successors.
         self.scores = torch.full((count // plan.beam, plan.beam), float("-inf"), device=self.sentences.device)
         self.scores[:, 0] = 0
+        self.current = self.sentences.new_full((count, 1), plan.start)
+        # Only where a rule asks for it.
+        self.history = None if plan.constraints.blocker is None else self.current
+        # Of each step the parents and tokens ``[2, R]`` and the cumulated log-probabilities ``[R]`` of the rows that went on.
+        self._links: List[Tensor] = []
+        self._totals: List[Tensor] = []
+        # (step, row, cumulated log-probability) of each finished hypothesis of each sentence.
+        self.finished: List[List[Tuple[int, int, float]]] = [[] for _ in self.numbers]
 
-    def finished(self, step: int, row: int, score: Tensor, plan: SearchPlan) -> Hypothesis:
-        """The hypothesis of a row that now says ``</s>``, with cumulated log-probability ``score``."""
-        tokens = self.tokens[row, 1 : step + 1].tolist() + [plan.constraints.eos]
-        totals = torch.cat([self.totals[row, :step], score.view(1)])
-        log_probs = torch.diff(totals, prepend=totals.new_zeros(1)).tolist()
-        hypothesis = _hypothesis(plan, tokens, log_probs)
-        hypothesis.score = plan.rank(float(score), len(tokens))
+    def advance(self, rows: Tensor, tokens: Tensor, scores: Tensor, kept: Sequence[int]) -> Optional[Tensor]:
+        """Continues rows ``[R']`` with ``tokens`` ``[R']``; ``scores`` is ``[B', N]``.
+
+        Args:
+            kept: the places of the B' sentences among the present ones.
+
+        Returns:
+            These places as a LongTensor; None when all sentences stay.
+        """
+        self._links.append(torch.stack([rows, tokens]))
+        self._totals.append(scores.reshape(-1))
+        self.current, self.scores = tokens.unsqueeze(1), scores
+        if self.history is not None:
+            self.history = torch.cat([self.history[rows], self.current], 1)
+        if len(kept) == len(self.numbers):
+            return None
+        places = torch.tensor(kept, device=rows.device)
+        self.sentences, self.numbers = self.sentences[places], [self.numbers[place] for place in kept]
+        return places
+
+    def hypotheses(self) -> List[List[Hypothesis]]:
+        """The finished hypotheses of each sentence, best first."""
+        sizes = [totals.numel() for totals in self._totals]
+        links: List[List[List[int]]] = []
+        totals: List[List[float]] = []
+        if sizes:
+            parents, tokens = torch.cat(self._links, 1).tolist()
+            sums, end = torch.cat(self._totals).tolist(), 0
+            for size in sizes:
+                start, end = end, end + size
+                links.append([parents[start:end], tokens[start:end]])
+                totals.append(sums[start:end])
+        found = [[self._traced(links, totals, *end) for end in ends] for ends in self.finished]
+        return [sorted(done, key=lambda hypothesis: -hypothesis.score) for done in found]
+
+    def _traced(self, links: List[List[List[int]]], totals: List[List[float]], step: int, row: int, total: float) -> Hypothesis:
+        """The hypothesis of ``row`` that says ``</s>`` in ``step`` with the cumulated log-probability ``total``."""
+        tokens, sums = [self.plan.constraints.eos], [total]
+        for (parents, words), before in zip(reversed(links[:step]), reversed(totals[:step])):
+            tokens.append(words[row])
+            sums.append(before[row])
+            row = parents[row]
+        tokens.reverse()
+        sums.reverse()
+        log_probs = [after - before for before, after in zip([0.0, *sums], sums)]
+        hypothesis = _hypothesis(self.plan, tokens, log_probs)
+        hypothesis.score = self.plan.rank(total, len(tokens))
         return hypothesis
-
-    def advance(self, step: int, rows: Tensor, tokens: Tensor, scores: Tensor, sentences: Tensor) -> None:
-        """Continues rows ``[R']`` with ``tokens`` ``[R']``; ``scores`` is ``[B', N]``."""
-        self.tokens, self.totals = self.tokens[rows], self.totals[rows]
-        self.tokens[:, step + 1] = tokens
-        self.totals[:, step] = scores.reshape(-1)
-        self.scores, self.sentences = scores, self.sentences[sentences]
 
 
 def _beam(
@@ -164,46 +215,44 @@ def _beam(
     states = ensemble.start(memories, beams=plan.beam, stride=plan.stride)
     rules, beams = plan.constraints, plan.beam
     table = _BeamTable(states[0], plan)
-    finished: List[List[Hypothesis]] = [[] for _ in range(table.sentences.numel())]
     for step in range(rules.longest_limit + 1):
-        current = table.tokens[:, step : step + 1]
         log_probs = ensemble.log_probabilities(
-            states, current, positions[step : step + 1], temperature=plan.temperature
+            states, table.current, positions[step : step + 1], temperature=plan.temperature
         )
-        log_probs = rules.apply(log_probs, step, table.sentences, beams, table.tokens[:, : step + 1])
+        log_probs = rules.apply(log_probs, step, table.sentences, beams, table.history)
         vocabulary = log_probs.size(1)
         totals = log_probs.view(-1, beams, vocabulary) + table.scores.unsqueeze(-1)
         # Half of twice N candidates may be finished, and N have to remain open.
         scores, flat = totals.flatten(1).topk(min(2 * beams, beams * vocabulary - 1))
-        check_number(float(scores.sum(1).max()) if bool(scores.isnan().any()) else 0.0)
         tokens, parents = flat % vocabulary, flat // vocabulary
         ends = tokens.eq(rules.eos) & scores.gt(float("-inf"))
-        origin = torch.arange(len(table.sentences), device=flat.device).unsqueeze(1) * beams + parents
-        numbers = table.sentences.tolist()
-        for place, column in ends[:, :beams].nonzero().tolist():
-            done = finished[numbers[place]]
-            if len(done) < beams:
-                done.append(table.finished(step, int(origin[place, column]), scores[place, column], plan))
         open_columns = _first_open(ends, beams)
-        scores = scores.masked_fill(ends, float("-inf")).gather(1, open_columns)
-        limits = rules.max_lengths[table.sentences].tolist()
-        alive = scores[:, 0].gt(float("-inf")).tolist()
-        kept = [
-            place
-            for place, number in enumerate(numbers)
-            if len(finished[number]) < beams and step < limits[place] and alive[place]
-        ]
+        open_scores = scores.masked_fill(ends, float("-inf")).gather(1, open_columns)
+        kept = []
+        # One transfer from the device: what has ended, its row, and the best of what has not. NaN would be the best.
+        ended = scores[:, :beams].masked_fill(~ends[:, :beams], float("-inf"))
+        digest = torch.cat([ended, parents[:, :beams].to(scores.dtype), open_scores[:, :1]], 1)
+        for place, (number, line) in enumerate(zip(table.numbers, digest.tolist())):
+            check_number(line[-1])
+            done = table.finished[number]
+            for column in range(beams):
+                if line[column] > -math.inf and len(done) < beams:
+                    done.append((step, place * beams + int(line[beams + column]), line[column]))
+            if len(done) < beams and step < rules.limits[number] and line[-1] > -math.inf:
+                kept.append(place)
         chosen = tokens.gather(1, open_columns)
         for hook in hooks:
             hook(DecodingStep(plan.stage, step + 1, table.sentences, positions[step + 1 : step + 2],
-                              chosen.view(-1, 1), scores.view(-1)))  # fmt: skip
+                              chosen.view(-1, 1), open_scores.view(-1)))  # fmt: skip
         if not kept:
             break
-        places = torch.tensor(kept, device=flat.device)
-        rows = origin.gather(1, open_columns)[places].view(-1)
-        table.advance(step, rows, chosen[places].view(-1), scores[places], places)
-        reorder(states, rows, sentences=places if len(kept) < len(numbers) else None)
-    return [sorted(done, key=lambda hypothesis: -hypothesis.score) for done in finished]
+        rows = parents.gather(1, open_columns) + torch.arange(0, len(table.numbers) * beams, beams, device=flat.device).unsqueeze(1)
+        if len(kept) < len(table.numbers):
+            places = torch.tensor(kept, device=flat.device)
+            rows, chosen, open_scores = rows[places], chosen[places], open_scores[places]
+        rows = rows.view(-1)
+        reorder(states, rows, sentences=table.advance(rows, chosen.view(-1), open_scores, kept))
+    return table.hypotheses()
 
 
 def _first_open(ends: Tensor, beams: int) -> Tensor:

@@ -72,7 +72,8 @@ class DecoderState:
 
     def __post_init__(self) -> None:
         self._flat: List[Tuple[Tensor, Tensor]] = []
-        self._flattened: Optional[Tensor] = None
+        self._spare: Optional[Tensor] = None
+        self._spare_flat: List[Tuple[Tensor, Tensor]] = []
         self._place_tokens()
 
     def _place_tokens(self) -> None:
@@ -82,10 +83,10 @@ class DecoderState:
 
     def layer(self, number: int) -> Tuple[Tensor, Tensor]:
         """The buffers for keys and values of one layer as ``[R * H, capacity, d]``."""
-        if self._flattened is not self.cache:
+        if not self._flat:
             layers, _, rows, heads, capacity, width = self.cache.shape
             flat = self.cache.view(2 * layers, rows * heads, capacity, width).unbind()
-            self._flat, self._flattened = list(zip(flat[::2], flat[1::2])), self.cache
+            self._flat = list(zip(flat[::2], flat[1::2]))
         return self._flat[number]
 
     @property
@@ -108,18 +109,23 @@ class DecoderState:
         cache[..., : self.length, :] = self.cache[..., : self.length, :]
         positions = self.positions.new_zeros(self.positions.size(0), capacity)
         positions[:, : self.length] = self.positions[:, : self.length]
-        self.cache, self.positions = cache, positions
+        self.cache, self._flat, self.positions = cache, [], positions
         self._place_tokens()
 
-    def rollback(self, length: Union[int, Tensor]) -> None:
+    def rollback(self, length: Union[int, Tensor], *, longest: Optional[int] = None) -> None:
         """Forgets the last tokens by changing a length; nothing is copied.
 
         Args:
             length: tokens to keep, one number for all rows or a LongTensor ``[R]``.
+            longest: the greatest of a LongTensor ``[R]``, where the caller knows it: then nothing is read from the device, and
+                nothing checked.
 
         Raises:
             ValueError: a row would get longer.
         """
+        if isinstance(length, Tensor) and longest is not None:
+            self.lengths, self.length = length, longest
+            return
         known = self.length if self.lengths is None else self.lengths
         longer = length > known
         if bool(longer.any()) if isinstance(longer, Tensor) else longer:
@@ -140,12 +146,15 @@ class DecoderState:
             rows: LongTensor ``[R']``, indices of present rows, N for each sentence kept.
             sentences: LongTensor ``[B']``, indices of the present sentences to keep; None when all of them stay.
         """
-        kept = self.cache[:, :, rows, :, : self.length]
         if rows.numel() == self.rows:
-            self.cache[..., : self.length, :] = kept
+            # Two buffers that change places: every number is moved once, in large pieces, and nothing is allocated.
+            if self._spare is None or self._spare.shape != self.cache.shape:
+                self._spare, self._spare_flat = torch.empty_like(self.cache), []
+            torch.index_select(self.cache, 2, rows, out=self._spare)
+            self.cache, self._spare = self._spare, self.cache
+            self._flat, self._spare_flat = self._spare_flat, self._flat
         else:
-            self.cache = self.cache.new_zeros(*self.cache.shape[:2], rows.numel(), *self.cache.shape[3:])
-            self.cache[..., : self.length, :] = kept
+            self.cache, self._flat = self.cache.index_select(2, rows), []
         if self.positions.size(0) > 1:
             self.positions = self.positions[rows]
         if self.lengths is not None:

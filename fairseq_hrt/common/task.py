@@ -1,18 +1,21 @@
 """The translation task with our generators and, for training, a second set of targets."""
 
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
-from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
+from torch import Tensor
 
+from .checkpoints import architecture_name
 from .distillation import with_distilled_targets
 from .generator import EngineGenerator
 from .options import DecodingOptions
+from .precision import follow_precision
 
 
 class EngineTranslationTask(TranslationTask):
@@ -27,6 +30,8 @@ class EngineTranslationTask(TranslationTask):
     losses: Sequence[str] = ()
     # Generators made while the model is built decode between its updates.
     _building_model = False
+    # What the models of the last generator can read.
+    _source_positions: Sequence[int] = ()
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
         """The model, and with ``--eval-bleu`` the generator of the validation.
@@ -34,6 +39,7 @@ class EngineTranslationTask(TranslationTask):
         Raises:
             ValueError: a model of another family, or targets padded on the left.
         """
+        self.require_family_name(cfg)
         if self.family and self.cfg.left_pad_target:
             raise ValueError(f"--left-pad-target: {self.family} needs targets padded on the right")
         self._building_model = True
@@ -42,6 +48,8 @@ class EngineTranslationTask(TranslationTask):
         finally:
             self._building_model = False
         self.require_family([model])
+        if from_checkpoint:
+            follow_precision(model)
         return model
 
     def build_criterion(self, cfg: Any) -> FairseqCriterion:
@@ -58,10 +66,20 @@ class EngineTranslationTask(TranslationTask):
         """Raises ValueError for models of other families."""
         for model in models:
             if self.family and not isinstance(model, MODEL_REGISTRY[self.family]):
-                raise ValueError(
-                    f"the model is a {type(model).__name__}, no {self.family}: train with --arch {self.family} (fine-tune "
-                    "with --finetune-from-model), or decode this one with --task translation_autoregressive"
-                )
+                raise ValueError(self._other_family(type(model).__name__))
+
+    def require_family_name(self, cfg: Any) -> None:
+        """Raises ValueError for the configuration of a model of another family, before anything of it is built."""
+        name = architecture_name(cfg)
+        model = ARCH_MODEL_REGISTRY.get(name) if isinstance(name, str) else None
+        if self.family and model is not None and not issubclass(model, MODEL_REGISTRY[self.family]):
+            raise ValueError(self._other_family(model.__name__))
+
+    def _other_family(self, model: str) -> str:
+        return (
+            f"the model is a {model}, no {self.family}: train with --arch {self.family} (fine-tune with --finetune-from-model), or "
+            "decode this one with --task translation_autoregressive"
+        )
 
     def require_left_to_right(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
         """Raises ValueError for models that do not write word by word from left to right."""
@@ -106,8 +124,26 @@ class EngineTranslationTask(TranslationTask):
         if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
             raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
         self.require_family(models)
+        self._source_positions = [model.max_positions()[0] for model in models]
         options = DecodingOptions.from_args(args, static_weights=not self._building_model)
         return self.make_generator(models, options)
+
+    def get_interactive_tokens_and_lengths(
+        self, lines: Sequence[str], encode_fn: Callable[[str], str]
+    ) -> Tuple[List[Tensor], List[int]]:
+        """Lines of ``fairseq-interactive`` as source ids; with ``--truncate-source`` cut as the training data are.
+
+        fairseq truncates data sets only, and stops at the first long line that it reads.
+
+        Returns:
+            LongTensors with ``</s>``, and their lengths.
+        """
+        tokens, lengths = super().get_interactive_tokens_and_lengths(lines, encode_fn)
+        if not self.cfg.truncate_source:
+            return tokens, lengths
+        limits = [self.cfg.max_source_positions, *self._source_positions]
+        tokens = [_cut(line, min(limits)) for line in tokens]
+        return tokens, [line.numel() for line in tokens]
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         """Loads a split; the training split with distilled targets beside the raw ones if they are configured."""
@@ -135,6 +171,11 @@ class EngineTranslationTask(TranslationTask):
             logging_output[f"{prefix}_counts_{order}"] = bleu.counts[order]
             logging_output[f"{prefix}_totals_{order}"] = bleu.totals[order]
         return logging_output
+
+
+def _cut(line: Tensor, longest: int) -> Tensor:
+    """The first ``longest - 1`` ids of a line and its ``</s>``."""
+    return line if line.numel() <= longest else torch.cat([line[: longest - 1], line[-1:]])
 
 
 def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:

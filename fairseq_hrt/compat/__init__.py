@@ -10,7 +10,7 @@ This package imports neither torch nor fairseq by itself, and nothing from its p
 
 import contextlib
 import sys
-from typing import Iterator, List, Optional
+from typing import Callable, Iterator, List, Optional
 
 # Not "from . import checkpoint_loading": that form imports the top-level package as well, which must
 # not happen when the startup line loads this one alone.
@@ -33,6 +33,7 @@ __all__ = [
     "install",
     "left_to_the_doctor",
     "statuses",
+    "when_fairseq_is_imported",
 ]
 
 REPAIRS = (
@@ -46,6 +47,7 @@ REPAIRS = (
 
 _finder = RepairingFinder(REPAIRS)
 _import_error: Optional[Exception] = None
+_left_to_the_doctor = False
 
 
 def install() -> None:
@@ -62,29 +64,35 @@ def statuses() -> List[RepairStatus]:
     return list(_finder.statuses)
 
 
+def when_fairseq_is_imported(register: Callable[[], None]) -> None:
+    """Calls `register` as soon as fairseq is imported: now if it is already, else right after its own code has run.
+
+    What it raises is raised by the import, so that a broken family is seen at once; the doctor reports it instead.
+    """
+
+    def guarded() -> None:
+        global _import_error
+        try:
+            register()
+        except Exception as error:
+            _import_error = error
+            if not _left_to_the_doctor:
+                raise
+
+    _finder.after("fairseq", guarded)
+
+
 @contextlib.contextmanager
 def left_to_the_doctor() -> Iterator[None]:
-    """Keep an error of the enclosed imports for ``python -m fairseq_hrt`` to report.
-
-    Python imports the package before it runs ``__main__``: without this the doctor would die
-    of the first thing it is there to explain. Everywhere else the error is raised as usual.
-    """
-    global _import_error
+    """Keep an error of registering the families for the doctor to report, who would else die of the first thing he is there to explain."""
+    global _left_to_the_doctor
+    _left_to_the_doctor = True
     try:
         yield
-    except Exception as error:
-        if not _doctor_is_starting():
-            raise
-        _import_error = error
+    finally:
+        _left_to_the_doctor = False
 
 
 def import_error() -> Optional[Exception]:
-    """The error that `left_to_the_doctor` kept."""
+    """The error of registering the families, if there was one."""
     return _import_error
-
-
-def _doctor_is_starting() -> bool:
-    # argv[0] is "-m" while runpy looks for the module (documented), and what follows it in
-    # the original command line is the module's name
-    arguments = sys.orig_argv
-    return sys.argv[:1] == ["-m"] and arguments[arguments.index("-m") + 1] == "fairseq_hrt"

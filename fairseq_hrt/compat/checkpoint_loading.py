@@ -9,7 +9,8 @@ travels through `torch.load` (distributed/utils.py:770).
 
 Loading stays safe. The types that fairseq itself puts into checkpoints are allowed, by name and
 for fairseq's own loads only; none of them runs code when it is built. Anything else is refused
-with an error that names the type. A file from a source that you trust is loaded in full, with a
+with an error that names the type. So are texts of the configuration that fairseq would run as
+Python or look up outside the file (`checkpoint_contents`). A file from a source that you trust is loaded in full, with a
 warning, when its path or its SHA-256 stands in ``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS``
 (several are joined by `os.pathsep`)::
 
@@ -28,9 +29,11 @@ import re
 import struct
 import types
 import typing
+import warnings
 import zipfile
 from typing import IO, List, Optional, Tuple, Union
 
+from .checkpoint_contents import unsafe_value
 from .importing import ModuleView, Repair
 
 logger = logging.getLogger(__name__)
@@ -40,11 +43,11 @@ TRUST_VARIABLE = "FAIRSEQ_HRT_TRUSTED_CHECKPOINTS"
 Allowed = Union[type, Tuple[object, str]]
 
 
-class UnsafeCheckpointError(pickle.UnpicklingError):
-    """The checkpoint holds a type that is not on the allow-list."""
+class UnsafeCheckpointError(pickle.UnpicklingError, ValueError):
+    """The checkpoint holds a type that is not on the allow-list, or a text that fairseq would run."""
 
 
-class CorruptCheckpointError(RuntimeError):
+class CorruptCheckpointError(RuntimeError, ValueError):
     """The file is cut short, damaged, or no checkpoint at all."""
 
 
@@ -91,10 +94,12 @@ def _omegaconf_types() -> List[Allowed]:
 
 
 def _fairseq_types() -> List[Allowed]:
+    from fairseq.data.dictionary import Dictionary
     from fairseq.distributed import utils
     from fairseq.logging import meters
 
-    found: List[Allowed] = []
+    # part of the task's state in speech models (hubert_pretraining, audio_finetuning)
+    found: List[Allowed] = [Dictionary]
     # until 0.9 the meters stood in fairseq/meters.py and were pickled whole
     for value in vars(meters).values():
         if isinstance(value, type) and value.__module__ == meters.__name__:
@@ -128,7 +133,8 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: object) -> object:
     """`torch.load` with fairseq's types allowed, explicit trust, and errors that name the file.
 
     Raises:
-        UnsafeCheckpointError: the file holds a type that is not on the allow-list
+        UnsafeCheckpointError: the file holds a type that is not on the allow-list, or a text that
+            fairseq would run
         CorruptCheckpointError: the file is damaged or no checkpoint
     """
     import torch
@@ -136,14 +142,17 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: object) -> object:
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else getattr(file, "name", "")
     path = path if isinstance(path, str) else ""
     shown = path or "the object received from another worker"
-    if path and is_trusted(path):
+    trusted = bool(path) and is_trusted(path)
+    if trusted:
         logger.warning("%s is loaded in full: %s names it", path, TRUST_VARIABLE)
         kwargs["weights_only"] = False
     else:
         kwargs["weights_only"] = True
     try:
-        with torch.serialization.safe_globals(allowed_types()):
-            return torch.load(file, **kwargs)
+        with torch.serialization.safe_globals(allowed_types()), warnings.catch_warnings():
+            # of what is strange in the file; it is refused or harmless
+            warnings.simplefilter("ignore", UserWarning)
+            state = torch.load(file, **kwargs)
     except OSError as error:
         # A missing or unreadable file has a name; PyTorch's reader of archives, given half of one, knows none.
         if error.filename is not None:
@@ -152,6 +161,17 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: object) -> object:
     except _DAMAGED as error:
         # torch's own text advises weights_only=False, which the user cannot and should not give
         raise _explained(error, shown) from None
+    unsafe = None if trusted else unsafe_value(state)
+    if unsafe is not None:
+        raise UnsafeCheckpointError(f"{shown} holds {unsafe}. {_how_to_trust(shown)}")
+    return state
+
+
+def _how_to_trust(shown: str) -> str:
+    return (
+        "If you trust the source of the file, name its path or its SHA-256: "
+        f"{TRUST_VARIABLE}={shown}"
+    )
 
 
 # what `torch.load` raises for files that are cut short, altered, or of another kind
@@ -181,9 +201,8 @@ def _explained(error: Exception, shown: str) -> Exception:
     if refused is not None:
         kind = next(group for group in refused.groups() if group)
         return UnsafeCheckpointError(
-            f"{shown} holds {kind}, which fairseq does not put into checkpoints; building it may "
-            "run code that came with the file. If you trust the source of the file, name its "
-            f"path or its SHA-256: {TRUST_VARIABLE}={shown}"
+            f"{shown} holds {kind}, which is none of the types that are known to be harmless; building "
+            f"it may run code that came with the file. {_how_to_trust(shown)}"
         )
     return CorruptCheckpointError(
         f"{shown} is cut short, damaged, or no checkpoint ({_first_sentence(message)}); "

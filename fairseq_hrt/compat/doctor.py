@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Dict, List, NamedTuple, Optional
 
-from . import import_error, install, statuses
+from ..runtime import library as runtime
+from . import import_error, install, left_to_the_doctor, statuses
 
 FAIRSEQ_VERSION = "0.12.2"
 INSTALL_FAIRSEQ = f"pip install --no-deps fairseq=={FAIRSEQ_VERSION}"
@@ -70,13 +71,16 @@ def examine() -> Report:
     report = Report()
     report.sections["Versions"] = _versions(report.problems)
     report.sections["For --user-dir"] = [user_dir()]
-    if _fairseq_is_importable(report.problems):
+    with left_to_the_doctor():
+        importable = _fairseq_is_importable(report.problems)
+    if importable:
         _check_extensions(report.problems)
         _check_rooms(report.problems)
         report.sections["Registered"] = _registered(report.problems)
     _check_startup(report.problems)
     report.sections["Repairs of fairseq"] = _repairs(report.problems)
     report.sections["Devices"] = _devices()
+    report.sections["Runtime"] = runtime.describe()
     return report
 
 

@@ -12,7 +12,7 @@ import os
 import sys
 import types
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Set, Tuple
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +81,13 @@ class RepairingLoader(importlib.abc.Loader):
         # inspect, pkgutil and importlib.resources ask the module for its loader
         module.__spec__.loader = module.__loader__ = self.loader
         self.finder.repair(module, before_execution=True)
-        self.loader.exec_module(module)
+        self.finder.running.add(module.__name__)
+        try:
+            self.loader.exec_module(module)
+        finally:
+            self.finder.running.discard(module.__name__)
         self.finder.repair(module, before_execution=False)
+        self.finder.announce(module.__name__)
 
 
 class RepairingFinder(importlib.abc.MetaPathFinder):
@@ -103,6 +108,24 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
             for repair in repairs
         ]
         self.modules = {module for repair in repairs for module in repair.modules}
+        self.callbacks: Dict[str, List[Callable[[], None]]] = {}
+        # Modules whose code runs now, under a loader of ours.
+        self.running: Set[str] = set()
+
+    def after(self, module: str, callback: Callable[[], None]) -> None:
+        """Calls `callback` once, after the code of `module` has run: now if it has."""
+        if module in sys.modules and module not in self.running:
+            callback()
+            return
+        self.callbacks.setdefault(module, []).append(callback)
+        self.modules.add(module)
+
+    def announce(self, module: str) -> None:
+        """Calls those who wait for `module`; one that fails is called again when the module is imported again."""
+        waiting = self.callbacks.get(module, [])
+        while waiting:
+            waiting[0]()
+            del waiting[0]
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname not in self.modules:

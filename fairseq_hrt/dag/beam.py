@@ -1,8 +1,10 @@
-"""Beam search for the most probable text: a hypothesis is a prefix, summed over all the paths that emit it.
+"""Beam search for the most probable text: a hypothesis is a prefix, summed over all the paths that print it.
 
-Every prefix keeps the distribution over the vertices where it may stand. One product with the links moves it on, one product
-with the vertices' token probabilities gives the probability of every continuation: prefixes that different paths emit are
-merged by construction, and the probability of a finished text is its exact likelihood.
+Every prefix keeps the distribution over the vertices where its last word may begin. The repeats of that word, which are not printed,
+are one triangular system; one product with the links moves the prefix on, one product with the vertices' token probabilities gives
+the probability of every continuation. Prefixes that different paths print are merged by construction (as the released search of
+DA-Transformer merges paths, by adding their probabilities), no text is found twice, and the probability of a finished text is its
+exact likelihood.
 """
 
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ class BeamPlan:
         limits: LongTensor ``[B]``, most words of a text.
         shortest: fewest words.
         eos: id of ``</s>``.
+        keep_repeats: words that repeat the word before are printed.
+        mass_only_falls: no continuation of a prefix is more probable than the prefix; False for flattened token probabilities.
         language_model: adds its score, or None.
     """
 
@@ -32,6 +36,8 @@ class BeamPlan:
     limits: Tensor
     shortest: int
     eos: int
+    keep_repeats: bool = False
+    mass_only_falls: bool = True
     language_model: Optional["LanguageModel"] = None
 
 
@@ -50,23 +56,23 @@ class Texts:
     ranks: Tensor
 
 
-def prefix_beam(links: Tensor, log_probs: Tensor, end_scores: Tensor, last: Tensor, plan: BeamPlan) -> Texts:
+def prefix_beam(links: Tensor, emissions: Tensor, end_scores: Tensor, last: Tensor, plan: BeamPlan) -> Texts:
     """The best texts of a batch.
 
     Args:
         links: ``[B, L, L]``, log P(v | u).
-        log_probs: ``[B, L, V]`` of inner vertices' tokens.
+        emissions: ``[B, L, V]``, P(token | v) of inner vertices; what stands at the others is not read.
         end_scores: ``[B, 2]``, log P(<s> | first) and log P(</s> | last).
         last: LongTensor ``[B]``.
     """
-    batch, size, vocabulary = log_probs.shape
+    batch, size, vocabulary = emissions.shape
     device, beams = links.device, plan.beam
     rows = torch.arange(batch, device=device)
     vertex = torch.arange(size, device=device)
-    inner = (vertex > 0) & (vertex < last.unsqueeze(1))
-    edges, emissions = links.exp(), log_probs.exp() * inner.unsqueeze(2)
+    inner = ((vertex > 0) & (vertex < last.unsqueeze(1))).unsqueeze(1)
+    edges = links.exp()
     longest = int(torch.minimum(plan.limits, last - 1).max().clamp(min=0))
-    # Where each prefix stands, summing to 1, and its log-probability.
+    # Where the last word of each prefix begins, summing to 1, and the log-probability of the prefix.
     standing = edges.new_zeros(batch, beams, size)
     standing[:, :, 0] = 1
     scores = edges.new_full((batch, beams), float("-inf"))
@@ -79,6 +85,9 @@ def prefix_beam(links: Tensor, log_probs: Tensor, end_scores: Tensor, last: Tens
         scores.new_full((batch, plan.nbest), float("-inf")),
     )
     for count in range(longest + 1):
+        repeats = count > 0 and not plan.keep_repeats
+        if repeats:
+            standing = _with_repeats(standing, edges, emissions, words[:, :, -1], inner)
         reached = torch.bmm(standing, edges)
         ended = reached[rows, :, last].log() + scores + end_scores[:, 1:]
         # No text has more words than there are inner vertices.
@@ -87,8 +96,12 @@ def prefix_beam(links: Tensor, log_probs: Tensor, end_scores: Tensor, last: Tens
         _collect(texts, words, ended, bonus.ending(ended), plan)
         if count == longest or _complete(texts, scores + bonus.total, plan):
             break
-        mass = torch.bmm(reached * inner.unsqueeze(1), emissions)
-        totals = (mass.log() + scores.unsqueeze(2)).masked_fill((count >= plan.limits).view(-1, 1, 1), float("-inf"))
+        reached = reached * inner
+        mass = torch.bmm(reached, emissions)
+        if repeats:
+            # That would be no new word.
+            mass.scatter_(2, words[:, :, -1:], 0.0)
+        totals = (mass.log_() + scores.unsqueeze(2)).masked_fill((count >= plan.limits).view(-1, 1, 1), float("-inf"))
         parent, token = bonus.select(totals, beams)
         scores = totals.view(batch, -1).gather(1, parent * vocabulary + token)
         words = torch.cat([words.gather(1, parent.unsqueeze(2).expand(-1, -1, count)), token.unsqueeze(2)], 2)
@@ -97,6 +110,26 @@ def prefix_beam(links: Tensor, log_probs: Tensor, end_scores: Tensor, last: Tens
         standing = moved * emitted
         standing = standing / standing.sum(2, keepdim=True).clamp(min=1e-37)
     return texts
+
+
+def _with_repeats(standing: Tensor, edges: Tensor, emissions: Tensor, words: Tensor, inner: Tensor) -> Tensor:
+    """How often a path of each prefix stands at each vertex: where its last word begins and where it is repeated.
+
+    s = n + s E diag(P(word | .)), one unit triangular system for each prefix.
+
+    Args:
+        standing: n, ``[B, N, L]``.
+        words: LongTensor ``[B, N]``, the last words.
+        inner: BoolTensor ``[B, 1, L]``.
+    """
+    found = []
+    # One prefix of each sentence at a time: the systems of all of them together would be N times the links.
+    for own, word in zip(standing.unbind(1), words.unbind(1)):
+        again = emissions.gather(2, word.view(-1, 1, 1).expand(-1, emissions.size(1), -1)).transpose(1, 2) * inner
+        # The diagonal of a unit triangular system is not read: -E P stands for I - E P.
+        system = (edges * again).neg_()
+        found.append(torch.linalg.solve_triangular(system, own.unsqueeze(1), upper=True, left=False, unitriangular=True))
+    return torch.cat(found, 1)
 
 
 def _collect(texts: Texts, words: Tensor, log_probs: Tensor, ranked: Tensor, plan: BeamPlan) -> None:
@@ -113,8 +146,8 @@ def _collect(texts: Texts, words: Tensor, log_probs: Tensor, ranked: Tensor, pla
 
 
 def _complete(texts: Texts, scores: Tensor, plan: BeamPlan) -> bool:
-    """Whether no open prefix can overtake the worst finished text that is wanted: probabilities only fall."""
-    if plan.language_model is not None:
+    """Whether no open prefix can overtake the worst finished text that is wanted."""
+    if plan.language_model is not None or not plan.mass_only_falls:
         return False
     best = scores.max(1).values
     possible = best / (plan.limits + 1) ** max(plan.lenpen, 0.0)

@@ -1,4 +1,4 @@
-"""Options of the room, with their help texts."""
+"""Options of the family, with their help texts."""
 
 from dataclasses import dataclass, field
 from typing import Optional
@@ -62,7 +62,18 @@ class DagTaskConfig(TranslationConfig):
         default=None,
         metadata={
             "help": "leave out training pairs whose target has more than this many times the tokens of its source; a "
-            "value below the scale removes all targets that are longer than their graph"
+            "value below the scale removes all targets that are longer than their graph. Other splits are never filtered by it"
+        },
+    )
+    dag_filter_ratio_low: Optional[float] = field(
+        default=None,
+        metadata={"help": "leave out training pairs whose target has fewer than this many times the tokens of its source"},
+    )
+    dag_max_vertices: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "leave out training pairs whose graph would have more vertices than this (at the upper end of "
+            "--dag-upsample-scale); default: none, graphs end at the decoder's maximum positions"
         },
     )
     dag_decode_upsample_scale: Optional[float] = field(
@@ -78,17 +89,29 @@ class DagTaskConfig(TranslationConfig):
         },
     )
     dag_decode_beta: float = field(
-        default=1.0, metadata={"help": "weight of the token's log-probability in lookahead and sample"}
+        default=1.0,
+        metadata={
+            "help": "weight of the token's log-probability in lookahead, sample and beam; to be tuned on the validation set for each "
+            "model (fairseq-hrt tune)"
+        },
     )
     dag_decode_length_beta: float = field(
         default=1.0,
         metadata={
             "help": "viterbi, joint-viterbi: paths are ranked by log-probability / (inner vertices to this power); "
-            "larger: longer output"
+            "larger: longer output. To be tuned on the validation set for each model (fairseq-hrt tune)"
         },
     )
     dag_keep_repeats: bool = field(
-        default=False, metadata={"help": "keep words that immediately repeat the word before instead of dropping them"}
+        default=False,
+        metadata={
+            "help": "print words that immediately repeat the word before. Without it they are left out, and the searches know it: they "
+            "count and rank what is printed"
+        },
+    )
+    dag_allow_unk: bool = field(
+        default=False,
+        metadata={"help": "vertices may write the unknown word, less --unkpen; without it they write their best known word"},
     )
     dag_no_repeat_consecutive: int = field(
         default=0,
@@ -133,7 +156,8 @@ class DagLossConfig(FairseqDataclass):
         },
     )
     dag_length_loss_factor: float = field(
-        default=0.1, metadata={"help": "weight of the length head's cross-entropy (--dag-upsample-base predict)"}
+        default=0.1,
+        metadata={"help": "weight of the length head's cross-entropy, in nats a sentence (--dag-upsample-base predict)"},
     )
 
 
@@ -156,6 +180,12 @@ class DagFuzzyLossConfig(DagLossConfig):
 
     dag_glance_schedule: str = field(
         default="0.1", metadata={"help": "see dag_nll_loss; constant in the paper's fine-tuning"}
+    )
+    dag_length_loss_factor: float = field(
+        default=0.0,
+        metadata={
+            "help": "see dag_nll_loss; 0: fine-tuning leaves the length head alone, whose cross-entropy is many times the size of this loss"
+        },
     )
     dag_ngram_order: int = field(
         default=2, metadata={"help": "n of the n-grams that are matched; one order, not a sum over orders"}

@@ -1,5 +1,6 @@
 """Criterions ``dag_nll_loss`` and ``dag_fuzzy_loss``."""
 
+import logging
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -18,11 +19,18 @@ from .model import DagOutput, Glancer
 from .sample import GraphSample
 
 
+logger = logging.getLogger(__name__)
+
+
 class DagLoss(FairseqCriterion):
     """Glancing, the length loss and the log, which both losses share.
 
     Both are means over sentences: fairseq divides the gradient by the number of sentences of the whole update, whatever the
     micro-batches. Sentences without any path (a target longer than its graph) are left out and counted.
+
+    With ``--dag-upsample-base predict`` the length head's cross-entropy (nats a sentence, over the same sentences) times
+    ``--dag-length-loss-factor`` is added. The graphs of training have the size of their target, so the head shares only the encoder
+    with the rest. The log shows it apart, and ``loss`` with it.
     """
 
     def __init__(
@@ -33,6 +41,7 @@ class DagLoss(FairseqCriterion):
         self.strategy = str(dag_glance_strategy)
         self.length_loss_factor = dag_length_loss_factor
         self.seed: int = task.cfg.seed
+        self.warned_of_clamping = False
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict]:
         """Loss of a batch that the task has given its ``graph``.
@@ -54,20 +63,28 @@ class DagLoss(FairseqCriterion):
         losses, possible, log = self.losses(output, graph)
         loss = losses.sum()
         if output.length_logits is not None:
-            loss = loss + self.length_loss(output.length_logits, graph, log)
-        counted = int(possible.sum())
-        log.update(
-            loss=loss.data,
-            ntokens=int(graph.target_lengths[possible].sum()),
-            nsentences=len(possible),
-            sample_size=counted,
-            skipped=len(possible) - counted,
-            vertices=int(graph.vertex_lengths.sum()),
-            tokens=int(graph.target_lengths.sum()),
-        )
+            loss = loss + self.length_loss(output.length_logits, graph, possible, log)
+        log["loss"] = loss.data
+        counts = {
+            "sample_size": possible.sum(),
+            "ntokens": (graph.target_lengths * possible).sum(),
+            "vertices": graph.vertex_lengths.sum(),
+            "tokens": graph.target_lengths.sum(),
+        }
+        if graph.clamped is not None:
+            counts["clamped"] = graph.clamped.sum()
         if output.glanced is not None:
-            log.update(_glancing_log(output.glanced))
-        return loss, counted, log
+            counts.update(_glancing_log(output.glanced))
+        # One transfer from the device for all of them.
+        log.update(zip(counts, torch.stack(list(counts.values())).tolist()))
+        log.update(nsentences=len(possible), skipped=len(possible) - log["sample_size"])
+        if log.get("clamped") and not self.warned_of_clamping:
+            self.warned_of_clamping = True
+            logger.warning(
+                "%d of %d graphs of a batch are cut to the decoder's positions, further ones are counted as clamped_graphs: raise "
+                "--max-target-positions, or leave such pairs out by --dag-max-vertices", log["clamped"], len(possible),
+            )  # fmt: skip
+        return loss, log["sample_size"], log
 
     @property
     def draws_its_share(self) -> bool:
@@ -96,10 +113,11 @@ class DagLoss(FairseqCriterion):
 
         return choose
 
-    def length_loss(self, logits: Tensor, graph: GraphSample, log: Dict[str, Any]) -> Tensor:
-        """Cross-entropy of the length head, weighted and summed over sentences."""
+    def length_loss(self, logits: Tensor, graph: GraphSample, possible: Tensor, log: Dict[str, Any]) -> Tensor:
+        """Cross-entropy of the length head, weighted and summed over the sentences that the loss counts."""
         labels = LengthHead.label(graph.target_lengths - 2, graph.source_lengths, logits.size(1))
-        loss = F.cross_entropy(logits.float(), labels, reduction="sum")
+        losses = F.cross_entropy(logits.float(), labels, reduction="none")
+        loss = torch.where(possible, losses, 0.0).sum()
         log["length_loss"] = loss.data
         return self.length_loss_factor * loss
 
@@ -110,7 +128,9 @@ class DagLoss(FairseqCriterion):
         log.mean("skipped", "nsentences", name="skipped_share")
         metrics.log_scalar_sum("skipped_sentences", log("skipped"), priority=200, round=0)
         log.mean("vertices", "tokens", name="vertices_per_token")
-        log.mean("length_loss", "nsentences", factor=BITS)
+        log.mean("length_loss", "sample_size", factor=BITS)
+        if any("clamped" in output for output in logging_outputs):
+            metrics.log_scalar_sum("clamped_graphs", log("clamped"), priority=210, round=0)
         if any("path_vertices" in output for output in logging_outputs):
             log.mean("path_right", "path_vertices", name="glance_accuracy")
             log.mean("shown", "path_vertices", name="glance_rate")
@@ -135,11 +155,11 @@ class _Sums:
             metrics.log_scalar(name or key, factor * self(key) / weight, weight, round=3)
 
 
-def _glancing_log(glanced: Glanced) -> Dict[str, int]:
+def _glancing_log(glanced: Glanced) -> Dict[str, Tensor]:
     return {
-        "path_vertices": int((glanced.alignment >= 0).sum()),
-        "path_right": int(glanced.right.sum()),
-        "shown": int(glanced.shown.sum()),
+        "path_vertices": (glanced.alignment >= 0).sum(),
+        "path_right": glanced.right.sum(),
+        "shown": glanced.shown.sum(),
     }
 
 
@@ -185,7 +205,8 @@ class DagFuzzyLoss(DagLoss):
     """-(brevity penalty * clipped n-gram precision), expected over all paths (FA-DAT, Eq. 17).
 
     Fine-tunes a model that was trained with ``dag_nll_loss``. Shown tokens change the decoder's input only. The log-likelihood is
-    neither computed nor mixed in.
+    neither computed nor mixed in. Nor is the length head's loss, unless ``--dag-length-loss-factor`` is raised from its default 0 here:
+    this loss lies between -1 and 0 a sentence, a cross-entropy of 256 classes around 3, and the head has been trained.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 """From graphs to translations."""
 
+import logging
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
@@ -14,8 +15,9 @@ from ..common.options import DecodingOptions
 from ..common.search import check_number
 from ..common.state import Memory
 from ..common.trace import DecodingStep
-from ..ops import dag_best_alignment, joint_viterbi
+from ..ops import best_printing_path, dag_best_alignment, joint_viterbi, without_repeats
 from .beam import BeamPlan, LanguageModel, prefix_beam
+from .checks import check_options
 from .config import DagTaskConfig
 from .export import describe, to_dot
 from .graph import GraphBuilder, Graphs
@@ -23,12 +25,23 @@ from .graph_size import vertices_from_source, vertices_from_target
 from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
 
 
+logger = logging.getLogger(__name__)
+
+
 class DagGenerator(EngineGenerator):
     """Decodes ``dag_transformer`` models.
 
-    A hypothesis' score is log P(path, tokens) (with ``beam``: log P(tokens), over all paths), divided by the number of its
-    tokens ** lenpen; words beyond ``--max-len-a/-b`` are cut off by greedy, lookahead and sample, which decide about a path
-    before its length is known, and never considered by the others.
+    A word that immediately repeats the word before is not printed (unless ``--dag-keep-repeats``), and the searches know it:
+
+    * greedy and sample follow links, whatever these lead to. Score: log P(path, tokens), repeats included.
+    * lookahead, viterbi and joint-viterbi search the graph of :func:`~..ops.without_repeats`, whose paths go from the first vertex of a
+      word to the first vertex of the next. Score: log-probability that the words of the text begin at these vertices, summed over all
+      repeats between them. The lengths that viterbi and joint-viterbi compare are numbers of printed words.
+    * beam: a hypothesis is a printed text. Score: log P(text), summed over all paths that print it; a weight of the tokens
+      (``--dag-decode-beta``) other than 1 weighs them in the score too.
+
+    All are divided by the number of printed tokens ** lenpen. Words beyond ``--max-len-a/-b`` are cut off by greedy, lookahead and
+    sample, which decide about a path before its length is known, and never considered by the others.
 
     Args:
         models: the ensemble; all see graphs of the same size.
@@ -57,18 +70,18 @@ class DagGenerator(EngineGenerator):
         self.strategy = str(config.dag_decode_strategy)
         self.config, self.scale = config, scale
         self.decoder = models[0].decoder
-        _check(self.strategy, options, config)
+        check_options(self.strategy, options, config)
         if len({(model.decoder.count_bos, model.decoder.length_head is None) for model in models}) > 1:
             raise ValueError("the models of an ensemble must agree in --dag-upsample-base and --dag-count-bos")
         never = (dictionary.bos(), dictionary.pad(), dictionary.eos())
         self.penalties: Dict[int, float] = {token: float("inf") for token in never}
-        if options.unkpen:
-            self.penalties[dictionary.unk()] = options.unkpen
+        self.penalties[dictionary.unk()] = options.unkpen if config.dag_allow_unk else float("inf")
         self.language_model: Optional[LanguageModel] = None
         if config.dag_lm_path is not None:
             self.language_model = LanguageModel(config.dag_lm_path, dictionary.symbols, config.dag_lm_weight)
         self.graph_hooks: List[Callable[[Graphs, List[List[Hypothesis]]], None]] = []
         self._builder: Optional[GraphBuilder] = None
+        self._warned_of_clamping = False
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
@@ -120,7 +133,11 @@ class DagGenerator(EngineGenerator):
                     padding = memory.bias.flatten(1).ne(0)
                 logits = logits + torch.log_softmax(model.decoder.length_head(memory.encoded, padding).float(), -1)
             sizes = vertices_from_target(self.decoder.length_head.words(logits, lengths), scale)
-        return sizes.clamp(max=min(model.max_decoder_positions() for model in self.models))
+        most = min(model.max_decoder_positions() for model in self.models)
+        if not self._warned_of_clamping and bool((sizes > most).any()):
+            self._warned_of_clamping = True
+            logger.warning("graphs of long sentences are cut to the decoder's %d positions", most)
+        return sizes.clamp(max=most)
 
     def describe_graphs(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]) -> List[Dict[str, Any]]:
         """Decodes a batch and returns its graphs as plain data; see :func:`.export.describe`."""
@@ -147,15 +164,23 @@ class DagGenerator(EngineGenerator):
 
     def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
         """greedy, lookahead, viterbi and joint-viterbi: first the path, then its tokens where they did not decide."""
-        if self.strategy in ("greedy", "viterbi"):
-            scores = tokens = None
-        else:
+        keeps = self.config.dag_keep_repeats or self.strategy == "greedy"
+        scores = tokens = None
+        # links: what is searched; counted: the same with the whole probability of the repeats, which the score is made of.
+        links = counted = graphs.links
+        if not keeps or self.strategy not in ("greedy", "viterbi"):
             scores, tokens = graphs.best_tokens()
+        # What the strategy gives for a token's log-probability.
+        weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(self.strategy, self.config.dag_decode_beta)
+        if not keeps:
+            counted = links = without_repeats(graphs.links, tokens, scores, graphs.lengths)
+            if weight != 1.0:
+                # Not less than e^-50: a vertex that leads to a repeat only must lead somewhere.
+                links = without_repeats(graphs.links, tokens, (weight * scores).clamp(min=-50.0), graphs.lengths)
         if "viterbi" in self.strategy:
-            passed = self._viterbi(graphs, scores, limits)
+            passed = self._viterbi(graphs, links, scores if weight else None, limits)
         else:
-            successors = best_successors(graphs.links, scores, self.config.dag_decode_beta)
-            passed = follow(successors, graphs.last)
+            passed = follow(best_successors(links, scores if weight else None, weight), graphs.last)
         if tokens is None:
             scores, tokens = graphs.best_tokens(passed)
         paths = path_lists(passed)
@@ -163,7 +188,7 @@ class DagGenerator(EngineGenerator):
         rows, vertices = passed.nonzero(as_tuple=True)
         words, parts = tokens[rows, vertices].tolist(), scores[rows, vertices]
         before = torch.cat([vertices.new_zeros(1), vertices[:-1]])
-        into = graphs.links[rows, before, vertices].masked_fill(vertices == 0, 0.0)
+        into = counted[rows, before, vertices].masked_fill(vertices == 0, 0.0)
         parts = (parts + into).tolist()
         found, place = [], 0
         for path, limit in zip(paths, limits.tolist()):
@@ -172,21 +197,21 @@ class DagGenerator(EngineGenerator):
             place = end
         return found
 
-    def _viterbi(self, graphs: Graphs, scores: Optional[Tensor], limits: Tensor) -> Tensor:
-        """The vertices of the best path: BoolTensor ``[B, L]``."""
+    def _viterbi(self, graphs: Graphs, links: Tensor, scores: Optional[Tensor], limits: Tensor) -> Tensor:
+        """The vertices of the best path over ``links``: BoolTensor ``[B, L]``."""
         # Twice the words that the scale promises.
         interior = torch.minimum((2 * graphs.lengths / self.scale).long(), limits).clamp(min=1)
         paths = joint_viterbi(
-            torch.zeros_like(graphs.links[:, :, 0]) if scores is None else scores.to(graphs.links.dtype),
-            graphs.links,
+            torch.zeros_like(links[:, :, 0]) if scores is None else scores.to(links.dtype),
+            links,
             graphs.lengths,
             max_interior=interior,
             length_beta=self.config.dag_decode_length_beta,
         ).paths
-        passed = torch.zeros(graphs.links.shape[:2], dtype=torch.bool, device=paths.device)
-        rows = torch.arange(len(paths), device=paths.device).unsqueeze(1).expand_as(paths)
-        passed[rows[paths >= 0], paths[paths >= 0]] = True
-        return passed
+        # What lies behind a path goes into a column of its own.
+        size = links.size(1)
+        passed = torch.zeros(len(links), size + 1, dtype=torch.bool, device=links.device)
+        return passed.scatter_(1, paths.masked_fill(paths < 0, size), True)[:, :size]
 
     def by_walk(self, graphs: Graphs, limits: Tensor, source: Tensor) -> List[List[Hypothesis]]:
         """sample, and lookahead with repeat suppression: choices that depend on the words before."""
@@ -199,28 +224,27 @@ class DagGenerator(EngineGenerator):
             temperature=self.options.temperature if sampling else None,
             top_p=config.dag_sample_topp,
             seed=config.seed,
+            keep_repeats=config.dag_keep_repeats,
         )
-        log_probs, ends = graphs.log_probs(), graphs.end_scores()
+        candidates, ends = graphs.top_tokens(config.dag_candidates), graphs.end_scores()
         found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
         for number in range(self.options.nbest):
             keys = sentence_keys(source, self.dictionary.pad(), number)
-            vertices, words = walk(graphs.links, log_probs, graphs.last, rules, eos=self.eos, keys=keys)
+            vertices, words, scores = walk(graphs.links, candidates, graphs.last, rules, eos=self.eos, keys=keys)
             for row, best in enumerate(found):
                 kept = vertices[row] >= 0
                 path = torch.cat([vertices.new_zeros(1), vertices[row][kept]])
-                tokens = words[row][kept]
-                parts = graphs.links[row, path[:-1], path[1:]]
-                parts = parts + torch.cat([log_probs[row, path[1:-1], tokens[:-1]], ends[row, 1:].to(parts)])
-                parts = [float(ends[row, 0]), *parts.tolist()]
-                limit = int(limits[row])
-                best.append(self._hypothesis(path.tolist(), [graphs.bos, *tokens.tolist()], parts, limit))
+                parts = graphs.links[row, path[:-1], path[1:]] + scores[row][kept]
+                parts[-1] += ends[row, 1]
+                tokens = [graphs.bos, *words[row][kept].tolist()]
+                best.append(self._hypothesis(path.tolist(), tokens, [float(ends[row, 0]), *parts.tolist()], int(limits[row])))
         return [sorted(best, key=lambda hypothesis: -hypothesis.score) for best in found]
 
     def by_beam(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
         """The most probable texts over all paths."""
-        options = self.options
+        options, weight = self.options, self.config.dag_decode_beta
         check_number(float(graphs.links.sum()))
-        ends, log_probs = graphs.end_scores(), graphs.log_probs()
+        ends, emissions = weight * graphs.end_scores().to(graphs.links), graphs.probabilities(weight)
         plan = BeamPlan(
             beam=options.beam,
             nbest=options.nbest,
@@ -228,42 +252,54 @@ class DagGenerator(EngineGenerator):
             limits=limits,
             shortest=options.min_len,
             eos=self.eos,
+            keep_repeats=self.config.dag_keep_repeats,
+            mass_only_falls=weight >= 1.0,
             language_model=self.language_model,
         )
-        texts = prefix_beam(graphs.links, log_probs, ends.to(graphs.links), graphs.last, plan)
-        found = []
-        for row in range(len(graphs.lengths)):
-            best = []
-            for number in range(options.nbest):
-                tokens = [token for token in texts.tokens[row, number].tolist() if token >= 0]
-                if tokens and float(texts.ranks[row, number]) > float("-inf"):
-                    hypothesis = self._aligned(graphs, row, tokens, log_probs, ends)
-                    total = float(texts.log_probs[row, number])
+        texts = prefix_beam(graphs.links, emissions, ends, graphs.last, plan)
+        found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
+        for number in range(options.nbest):
+            placed = self._with_paths(graphs, texts.tokens[:, number], emissions, ends)
+            totals, ranks = texts.log_probs[:, number].tolist(), texts.ranks[:, number].tolist()
+            for best, hypothesis, total, rank in zip(found, placed, totals, ranks):
+                if hypothesis is not None and rank > float("-inf"):
                     # The best path's parts, with what the other paths add shared out evenly.
                     more = (total - sum(hypothesis.positional_scores)) / len(hypothesis.tokens)
                     hypothesis.positional_scores = [part + more for part in hypothesis.positional_scores]
-                    hypothesis.score = float(texts.ranks[row, number])
+                    hypothesis.score = rank
                     best.append(hypothesis)
-            found.append(best)
         if not all(found):
             # No path is as short as --max-len-a/-b want it: the best one is cut.
             found = [best or instead for best, instead in zip(found, self.by_path(graphs, limits))]
         return found
 
-    def _aligned(self, graphs: Graphs, row: int, tokens: List[int], log_probs: Tensor, ends: Tensor) -> Hypothesis:
-        """A text with its best path."""
-        size = int(graphs.lengths[row])
-        text = torch.tensor(tokens[:-1], device=log_probs.device, dtype=torch.long)
-        match = log_probs.new_full((1, len(tokens) + 1, size), float("-inf"))
-        match[0, 1:-1] = log_probs[row, :size, text].t()
-        match[0, 1:-1, 0] = match[0, 1:-1, -1] = float("-inf")
-        match[0, 0, 0], match[0, -1, -1] = ends[row]
-        links = graphs.links[row : row + 1, :size, :size]
-        lengths = (text.new_tensor([len(tokens) + 1]), text.new_tensor([size]))
-        path = (dag_best_alignment(match, links, *lengths)[0] >= 0).nonzero().squeeze(1)
-        parts = match[0, torch.arange(len(path)), path]
-        parts[1:] += links[0, path[:-1], path[1:]]
-        return self._hypothesis(path.tolist(), [graphs.bos, *tokens], parts.tolist(), len(tokens))
+    def _with_paths(self, graphs: Graphs, texts: Tensor, emissions: Tensor, ends: Tensor) -> List[Optional[Hypothesis]]:
+        """One text ``[B, t]`` of each sentence, -1 behind it, with its best path; None where there is no text."""
+        size, lengths = graphs.links.size(1), (texts >= 0).sum(1).clamp(min=1) + 1
+        rows, last = torch.arange(len(texts), device=texts.device), graphs.last
+        match = emissions.gather(2, texts.clamp(min=0).unsqueeze(1).expand(-1, size, -1)).log().transpose(1, 2)
+        # <s> in front; neither it nor </s> stands inside, and no word at the ends.
+        match = torch.cat([torch.full_like(match[:, :1], float("-inf")), match], 1)
+        match[:, :, 0], match[rows, :, last] = float("-inf"), float("-inf")
+        match[rows, lengths - 1] = float("-inf")
+        match[:, 0, 0], match[rows, lengths - 1, last] = ends.unbind(1)
+        program = dag_best_alignment if self.config.dag_keep_repeats else best_printing_path
+        alignment = program(match, graphs.links, lengths, graphs.lengths)
+        found: List[Optional[Hypothesis]] = []
+        for row, own in enumerate(alignment):
+            path = (own >= 0).nonzero().squeeze(1)
+            if not len(path) or int(texts[row, 0]) < 0:
+                found.append(None)
+                continue
+            parts = match[row, own[path], path]
+            parts[1:] += graphs.links[row, path[:-1], path[1:]]
+            scores, firsts = [0.0] * int(lengths[row]), {}
+            for vertex, index, part in zip(path.tolist(), own[path].tolist(), parts.tolist()):
+                scores[index] += part
+                firsts.setdefault(index, vertex)
+            tokens = [graphs.bos, *texts[row, : len(scores) - 1].tolist()]
+            found.append(self._hypothesis(list(firsts.values()), tokens, scores, len(scores)))
+        return found
 
     # ------------------------------------------------------------------ results
 
@@ -317,26 +353,3 @@ class DagGenerator(EngineGenerator):
         )
         for hook in self.step_hooks:
             hook(step)
-
-
-def _check(strategy: str, options: DecodingOptions, config: DagTaskConfig) -> None:
-    """Raises ValueError for options that the strategy cannot honour, naming them."""
-    several = ("beam", "sample")
-    repeats = ("lookahead", "sample")
-    problems = (
-        (options.nbest > 1 and strategy not in several, f"--nbest {options.nbest}", several),
-        (options.temperature != 1.0 and strategy != "sample", f"--temperature {options.temperature}", ("sample",)),
-        (options.no_repeat_ngram_size > 0 and strategy not in repeats, "--no-repeat-ngram-size", repeats),
-        (config.dag_no_repeat_consecutive > 0 and strategy not in repeats, "--dag-no-repeat-consecutive", repeats),
-        (config.dag_lm_path is not None and strategy != "beam", "--dag-lm-path", ("beam",)),
-        (options.min_len > 1 and strategy != "beam", f"--min-len {options.min_len}", ("beam",)),
-    )
-    for wrong, option, strategies in problems:
-        if wrong:
-            raise ValueError(f"{option} needs --dag-decode-strategy {' or '.join(strategies)}, not {strategy}")
-    if config.dag_candidates < 1:
-        raise ValueError(f"--dag-candidates {config.dag_candidates} must be at least 1")
-    if not 0 < config.dag_sample_topp <= 1:
-        raise ValueError(f"--dag-sample-topp {config.dag_sample_topp} must be greater than 0 and at most 1")
-    if config.dag_no_repeat_consecutive < 0:
-        raise ValueError(f"--dag-no-repeat-consecutive {config.dag_no_repeat_consecutive} must not be negative")

@@ -1,8 +1,9 @@
 """The graphs of a batch in decoding: links, and the tokens of vertices computed only where they are wanted."""
 
+import itertools
 import math
 from dataclasses import dataclass
-from typing import List, Mapping, Optional, Tuple
+from typing import Iterator, List, Mapping, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,7 @@ from ..common.engine import TransformerEngine
 from ..common.ensemble import EngineEnsemble
 from ..common.state import Memory
 from ..ops import best_tokens
+from ..ops.gather import CHUNK
 from .links import LinkPredictor, allowed_links
 
 
@@ -111,6 +113,34 @@ class Graphs:
     def log_probs(self) -> Tensor:
         """Log-probabilities of all tokens at all vertices, penalties subtracted: ``[B, L, V]``."""
         return self._penalised(self._log_probs(self.features))
+
+    def probabilities(self, weight: float = 1.0) -> Tensor:
+        """P(token | vertex) ** weight of all tokens at all vertices, penalties included: ``[B, L, V]``.
+
+        The largest tensor of a search; it is computed in pieces, so that it is held once.
+        """
+        pieces = self._in_pieces()
+        first = next(pieces)
+        whole = first.new_empty(self.links.size(0) * self.links.size(1), first.size(1))
+        place = 0
+        for piece in itertools.chain([first], pieces):
+            # A forbidden token has no probability under any weight.
+            whole[place : place + len(piece)] = (piece if weight == 1 else piece * weight).exp()
+            place += len(piece)
+        return whole.view(*self.links.shape[:2], -1)
+
+    def top_tokens(self, count: int) -> Tuple[Tensor, Tensor]:
+        """(log-probabilities, tokens) of the most probable tokens of each vertex, ``[B, L, count]``, best first."""
+        found = [piece.topk(min(count, piece.size(1)), 1) for piece in self._in_pieces()]
+        shape = (*self.links.shape[:2], -1)
+        scores, tokens = (torch.cat(parts).view(shape) for parts in zip(*found))
+        return scores, tokens
+
+    def _in_pieces(self) -> Iterator[Tensor]:
+        """Penalised log-probabilities of some vertices after others: ``[n, V]``."""
+        count = max(1, CHUNK // self.engines[0].output.weight.size(0))
+        for parts in zip(*(features.flatten(0, 1).split(count) for features in self.features)):
+            yield self._penalised(self._log_probs(list(parts)))
 
     def end_scores(self) -> Tensor:
         """log P(<s> | first vertex) and log P(</s> | last vertex): ``[B, 2]``."""

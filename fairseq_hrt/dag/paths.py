@@ -68,6 +68,8 @@ class WalkRules:
         temperature: None takes the best candidate; else one is drawn.
         top_p: the best candidates that are drawn from have this share of the candidates' probability.
         seed: of the draws.
+        keep_repeats: a token that repeats the token before is a word; otherwise it prints nothing, and the rules on repetitions do
+            not count it.
     """
 
     beta: float
@@ -77,48 +79,57 @@ class WalkRules:
     temperature: Optional[float] = None
     top_p: float = 1.0
     seed: int = 1
+    keep_repeats: bool = False
 
 
 def walk(
-    links: Tensor, log_probs: Tensor, last: Tensor, rules: WalkRules, *, eos: int, keys: Tensor
-) -> Tuple[Tensor, Tensor]:
+    links: Tensor, candidates: Tuple[Tensor, Tensor], last: Tensor, rules: WalkRules, *, eos: int, keys: Tensor
+) -> Tuple[Tensor, Tensor, Tensor]:
     """Goes from vertex to vertex, one step of all sentences at a time; each step sees the words before it.
 
     Args:
         links: ``[B, L, L]``.
-        log_probs: ``[B, L, V]`` of the inner vertices' tokens; the last vertex emits ``</s>``, the first is left.
+        candidates: (log-probabilities, tokens), each ``[B, L, C]``, of the inner vertices' best tokens, best first; the last vertex
+            emits ``</s>``, the first is left.
         last: LongTensor ``[B]``.
         eos: id of ``</s>``, which stands in no sentence, so that no rule forbids it.
         keys: LongTensor ``[B]`` that tell the sentences' random numbers apart.
 
     Returns:
-        (vertices, tokens): LongTensors ``[B, steps]`` without the first vertex, -1 behind the last.
+        (vertices, tokens, log-probabilities of these at those; 0 for ``</s>``): ``[B, steps]`` each, without the first vertex; -1
+        behind the last.
     """
-    batch, size, vocabulary = log_probs.shape
+    batch, size = links.shape[:2]
     rows = torch.arange(batch, device=links.device)
-    scores, tokens = log_probs.topk(min(rules.candidates, vocabulary), 2)
+    log_probs, tokens = (part.clone() for part in candidates)
+    width = tokens.size(2)
     # The last vertex has one candidate.
-    scores[rows, last] = float("-inf")
-    scores[rows, last, 0] = 0.0
+    log_probs[rows, last] = float("-inf")
+    log_probs[rows, last, 0] = 0.0
     tokens[rows, last] = eos
-    scores, width = rules.beta * scores, scores.size(2)
+    # Weighted by 0, what is impossible stays so.
+    scores = (rules.beta * log_probs).masked_fill(log_probs == float("-inf"), float("-inf"))
     current = torch.zeros_like(last)
+    # The words so far, the last one in the last column; -1 in front of them.
     words = tokens.new_full((batch, size), -1)
-    vertices = words.clone()
+    steps: List[Tuple[Tensor, Tensor, Tensor]] = []
     for step in range(size - 1):
         joint = (links[rows, current].unsqueeze(2) + scores).flatten(1)
         best, flat = joint.topk(min(rules.candidates, joint.size(1)))
         candidate = tokens.flatten(1).gather(1, flat)
-        banned = _banned(words[:, :step], candidate, rules)
-        choice = _choose(best, banned, rules, keys, step)
+        known = words[:, size - step :]
+        choice = _choose(best, _banned(known, candidate, rules), rules, keys, step)
         moving = current != last
-        vertex = torch.where(moving, flat[rows, choice] // width, -1)
-        vertices[:, step] = vertex
-        words[:, step] = torch.where(moving, candidate[rows, choice], -1)
+        place = flat[rows, choice]
+        vertex, token = torch.where(moving, place // width, -1), torch.where(moving, candidate[rows, choice], -1)
+        steps.append((vertex, token, torch.where(moving, log_probs.flatten(1)[rows, place], 0.0)))
+        printed = moving if rules.keep_repeats else moving & (token != words[:, -1])
+        words = torch.where(printed.unsqueeze(1), torch.cat([words[:, 1:], token.unsqueeze(1)], 1), words)
         current = torch.where(moving, vertex, current)
         if bool((current == last).all()):
             break
-    return vertices[:, : step + 1], words[:, : step + 1]
+    vertices, chosen, parts = (torch.stack(part, 1) for part in zip(*steps))
+    return vertices, chosen, parts
 
 
 def _choose(scores: Tensor, banned: Tensor, rules: WalkRules, keys: Tensor, step: int) -> Tensor:
@@ -139,7 +150,7 @@ def _choose(scores: Tensor, banned: Tensor, rules: WalkRules, keys: Tensor, step
 
 
 def _banned(words: Tensor, candidates: Tensor, rules: WalkRules) -> Tensor:
-    """Which candidates ``[B, C]`` would break a rule behind ``words`` ``[B, t]``."""
+    """Which candidates ``[B, C]`` would break a rule behind ``words`` ``[B, t]``, on the left of which -1 may stand for none."""
     banned = torch.zeros_like(candidates, dtype=torch.bool)
     length = words.size(1)
     for size in range(1, rules.consecutive + 1):
@@ -152,7 +163,9 @@ def _banned(words: Tensor, candidates: Tensor, rules: WalkRules) -> Tensor:
     if size and length >= size:
         windows = words.unfold(1, size, 1)
         known = (windows[:, :, :-1] == words[:, None, length - size + 1 :]).all(2)
-        banned |= (known.unsqueeze(1) & (candidates.unsqueeze(2) == windows[:, None, :, -1])).any(2)
+        again = (known.unsqueeze(1) & (candidates.unsqueeze(2) == windows[:, None, :, -1])).any(2)
+        # What prints nothing makes no n-gram.
+        banned |= again if rules.keep_repeats else again & (candidates != words[:, -1:])
     return banned
 
 

@@ -1,9 +1,15 @@
 """What a training batch of graphs consists of."""
 
-from typing import NamedTuple
+from typing import Any, Mapping, NamedTuple, Optional
 
 import torch
 from torch import Tensor
+
+from ..common.hashing import hash_uniform
+from .graph_size import UpsampleScale, vertices_from_source, vertices_from_target
+
+# Purpose of random numbers.
+_SCALE = 13
 
 
 class GraphSample(NamedTuple):
@@ -16,6 +22,7 @@ class GraphSample(NamedTuple):
         target_lengths: LongTensor ``[B]``, n + 2.
         source_lengths: LongTensor ``[B]``, source tokens with ``</s>``.
         vertex_lengths: LongTensor ``[B]``, L.
+        clamped: BoolTensor ``[B]``, graphs that the model's positions made smaller than the scale wants; None: not known.
     """
 
     ids: Tensor
@@ -24,6 +31,67 @@ class GraphSample(NamedTuple):
     target_lengths: Tensor
     source_lengths: Tensor
     vertex_lengths: Tensor
+    clamped: Optional[Tensor] = None
+
+
+class SizeRule(NamedTuple):
+    """How many vertices a sentence gets.
+
+    Attributes:
+        scale: what a training draws from.
+        fixed: lambda wherever nothing is drawn.
+        from_target: whether the target's words count, instead of the source's tokens.
+        count_bos: whether the source has one token more, a start symbol.
+        most: the decoder's positions.
+    """
+
+    scale: UpsampleScale
+    fixed: float
+    from_target: bool
+    count_bos: bool
+    most: int
+
+    def wanted(self, scale: Tensor, source_lengths: Tensor, words: Tensor) -> Tensor:
+        """L before the decoder's positions limit it: LongTensor ``[B]``.
+
+        Args:
+            scale: float64 ``[B]`` or a number.
+            source_lengths: LongTensor ``[B]``, with ``</s>``.
+            words: LongTensor ``[B]``, of the target.
+        """
+        if self.from_target:
+            return vertices_from_target(words, scale)
+        return vertices_from_source(source_lengths + self.count_bos, scale)
+
+
+def graph_sample(
+    batch: Mapping[str, Any], rule: SizeRule, *, update: Optional[int], seed: int, bos: int, pad: int
+) -> GraphSample:
+    """Targets and graph sizes of a batch; a function of its arguments alone.
+
+    Args:
+        batch: of a :class:`LanguagePairDataset`.
+        rule: gives the sizes.
+        update: in training the number of the update, with which each sentence draws its scale; elsewhere None, and nothing is drawn.
+        seed: of the draws.
+        bos, pad: ids of the target dictionary.
+    """
+    targets, source_lengths, ids = whole_targets(batch["target"], bos=bos), batch["net_input"]["src_lengths"], batch["id"]
+    target_lengths = targets.ne(pad).sum(1)
+    if update is None:
+        scale = torch.full(ids.shape, rule.fixed, dtype=torch.double, device=ids.device)
+    else:
+        scale = rule.scale.at(hash_uniform(seed, update, ids, _SCALE))
+    wanted = rule.wanted(scale, source_lengths, target_lengths - 2)
+    return GraphSample(
+        ids=ids,
+        update=update or 0,
+        targets=targets,
+        target_lengths=target_lengths,
+        source_lengths=source_lengths,
+        vertex_lengths=wanted.clamp(max=rule.most),
+        clamped=wanted > rule.most,
+    )
 
 
 def whole_targets(targets: Tensor, *, bos: int) -> Tensor:

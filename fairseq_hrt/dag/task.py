@@ -1,7 +1,7 @@
 """Task ``translation_dag``: graph sizes for training, and the decoders."""
 
 import logging
-from typing import Any, Dict, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -10,19 +10,16 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from ..common.hashing import hash_uniform
 from ..common.options import DecodingOptions
 from ..common.task import EngineTranslationTask
 from .config import DagTaskConfig
+from .decoder import DagDecoder
 from .generator import DagGenerator
-from .graph_size import vertices_from_source, vertices_from_target
 from .model import DagTransformerModel
-from .sample import GraphSample, whole_targets
+from .sample import GraphSample, SizeRule, graph_sample
 from .scorer import GraphScorer
 
 logger = logging.getLogger(__name__)
-# Purpose of random numbers.
-_SCALE = 13
 
 
 @register_task("translation_dag", dataclass=DagTaskConfig)
@@ -60,27 +57,21 @@ class DagTranslationTask(EngineTranslationTask):
 
     # ------------------------------------------------------------------ training
 
-    def graph(self, sample: Dict[str, Any], update: Any) -> GraphSample:
+    def size_rule(self, decoder: DagDecoder) -> SizeRule:
+        """How many vertices sentences get."""
+        return SizeRule(
+            scale=decoder.scale,
+            fixed=self.decode_scale(decoder),
+            from_target=decoder.length_head is not None,
+            count_bos=decoder.count_bos,
+            most=decoder.max_positions(),
+        )
+
+    def graph(self, sample: Dict[str, Any], update: Optional[int]) -> GraphSample:
         """Targets and graph sizes of a batch; in training (with an update number) a range of scales is drawn from."""
-        targets = whole_targets(sample["target"], bos=self.target_dictionary.bos())
-        target_lengths = targets.ne(self.target_dictionary.pad()).sum(1)
-        source_lengths = sample["net_input"]["src_lengths"]
-        ids, decoder = sample["id"], self.decoder
-        if update is None:
-            scale = torch.full(ids.shape, self.decode_scale(decoder), dtype=torch.double, device=ids.device)
-        else:
-            scale = decoder.scale.at(hash_uniform(self.cfg.seed, update, ids, _SCALE))
-        if decoder.length_head is None:
-            sizes = vertices_from_source(source_lengths + decoder.count_bos, scale)
-        else:
-            sizes = vertices_from_target(target_lengths - 2, scale)
-        return GraphSample(
-            ids=ids,
-            update=0 if update is None else update,
-            targets=targets,
-            target_lengths=target_lengths,
-            source_lengths=source_lengths,
-            vertex_lengths=sizes.clamp(max=decoder.max_positions()),
+        dictionary = self.target_dictionary
+        return graph_sample(
+            sample, self.size_rule(self.decoder), update=update, seed=self.cfg.seed, bos=dictionary.bos(), pad=dictionary.pad()
         )
 
     def train_step(
@@ -104,19 +95,42 @@ class DagTranslationTask(EngineTranslationTask):
     def filter_indices_by_size(
         self, indices: Any, dataset: Any, max_positions: Any = None, ignore_invalid_inputs: bool = False
     ) -> Any:
-        """fairseq's filter and, in training, ``--dag-filter-ratio``."""
+        """fairseq's filter and, for the training data alone, ``--dag-filter-ratio`` and its like.
+
+        Raises:
+            ValueError: one of these is not positive, or leaves nothing.
+        """
         indices = super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
-        ratio = self.cfg.dag_filter_ratio
-        if ratio is None or not ignore_invalid_inputs or getattr(dataset, "tgt_sizes", None) is None:
+        # Whatever --skip-invalid-size-inputs-valid-test says: checkpoints are selected on the whole validation set.
+        if dataset is not self.datasets.get(self.cfg.train_subset) or getattr(dataset, "tgt_sizes", None) is None:
             return indices
-        if ratio <= 0:
-            raise ValueError(f"--dag-filter-ratio {ratio} must be greater than 0")
-        indices = np.asarray(indices)
+        source, target = dataset.src_sizes, dataset.tgt_sizes
         # With <s>, which the graph has to emit besides what fairseq counts.
-        kept = dataset.tgt_sizes[indices] + 1 <= ratio * dataset.src_sizes[indices]
-        if not kept.any():
-            raise ValueError(f"--dag-filter-ratio {ratio} leaves no training pair: raise it")
-        removed = int((~kept).sum())
-        if removed:
-            logger.warning("--dag-filter-ratio %s leaves out %d of %d training pairs", ratio, removed, len(indices))
-        return indices[kept]
+        for name, keeps in (
+            ("dag_filter_ratio", lambda own, value: target[own] + 1 <= value * source[own]),
+            ("dag_filter_ratio_low", lambda own, value: target[own] + 1 >= value * source[own]),
+            ("dag_max_vertices", lambda own, value: self._largest_graphs(source[own], target[own]) <= value),
+        ):
+            value = getattr(self.cfg, name)
+            if value is not None:
+                indices = _filtered(np.asarray(indices), "--" + name.replace("_", "-"), value, keeps)
+        return indices
+
+    def _largest_graphs(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """The most vertices that training pairs of these sizes, ``</s>`` counted, may get: ``[n]``."""
+        rule = self.size_rule(self.decoder)
+        scale = torch.tensor(rule.scale.high, dtype=torch.double)
+        return rule.wanted(scale, torch.from_numpy(source), torch.from_numpy(target) - 1).numpy()
+
+
+def _filtered(indices: np.ndarray, flag: str, value: float, keeps: Callable[[np.ndarray, float], np.ndarray]) -> np.ndarray:
+    """The pairs that an option keeps; the others are counted in the log."""
+    if not value > 0:
+        raise ValueError(f"{flag} {value} must be greater than 0")
+    kept = keeps(indices, value)
+    if not kept.any():
+        raise ValueError(f"{flag} {value} leaves no training pair: {'lower' if flag.endswith('low') else 'raise'} it")
+    removed = int((~kept).sum())
+    if removed:
+        logger.warning("%s %s leaves out %d of %d training pairs", flag, value, removed, len(indices))
+    return indices[kept]

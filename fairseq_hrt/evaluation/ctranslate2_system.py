@@ -11,6 +11,7 @@ from fairseq import tasks
 from fairseq.data import Dictionary
 from omegaconf import DictConfig
 
+from ..common.checkpoints import reading
 from ..common.loading import choose_device, generation_config, load_models, option_arguments
 from ..common.trace import GenerationCounters
 from ..hub.export import PADDING, export, import_ctranslate2, stored_types
@@ -43,7 +44,8 @@ class CTranslate2System(System):
         ours = {name: value for name, value in spec.options.items() if name != "compute_type"}
         arguments = [*data, "--path", spec.path, "--task", "translation", *option_arguments(ours)]
         config = generation_config(arguments, f"system {self.name!r}")
-        self.task = tasks.setup_task(config.task)
+        with reading(f"system {self.name!r}", "cannot be set up"):
+            self.task = tasks.setup_task(config.task)
         self.device = choose_device(config)
         self.dtype = spec.options.get("compute_type", "float32")
         saved, self.folder = config.task, Path(spec.path)
@@ -139,5 +141,5 @@ def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> 
         if path is None:
             raise ValueError(f"{folder} holds no model of fairseq-hrt export (no {files[0].name})")
         words = json.loads(path.read_text(encoding="utf-8"))
-        if len(words) != len(dictionary) or words[dictionary.nspecial :] != dictionary.symbols[dictionary.nspecial :]:
+        if not isinstance(words, list) or len(words) != len(dictionary) or words[dictionary.nspecial :] != dictionary.symbols[dictionary.nspecial :]:
             raise ValueError(f"{path} has other words than the data's {side} dictionary: give the model's own data")

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
+from ..common.escaping import printable
 from .systems import System
 
 # What a cell says: nothing known yet; a guess that will not stay; one that will, but is not confirmed yet; fixed in this pass; fixed
@@ -138,13 +139,16 @@ _COLOURS = {OPEN: "90", WRONG: "31", RIGHT: "33", FIXED: "32", SETTLED: "90"}
 
 def to_text(found: Trace, *, colour: bool) -> str:
     """The passes for a terminal: a line each, every word with its state."""
-    lines = [f"{found.name}: {len(found.tokens)} tokens in {len(found.passes)} passes", f"  source  {found.source}"]
+    name, source = printable(found.name), printable(found.source)
+    lines = [f"{name}: {len(found.tokens)} tokens in {len(found.passes)} passes", f"  source  {source}"]
     for number, row in enumerate(found.passes, start=1):
         words = []
         for cell in row:
-            text = cell.token or _MARKS[OPEN]
+            # The words come from a dictionary of unknown origin: none may repaint the terminal.
+            token = printable(cell.token)
+            text = token or _MARKS[OPEN]
             if cell.state == SETTLED:
-                text = cell.token if number == len(found.passes) else _MARKS[SETTLED]
+                text = token if number == len(found.passes) else _MARKS[SETTLED]
             elif cell.state != OPEN:
                 text = f"{_MARKS[cell.state]}{text}"
             words.append(f"\x1b[{_COLOURS[cell.state]}m{text}\x1b[0m" if colour else text)

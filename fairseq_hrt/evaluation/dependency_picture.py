@@ -1,7 +1,6 @@
 """The decoding dependency graph as a picture and as a page with a slider."""
 
 import html
-import json
 from pathlib import Path
 from typing import Sequence
 
@@ -11,6 +10,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc, Patch
 
+from ..common.escaping import json_in_script
 from .dependency import FIXED, RIGHT, STATES, WRONG, Trace
 from .picture import plain
 
@@ -49,7 +49,7 @@ def draw(found: Trace, paths: Sequence[Path]) -> None:
     used = sorted({cell.state for row in found.passes for cell in row})
     handles = [Patch(color=_COLOURS[state], label=STATES[state]) for state in used]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)
-    figure.suptitle(f"{found.name}: {columns} tokens in {rows} passes", fontsize=10)
+    figure.suptitle(f"{plain(found.name)}: {columns} tokens in {rows} passes", fontsize=10)
     for path in paths:
         figure.savefig(path)
 
@@ -114,8 +114,7 @@ show();
 
 def page(traces: Sequence[Trace]) -> str:
     """A self-contained HTML page: one sentence through one or several systems, with a slider through the passes."""
-    # Only "</" could end the element that holds the data.
-    data = json.dumps([found.to_json() for found in traces], ensure_ascii=False).replace("</", "<\\/")
+    data = json_in_script([found.to_json() for found in traces])
     keys = "".join(f'<span class="word s{state}">{name}</span>' for state, name in enumerate(STATES))
     longest = max(len(found.passes) for found in traces)
     return _PAGE.format(*_COLOURS, html.escape(traces[0].source), longest, keys, data)

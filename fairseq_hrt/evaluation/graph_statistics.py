@@ -8,6 +8,7 @@ from typing import List, Sequence
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from ..common.escaping import in_markdown
 from .comparison import make_batches
 from .systems import System
 
@@ -83,7 +84,7 @@ def markdown(results: Sequence[GraphStatistics]) -> str:
         likely = mean(value > 0.5 for value in result.passing)
         sharp = mean(value > 0.9 for value in result.token)
         lines.append(
-            f"| {result.name} | {result.path_nll:.2f} | {result.token_nll:.2f} | {result.nll:.2f} | {100 * likely:.1f}% | "
+            f"| {in_markdown(result.name)} | {result.path_nll:.2f} | {result.token_nll:.2f} | {result.nll:.2f} | {100 * likely:.1f}% | "
             f"{100 * sharp:.1f}% | {result.without} of {result.sentences + result.without} |"
         )
     note = "Natural logarithms, means over the sentences whose reference has a path; vertices between the first and the last."

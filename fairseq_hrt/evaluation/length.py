@@ -2,12 +2,14 @@
 
 import statistics
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
 import sacrebleu
+from sacrebleu.metrics.bleu import BLEUScore
 
+from ..common.escaping import in_markdown
 from .comparison import Comparison, Result
 
 
@@ -18,6 +20,7 @@ class LengthBin:
     Attributes:
         sentences: indices into the test set.
         bleu: sacreBLEU by the name of the system.
+        length_ratios: words of the translations by words of the references, by the name of the system.
         milliseconds: median time of a sentence at batch size 1 by the name of the system; empty where none was timed.
     """
 
@@ -26,6 +29,7 @@ class LengthBin:
     sentences: List[int]
     bleu: Dict[str, float]
     milliseconds: Dict[str, float]
+    length_ratios: Dict[str, float] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -63,22 +67,24 @@ def by_length(
     for sentence, length in enumerate(lengths):
         members[bisect_left(limits, length)].append(sentence)
     bounds = [0, *limits]
+    scores = [{result.name: _score(result, own, references) for result in comparison.results} if own else {} for own in members]
     return [
         LengthBin(
             low=bounds[number] + 1,
             high=limits[number] if number < len(limits) else None,
             sentences=sentences,
-            bleu={result.name: _bleu(result, sentences, references) for result in comparison.results},
+            bleu={name: score.score for name, score in scores[number].items()},
             milliseconds=_milliseconds(comparison, sentences),
+            length_ratios={name: score.sys_len / max(score.ref_len, 1) for name, score in scores[number].items()},
         )
         for number, sentences in enumerate(members)
         if sentences
     ]
 
 
-def _bleu(result: Result, sentences: Sequence[int], references: Sequence[str]) -> float:
+def _score(result: Result, sentences: Sequence[int], references: Sequence[str]) -> BLEUScore:
     hypotheses = [result.hypotheses[sentence] for sentence in sentences]
-    return sacrebleu.BLEU().corpus_score(hypotheses, [[references[sentence] for sentence in sentences]]).score
+    return sacrebleu.BLEU().corpus_score(hypotheses, [[references[sentence] for sentence in sentences]])
 
 
 def _milliseconds(comparison: Comparison, sentences: Sequence[int]) -> Dict[str, float]:
@@ -103,9 +109,11 @@ def markdown_by_length(comparison: Comparison, bins: Sequence[LengthBin]) -> str
         cells = []
         for own in bins:
             time = own.milliseconds.get(result.name)
-            cells.append(f"{own.bleu[result.name]:.2f}" + ("" if time is None else f" / {time:.1f} ms"))
-        lines.append("| " + " | ".join([result.name.replace("|", "\\|"), *cells]) + " |")
-    title = "BLEU and median time of a sentence at batch size 1, by source tokens (sentences):"
+            ratio = own.length_ratios.get(result.name)
+            cell = f"{own.bleu[result.name]:.2f}" + ("" if ratio is None else f" ({ratio:.2f})")
+            cells.append(cell + ("" if time is None else f" / {time:.1f} ms"))
+        lines.append("| " + " | ".join([in_markdown(result.name), *cells]) + " |")
+    title = "BLEU (length ratio) and median time of a sentence at batch size 1, by source tokens (sentences):"
     return title + "\n\n" + "\n".join(lines) + "\n"
 
 

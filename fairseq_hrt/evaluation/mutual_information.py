@@ -14,6 +14,8 @@ from typing import Dict, List, Sequence
 
 import numpy as np
 
+from ..common.escaping import in_markdown
+
 RESAMPLES = 1000
 
 
@@ -90,7 +92,7 @@ def markdown(results: Sequence[MutualInformation]) -> str:
     ]
     for result in results:
         lines.append(
-            f"| {result.name} | {result.perplexity:.3f} | {result.baseline_perplexity:.3f} | {result.nats:.4f} "
+            f"| {in_markdown(result.name)} | {result.perplexity:.3f} | {result.baseline_perplexity:.3f} | {result.nats:.4f} "
             f"| {result.low:.4f} – {result.high:.4f} |"
         )
     note = f"Natural logarithms, {results[0].words} words with </s>, {RESAMPLES} resamples of the sentences."

@@ -23,6 +23,8 @@ class Quality:
         chrf_signature: likewise.
         valid_share: share of hypotheses that are one of the valid translations, 0 to 1; None without these.
         rouge: F1 of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 100, mean over the sentences; None where it was not asked for.
+        length_ratio: words of the hypotheses by words of the references, as sacreBLEU's BLEU counts them; below 1 it costs BLEU its
+            brevity penalty. None where it is not known.
     """
 
     bleu: float
@@ -31,6 +33,7 @@ class Quality:
     chrf_signature: str
     valid_share: Optional[float]
     rouge: Optional[Dict[str, float]] = None
+    length_ratio: Optional[float] = None
 
 
 def evaluate(
@@ -49,13 +52,15 @@ def evaluate(
         if others is not None and len(others) != len(hypotheses):
             raise ValueError(f"{len(hypotheses)} hypotheses but {len(others)} {name}: they must belong to one test set")
     bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
+    score = bleu.corpus_score(hypotheses, [references])
     return Quality(
-        bleu=bleu.corpus_score(hypotheses, [references]).score,
+        bleu=score.score,
         bleu_signature=str(bleu.get_signature()),
         chrf=chrf.corpus_score(hypotheses, [references]).score,
         chrf_signature=str(chrf.get_signature()),
         valid_share=None if valid is None else valid_share(hypotheses, valid),
         rouge=rouge_scores(hypotheses, references) if rouge else None,
+        length_ratio=score.sys_len / max(score.ref_len, 1),
     )
 
 

@@ -2,6 +2,7 @@
 
 from typing import Dict, List, Sequence
 
+from ..common.escaping import code_in_markdown, in_markdown
 from .comparison import Comparison, Result
 from .speed import Spread
 
@@ -42,13 +43,14 @@ def decode_signature(signature: Dict[str, str]) -> str:
 
 def _quality_header(comparison: Comparison) -> List[str]:
     rouge = comparison.results[0].quality.rouge or {}
-    return ["System", "BLEU", "chrF", *(["COMET"] if _has_comet(comparison) else []), *rouge, *(["valid %"] if _has_valid(comparison) else []),
+    return ["System", "BLEU", "chrF", "length ratio", *(["COMET"] if _has_comet(comparison) else []), *rouge, *(["valid %"] if _has_valid(comparison) else []),
             *([f"identical to {comparison.identical_to}"] if comparison.identical_to else [])]  # fmt: skip
 
 
 def _quality_row(comparison: Comparison, result: Result) -> List[str]:
     quality = result.quality
     row = [result.name, f"{quality.bleu:.2f}", f"{quality.chrf:.2f}"]
+    row.append("–" if quality.length_ratio is None else f"{quality.length_ratio:.3f}")
     if _has_comet(comparison):
         row.append("not run" if result.comet is None else f"{result.comet:.4f}")
     row += [f"{value:.2f}" for value in (quality.rouge or {}).values()]
@@ -129,7 +131,7 @@ def _spread(spread: Spread, digits: int) -> str:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    cells = [[cell.replace("|", "\\|") for cell in row] for row in [header, *rows]]
+    cells = [[in_markdown(cell) for cell in row] for row in [header, *rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
 
     def line(row: Sequence[str]) -> str:
@@ -144,7 +146,8 @@ def _explanation(comparison: Comparison) -> str:
     settings = comparison.settings
     count = comparison.results[0].timings[settings.batch_sizes[0]].sentences
     return (
-        f"Batch size {settings.batch_sizes[0]}. Quality on {len(comparison.results[0].hypotheses)} sentences. Speed on "
+        f"Batch size {settings.batch_sizes[0]}. Quality on {len(comparison.results[0].hypotheses)} sentences; the length ratio is that of "
+        "the translations' words to the references'. Speed on "
         f"{count} of them, decoding only (loading, binarising and detokenising apart), {settings.threads} thread(s): "
         f"medians of {settings.repeats} interleaved repeats after one for warming up, minimum and maximum in "
         "parentheses; ratios are taken within each repeat."
@@ -152,4 +155,4 @@ def _explanation(comparison: Comparison) -> str:
 
 
 def _signature_line(result: Result) -> str:
-    return f"* {result.name}: `{decode_signature(result.signature)}`"
+    return f"* {in_markdown(result.name)}: {code_in_markdown(decode_signature(result.signature))}"

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
-from fairseq import checkpoint_utils, tasks, utils
+from fairseq import tasks, utils
 from fairseq.data import FairseqDataset
 from omegaconf import DictConfig
 from torch import nn
 
+from ..common.checkpoints import read_checkpoint, reading, require_known_task, task_name
 from ..common.loading import (
     build_generator,
     choose_device,
@@ -28,7 +29,7 @@ from ..common.loading import (
 from ..common.trace import GenerationCounters
 
 _NAMED_IN_SYSTEM = ("name", "path", "task", "engine")
-ENGINES = ("fairseq", "ctranslate2")
+ENGINES = ("fairseq", "ctranslate2", "runtime")
 _NAMED_IN_DATA = ("gen_subset", "source_lang", "target_lang", "data")
 
 
@@ -42,7 +43,7 @@ class SystemSpec:
         task: a registered task; None: the task that the checkpoint was trained with.
         options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The value ``"true"``
             stands for a switch without a value, ``"false"`` leaves it away.
-        engine: ``fairseq`` (whatever decodes the task, this package's engine included) or ``ctranslate2``.
+        engine: ``fairseq`` (whatever decodes the task, this package's engine included), ``ctranslate2`` or ``runtime``, the native one.
     """
 
     name: str
@@ -122,6 +123,10 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> "System":
         from .ctranslate2_system import CTranslate2System
 
         return CTranslate2System(spec, data)
+    if spec.engine == "runtime":
+        from .runtime_system import RuntimeSystem
+
+        return RuntimeSystem(spec, data)
     return System(spec, data)
 
 
@@ -152,9 +157,10 @@ class System:
         if spec.engine != "fairseq":
             raise ValueError(f"system {self.name!r}: engine={spec.engine} translates, but its steps cannot be watched: leave it away")
         paths = utils.split_paths(spec.path)
-        self.task_name = spec.task or _task_of_checkpoint(paths[0])
+        self.task_name = spec.task or task_of_checkpoint(paths[0])
         config = generation_config(generate_arguments(spec, data, self.task_name), f"system {self.name!r}")
-        self.task = tasks.setup_task(config.task)
+        with reading(f"system {self.name!r}", "cannot be set up"):
+            self.task = tasks.setup_task(config.task)
         self.device = choose_device(config)
         self.models, saved = load_models(paths, config, self.task, self.device)
         self.dtype = str(next(self.models[0].parameters()).dtype).replace("torch.", "")
@@ -213,9 +219,9 @@ class System:
         return {**entries, "dtype": self.dtype, "device": self.device.type}
 
 
-def _task_of_checkpoint(path: str) -> str:
-    state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    return state["cfg"]["task"]._name
+def task_of_checkpoint(path: str) -> str:
+    """Name of the task that a checkpoint was trained with."""
+    return require_known_task(task_name(read_checkpoint(path)["cfg"].task), path)
 
 
 def count_calls(models: Sequence[nn.Module]) -> GenerationCounters:

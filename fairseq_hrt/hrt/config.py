@@ -77,6 +77,10 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
             "help": "forbid </s> in the second stage before the last chunk, where it contradicts the first stage"
         },
     )
+    hrt_truncate_target: bool = field(
+        default=False,
+        metadata={"help": "cut targets to --max-target-positions tokens instead of leaving the sentence out"},
+    )
     hrt_eval_autoregressive: bool = field(
         default=False,
         metadata={"help": "with --eval-bleu: measure autoregressive decoding as well, as bleu_autoregressive"},

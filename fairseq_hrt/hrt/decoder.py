@@ -1,5 +1,6 @@
 """One decoder, two modes: causal over every K-th token, and parallel over all of them."""
 
+import logging
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import HRTModelConfig
 from .sample import SampleView, check_chunk_size
+
+logger = logging.getLogger(__name__)
 
 
 class HRTDecoderLayer(TransformerDecoderLayerBase):
@@ -64,6 +67,10 @@ class HRTDecoder(TransformerDecoderBase):
         nn.init.normal_(self.embed_special.weight, std=embed_tokens.embedding_dim**-0.5)
         with torch.no_grad():
             self.embed_special.weight[1:] = embed_tokens.weight[self.eos]
+        # Stored with the rows, for a row means nothing without the size it was trained for.
+        self.register_buffer("special_chunk_sizes", torch.tensor(self.chunk_sizes))
+        # Whether a start symbol may begin untrained; False where a checkpoint is loaded to be decoded.
+        self.may_gain_sizes = True
 
     def build_decoder_layer(self, cfg: HRTModelConfig, no_encoder_attn: bool = False) -> nn.Module:
         if cfg.checkpoint_activations or cfg.offload_activations:
@@ -159,21 +166,57 @@ class HRTDecoder(TransformerDecoderBase):
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
         """Adds what an autoregressive checkpoint lacks, so that it can be fine-tuned; nothing else may be missing.
 
-        The start symbols begin as the ordinary one of that checkpoint, the relative table as zeros.
+        The start symbols begin as the ordinary one of that checkpoint, the relative table as zeros. Start symbols that the checkpoint
+        has go to the chunk sizes they were trained for.
         """
         super().upgrade_state_dict_named(state_dict, name)
-        special = f"{name}.embed_special.weight"
+        special, sizes = f"{name}.embed_special.weight", f"{name}.special_chunk_sizes"
         own = self.state_dict().items()
         tables = {f"{name}.{key}": value for key, value in own if key.endswith("self_attn.relative_keys")}
-        known = state_dict.get(special)
-        if known is not None and known.size(0) != self.embed_special.num_embeddings:
-            raise ValueError(
-                f"the checkpoint has start symbols for {known.size(0) - 1} chunk sizes, this model for "
-                f"{len(self.chunk_sizes)} (--hrt-chunk-sizes {','.join(map(str, self.chunk_sizes))}): they must agree"
-            )
-        if known is None and not any(key in state_dict for key in tables):
+        if special in state_dict:
+            known = self._known_sizes(state_dict[special], state_dict.get(sizes))
+            state_dict[special] = self._rows_by_size(state_dict, name, known)
+        elif not any(key in state_dict for key in tables):
             fresh = self.embed_special.weight.detach().clone()
             fresh[1:] = state_dict[f"{name}.embed_tokens.weight"][self.eos]
             state_dict[special] = fresh
             state_dict.update({key: torch.zeros_like(value) for key, value in tables.items()})
+        state_dict[sizes] = torch.tensor(self.chunk_sizes)
         return state_dict
+
+    def _known_sizes(self, rows: Tensor, stored: Optional[Tensor]) -> List[int]:
+        """The chunk sizes that the start symbols of a checkpoint belong to.
+
+        Raises:
+            ValueError: the checkpoint does not say, and has another number of them than this model.
+        """
+        if stored is not None:
+            return stored.tolist()
+        count, given = rows.size(0) - 1, ",".join(map(str, self.chunk_sizes))
+        if count != len(self.chunk_sizes):
+            raise ValueError(
+                f"the checkpoint has start symbols for {count} chunk sizes, this model for {len(self.chunk_sizes)} "
+                f"(--hrt-chunk-sizes {given}): they must agree, for a checkpoint of that age does not say which sizes they are"
+            )
+        logger.warning("a checkpoint that does not name its chunk sizes: its start symbols are taken for those of %s", given)
+        return self.chunk_sizes
+
+    def _rows_by_size(self, state_dict: Dict[str, Tensor], name: str, known: List[int]) -> Tensor:
+        """The special symbols in the order of this model's chunk sizes; a new size begins as the ordinary start symbol.
+
+        Raises:
+            ValueError: there is a new size, but the model will not be trained.
+        """
+        trained = state_dict[f"{name}.embed_special.weight"]
+        rows = [trained[0]]
+        for size in self.chunk_sizes:
+            if size in known:
+                rows.append(trained[1 + known.index(size)])
+                continue
+            if not self.may_gain_sizes:
+                raise ValueError(
+                    f"--hrt-chunk-sizes {','.join(map(str, self.chunk_sizes))}: the checkpoint was trained for "
+                    f"{','.join(map(str, known))}, so that {size} cannot be decoded; fine-tune it with --finetune-from-model"
+                )
+            rows.append(state_dict[f"{name}.embed_tokens.weight"][self.eos])
+        return torch.stack(rows)

@@ -11,7 +11,7 @@ from ..common.constraints import Constraints, length_limits
 from ..common.generator import AutoregressiveGenerator
 from ..common.hypothesis import Hypothesis
 from ..common.options import DecodingOptions
-from ..common.search import SearchPlan, check_number, search
+from ..common.search import SearchPlan, check_number, search, to_host
 from ..common.state import Memory
 from ..common.trace import DecodingStep
 from .chunking import ChunkChooser
@@ -108,18 +108,19 @@ class HRTGenerator(AutoregressiveGenerator):
             capacity=min(model.max_decoder_positions() for model in self.models),
         )
         # A translation of at most that many words and </s> fill this many chunks; the last token is </s>.
-        chunks = [max((limit + 1) // chunk_size, 1) - 1 for limit in limits.tolist()]
-        self.ensemble.reserve_positions(chunk_size * (max(chunks) + 1) + 1)
+        chunks = torch.div(limits + 1, chunk_size, rounding_mode="floor").clamp(min=1) - 1
+        rules = Constraints(
+            self.dictionary,
+            # Shorter translations than K words are one chunk: then the first token of this stage is </s> already.
+            min_length=options.min_len // chunk_size,
+            max_lengths=chunks,
+            unkpen=options.unkpen,
+        )
+        self.ensemble.reserve_positions(chunk_size * (rules.longest_limit + 1) + 1)
         plan = SearchPlan(
             start=self.models[0].decoder.start_symbol(chunk_size),
             stride=chunk_size,
-            constraints=Constraints(
-                self.dictionary,
-                # Shorter translations than K words are one chunk: then the first token of this stage is </s> already.
-                min_length=min(options.min_len // chunk_size, min(chunks)),
-                max_lengths=torch.tensor(chunks, device=limits.device),
-                unkpen=options.unkpen,
-            ),
+            constraints=rules,
             beam=min(options.beam, len(self.dictionary) - 1),
             lenpen=options.lenpen,
             normalize=options.normalize,
@@ -157,8 +158,7 @@ class HRTGenerator(AutoregressiveGenerator):
             for hook in self.step_hooks:
                 hook(DecodingStep("skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores))
         finished = [
-            self._complete(row, words, numbers, chunk_size)
-            for row, words, numbers in zip(rows, choice.tolist(), best.tolist())
+            self._complete(row, words, numbers, chunk_size) for row, words, numbers in zip(rows, *to_host(choice, best))
         ]
         best_first = []
         for number, hypotheses in enumerate(kept):
@@ -185,7 +185,8 @@ class HRTGenerator(AutoregressiveGenerator):
         key = (length, chunk_size, device)
         if key not in self._layouts:
             positions = torch.arange(1, length + 1, device=device)
-            self._layouts[key] = (positions, (positions % chunk_size).nonzero().squeeze(1))
+            places = torch.arange(length, device=device).view(-1, chunk_size)
+            self._layouts[key] = (positions, places[:, :-1].reshape(-1))
         return self._layouts[key]
 
     def _restrict(

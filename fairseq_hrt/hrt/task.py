@@ -7,15 +7,16 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
-from ..common.distillation import choose_targets, draw_raw
+from ..common.distillation import truncate_targets
 from ..common.options import DecodingOptions
 from ..common.task import EngineTranslationTask, log_bleu
 from .chunking import ChunkChooser
 from .config import HRTTaskConfig
-from .curriculum import chunked_share, draw_chunk_sizes, draw_masks
+from .curriculum import chunked_share
 from .generator import HRTGenerator
 from .model import HRTTransformerModel
-from .sample import training_views
+from .scorer import ChunkScorer
+from .training_batch import ViewSettings, draw_views
 
 
 @register_task("translation_hrt", dataclass=HRTTaskConfig)
@@ -32,13 +33,31 @@ class HRTTranslationTask(EngineTranslationTask):
             options = self.sequence_generator.options
             self.autoregressive_generator = self._generator([model], options, choice="1")
         self.decoder = model.decoder
+        # A checkpoint that is decoded gets no training for what it lacks.
+        model.decoder.may_gain_sizes = not from_checkpoint
         return model
 
     def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> HRTGenerator:
         return self._generator(models, options, choice=self.cfg.hrt_decode_chunk)
 
+    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any) -> Any:
+        """Eq. 2 for the chunk size of decoding; fairseq's own scorer for ``--hrt-decode-chunk 1``.
+
+        Raises:
+            ValueError: the model was not trained for the chunk size.
+        """
+        chooser = self._chooser(models, self.cfg.hrt_decode_chunk)
+        for size in chooser.sizes:
+            models[0].decoder.start_symbol(size)
+        if chooser.sizes == {1}:
+            return super().make_scorer(models, args)
+        return ChunkScorer(self.target_dictionary, chooser)
+
+    def _chooser(self, models: Sequence[Any], choice: Any) -> ChunkChooser:
+        return ChunkChooser.parse(choice, self.cfg.hrt_chunk_table, models[0].decoder.chunk_sizes)
+
     def _generator(self, models: Sequence[Any], options: DecodingOptions, choice: Any) -> HRTGenerator:
-        chooser = ChunkChooser.parse(choice, self.cfg.hrt_chunk_table, models[0].decoder.chunk_sizes)
+        chooser = self._chooser(models, choice)
         return HRTGenerator(
             models,
             self.target_dictionary,
@@ -49,6 +68,11 @@ class HRTTranslationTask(EngineTranslationTask):
         )
 
     # ------------------------------------------------------------------ training
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        if self.cfg.hrt_truncate_target:
+            truncate_targets(self.datasets[split], self.cfg.max_target_positions, self.target_dictionary.eos())
 
     def curriculum_share(self, update: int) -> float:
         """The share of sentences trained with chunks in an update.
@@ -70,23 +94,21 @@ class HRTTranslationTask(EngineTranslationTask):
         """The batch with its :class:`TrainingViews`; all choices depend on seed, update and sentence alone."""
         if not sample:
             return sample
-        seed, ids, pad = self.cfg.seed, sample["id"], self.target_dictionary.pad()
-        targets = sample["target"]
-        if "distilled_target" in sample:
-            use_raw = draw_raw(seed, update, ids, self.cfg.raw_probability)
-            targets = choose_targets(targets, sample["distilled_target"], use_raw, pad=pad)
-        chunk_sizes = draw_chunk_sizes(seed, update, ids, share, self.decoder.chunk_sizes)
-        views = training_views(
-            targets,
-            chunk_sizes,
-            starts=self.decoder.start_symbols(chunk_sizes),
-            masked=draw_masks(seed, update, ids, targets.ne(pad).sum(1), targets.size(1)),
+        return {**sample, "views": draw_views(sample, update, share, self.view_settings())}
+
+    def view_settings(self) -> ViewSettings:
+        """What the samples of this task and model depend on."""
+        decoder = self.decoder
+        return ViewSettings(
+            seed=self.cfg.seed,
+            chunk_sizes=tuple(decoder.chunk_sizes),
+            starts=tuple(map(decoder.start_symbol, decoder.chunk_sizes)),
             eos=self.target_dictionary.eos(),
-            mask=self.decoder.mask,
-            pad=pad,
-            learn_tail=self.decoder.learn_tail,
+            mask=decoder.mask,
+            pad=self.target_dictionary.pad(),
+            learn_tail=decoder.learn_tail,
+            raw_probability=self.cfg.raw_probability,
         )
-        return {**sample, "views": views}
 
     def train_step(
         self,

@@ -4,20 +4,23 @@
     model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble
     dict.<lang>.txt dictionaries
     codes           subword codes or model
+    moses.json      Moses' rules for these languages
+    runtime.safetensors, shortlist.safetensors   for the native runtime, where they were asked for
     README.md       the card: what it is, how it was trained, how good it is
 """
 
 import json
+import shlex
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
-import torch
-from fairseq import checkpoint_utils
-from fairseq.data.data_utils import infer_language_pair
-
-from .text import TextRecipe
+from ..common.escaping import code_in_markdown, in_markdown, printable
+from ..common.files import new_folder, remove_leftovers
+from .description import read_description
+from .moses_rules import MosesRules
+from .text import TextPipeline, TextRecipe
 
 FORMAT = 1
 
@@ -35,6 +38,10 @@ class Bundle:
         codes: file name, or None.
         options: of decoding, by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
         card: what else is known, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
+        rules: file name of Moses' rules, or None.
+        runtime: file name of the model for the native runtime, or None.
+        runtime_options: decoding options that the training has left in the checkpoint, which the runtime does not read.
+        shortlist: file name of the runtime's shortlist, or None.
     """
 
     folder: Path
@@ -47,6 +54,10 @@ class Bundle:
     codes: Optional[str] = None
     options: Dict[str, str] = field(default_factory=dict)
     card: Dict[str, Any] = field(default_factory=dict)
+    rules: Optional[str] = None
+    runtime: Optional[str] = None
+    runtime_options: Dict[str, str] = field(default_factory=dict)
+    shortlist: Optional[str] = None
 
     @property
     def recipe(self) -> TextRecipe:
@@ -54,36 +65,33 @@ class Bundle:
         codes = None if self.codes is None else self.folder / self.codes
         return TextRecipe(self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes)
 
+    def pipeline(self) -> TextPipeline:
+        """Prepares its sources and restores its translations."""
+        return TextPipeline(self.recipe, None if self.rules is None else MosesRules.load(self.folder / self.rules))
+
     @property
     def paths(self) -> List[Path]:
         """The checkpoints."""
         return [self.folder / name for name in self.models]
 
 
-def load_bundle(folder: Path) -> Bundle:
+def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
     """Reads a bundle's description.
 
+    It may come from anywhere, so it chooses among what is known to be harmless and names only files that lie in the folder; see
+    :mod:`.description`.
+
+    Args:
+        folder: of the bundle.
+        for_runtime: fairseq will not see what it says: task and options are left to the runtime's own checks, and fairseq is not loaded.
+
     Raises:
-        ValueError: the folder is no bundle, or one of another format; the message names what is missing.
+        ValueError: the folder is no bundle, or one of another format, or its description asks for more than a bundle may; the
+            message names what is wrong.
     """
-    path = folder / "bundle.json"
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        version = document.pop("format")
-        bundle = Bundle(folder=folder, **document)
-    except OSError as error:
-        raise ValueError(f"{folder} is no bundle: {error}; make one with fairseq-hrt bundle") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} does not describe a bundle: {error}") from error
-    if version != FORMAT:
-        raise ValueError(f"{path} has the format {version}, this release reads {FORMAT}")
-    files = [*bundle.models, *([bundle.codes] if bundle.codes else [])]
-    files += [f"dict.{language}.txt" for language in (bundle.source_lang, bundle.target_lang)]
-    for name in files:
-        # Names from a file of unknown origin must not lead out of the folder.
-        if Path(name).name != name or not (folder / name).is_file():
-            raise ValueError(f"{path} names {name!r}, which the bundle does not hold")
-    return bundle
+    document = read_description(folder, FORMAT, for_runtime=for_runtime)
+    # As an absolute path it cannot be taken for an option, wherever it is given on.
+    return Bundle(folder=folder.absolute(), **document)
 
 
 def make_bundle(
@@ -97,8 +105,10 @@ def make_bundle(
     task: Optional[str] = None,
     options: Optional[Dict[str, str]] = None,
     card: Optional[Dict[str, Any]] = None,
+    check: Optional[Callable[[Path], object]] = None,
+    complete: Optional[Callable[[Bundle], None]] = None,
 ) -> Bundle:
-    """Copies what is needed into a new folder; it appears only when it is complete.
+    """Copies what is needed into a new folder; it appears only when it is complete, and nothing stays of one that fails.
 
     Args:
         folder: to make; must not exist.
@@ -108,40 +118,43 @@ def make_bundle(
         task: to decode with; None: the one of the training.
         options: decoding options that the bundle shall have.
         card: what else is to be known.
+        complete: adds files and says so in the bundle, whose folder is then the one in which it is being made.
+        check: called with the complete folder before it gets its name; an error of its means that the bundle is not made.
 
     Raises:
         ValueError: the folder exists, a file is missing, or the preparation is unknown.
+        OSError: a file cannot be read or written.
     """
-    if folder.exists():
+    # Reading a bundle needs neither: the native runtime starts without them.
+    from fairseq.data.data_utils import infer_language_pair
+
+    from ..common.checkpoints import read_checkpoint, require_known_task, task_name
+    from ..common.data_options import language_of_data
+    from .description import checked_options
+
+    for path in [*checkpoints, *([] if codes is None else [codes])]:
+        if not path.is_file():
+            raise ValueError(f"{path} is no file")
+    if folder.exists() or folder.is_symlink():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
-    states = [checkpoint_utils.load_checkpoint_to_cpu(str(path)) for path in checkpoints]
+    states = [read_checkpoint(path) for path in checkpoints]
     config = states[0]["cfg"]["task"]
+    # What load_bundle would refuse is not packed.
+    task = require_known_task(task or task_name(config), str(folder))
+    options = checked_options(options or {}, task, str(folder))
     languages = (config.source_lang, config.target_lang)
     if None in languages:
         # Left to the names of the files in training.
         languages = infer_language_pair(str(data))
     if None in languages:
         raise ValueError(f"{data}: its files do not tell the languages; is it a folder of fairseq-preprocess?")
-    TextRecipe(*languages, tokenizer, subwords, codes)
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    names = [f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)]
-    for name, state in zip(names, states):
-        # A third of a training checkpoint: the optimiser's moments are of no use here.
-        kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", "extra_state")}
-        torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, partial / name)
     for language in languages:
-        try:
-            shutil.copyfile(data / f"dict.{language}.txt", partial / f"dict.{language}.txt")
-        except OSError as error:
-            shutil.rmtree(partial)
-            raise ValueError(f"{data} does not hold dict.{language}.txt: {error}") from error
-    if codes is not None:
-        shutil.copyfile(codes, partial / "codes")
+        language_of_data(language, str(checkpoints[0]))
+    TextRecipe(*languages, tokenizer, subwords, codes)
+    names = [f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)]
     bundle = Bundle(
         folder=folder,
-        task=task or config._name,
+        task=task,
         source_lang=languages[0],
         target_lang=languages[1],
         tokenizer=tokenizer,
@@ -150,19 +163,73 @@ def make_bundle(
         codes=None if codes is None else "codes",
         options=dict(options or {}),
         card={**_training_card(states[0]), **(card or {})},
+        rules="moses.json" if tokenizer == "moses" else None,
     )
+    remove_leftovers(folder.absolute().parent, folder.name + ".")
+    with new_folder(folder) as partial:
+        try:
+            _fill(partial, bundle, states, data, codes)
+            if complete is not None:
+                bundle.folder = partial
+                try:
+                    complete(bundle)
+                finally:
+                    bundle.folder = folder
+            _describe(partial, bundle)
+            if check is not None:
+                check(partial)
+        except ValueError as error:
+            # Where it was being made is gone when the message is read.
+            raise ValueError(str(error).replace(str(partial), str(folder))) from error
+        except OSError as error:
+            if error.errno is None:
+                raise
+            name = str(error.filename or folder).replace(str(partial), str(folder))
+            raise OSError(error.errno, error.strerror, name) from error
+        try:
+            partial.rename(folder)
+        except OSError as error:
+            raise ValueError(f"{folder} cannot be made: {error.strerror}; does it exist already?") from error
+    return bundle
+
+
+def _fill(place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: Path, codes: Optional[Path]) -> None:
+    """Writes the files of a bundle into the empty folder ``place``, all but its description."""
+    import torch
+
+    for name, state in zip(bundle.models, states):
+        # A third of a training checkpoint: the optimiser's moments are of no use here.
+        kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", "extra_state")}
+        try:
+            torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, place / name)
+        except RuntimeError as error:
+            # PyTorch's writer says so when the disk is full.
+            raise OSError(f"{bundle.folder / name} cannot be written: {error}") from error
+    for language in (bundle.source_lang, bundle.target_lang):
+        try:
+            shutil.copyfile(data / f"dict.{language}.txt", place / f"dict.{language}.txt")
+        except FileNotFoundError as error:
+            raise ValueError(f"{data} does not hold dict.{language}.txt: {error}") from error
+    if codes is not None:
+        shutil.copyfile(codes, place / "codes")
+    if bundle.rules is not None:
+        MosesRules.from_sacremoses(bundle.source_lang, bundle.target_lang).save(place / bundle.rules)
+
+
+def _describe(place: Path, bundle: Bundle) -> None:
+    """Writes what is known of a bundle."""
     document = {"format": FORMAT, **{key: value for key, value in asdict(bundle).items() if key != "folder"}}
     text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
-    (partial / "bundle.json").write_text(text + "\n", encoding="utf-8")
-    (partial / "README.md").write_text(_card_text(bundle), encoding="utf-8")
-    partial.rename(folder)
-    return bundle
+    (place / "bundle.json").write_text(text + "\n", encoding="utf-8")
+    (place / "README.md").write_text(_card_text(bundle), encoding="utf-8")
 
 
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
     """How the checkpoint says that it was trained."""
+    from ..common.checkpoints import architecture_name
+
     config = state["cfg"]
-    card: Dict[str, Any] = {"architecture": config["model"]._name, "criterion": config["criterion"]._name}
+    card: Dict[str, Any] = {"architecture": architecture_name(config.model), "criterion": architecture_name(config.get("criterion"))}
     history = state.get("optimizer_history") or [{}]
     card["updates"] = history[-1].get("num_updates")
     for group, names in (
@@ -170,17 +237,18 @@ def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
         ("common", ("seed", "fp16")),
     ):  # fmt: skip
         for name in names:
-            value = getattr(config[group], name, None)
+            value = getattr(config.get(group), name, None)
             card[name] = list(value) if isinstance(value, (list, tuple)) or type(value).__name__ == "ListConfig" else value
     return card
 
 
 def _card_text(bundle: Bundle) -> str:
-    rows = "\n".join(f"| {name} | {value} |" for name, value in bundle.card.items())
+    rows = "\n".join(f"| {in_markdown(name)} | {in_markdown(value)} |" for name, value in bundle.card.items())
     options = " ".join(f"--set {name}={value}" for name, value in bundle.options.items()) or "none"
+    name = shlex.quote(printable(" ".join(bundle.folder.name.split())))
     return (
-        f"# {bundle.source_lang} → {bundle.target_lang}, {bundle.card.get('architecture', bundle.task)}\n\n"
-        f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {bundle.folder.name} < input.txt\n```\n\n"
-        f"Task `{bundle.task}`; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {options}.\n\n"
+        f"# {in_markdown(bundle.source_lang)} → {in_markdown(bundle.target_lang)}, {in_markdown(bundle.card.get('architecture', bundle.task))}\n\n"
+        f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {name} < input.txt\n```\n\n"
+        f"Task {code_in_markdown(bundle.task)}; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {in_markdown(options)}.\n\n"
         f"| | |\n|---|---|\n{rows}\n"
     )

@@ -1,6 +1,6 @@
 """A teacher's translations of a whole training set: in blocks of lines, each written once and whole.
 
-A block is a file that appears when it is complete, so that a killed run goes on at the block that was lost, several processes may take
+A block is a file that appears when it is complete (under a name of its own until then), so that a killed run goes on at the block that was lost, several processes may take
 a share each, and the merged text is the same byte by byte whatever happened on the way: what is decoded together depends on the
 block alone.
 """
@@ -10,6 +10,9 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from ..common.files import remove_leftovers, replacing, write_new, write_text
+from .resume import different_settings
 
 logger = logging.getLogger(__name__)
 
@@ -68,14 +71,18 @@ def check_settings(folder: Path, plan: Plan) -> None:
     path = folder / "settings.json"
     mine = {**plan.settings, "sentences": plan.sentences, "block": plan.block, "max_tokens": plan.max_tokens}
     mine = json.loads(json.dumps(mine))
-    if path.exists():
-        known = json.loads(path.read_text(encoding="utf-8"))
-        different = sorted(name for name in {*known, *mine} if known.get(name) != mine.get(name))
-        if different:
-            changes = ", ".join(f"{name}: {known.get(name)!r} then, {mine.get(name)!r} now" for name in different)
-            raise ValueError(f"{folder} holds translations with other settings ({changes}); give another folder or remove it")
+    for place in (folder, folder / "blocks"):
+        remove_leftovers(place)
+    # Of several processes that begin together one writes it, the others compare.
+    if write_new(path, json.dumps(mine, indent=1, ensure_ascii=False) + "\n"):
         return
-    _write(path, json.dumps(mine, indent=1, ensure_ascii=False) + "\n")
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        changes = different_settings(known, mine)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"{path} is damaged ({error}): remove {folder} and start again") from error
+    if changes:
+        raise ValueError(f"{folder} holds translations with other settings ({changes}); give another folder or remove it")
 
 
 def translate_blocks(folder: Path, plan: Plan, decode: Decode, progress: Optional[Callable[[int], None]] = None) -> None:
@@ -84,18 +91,20 @@ def translate_blocks(folder: Path, plan: Plan, decode: Decode, progress: Optiona
     Args:
         folder: of the results.
         decode: translates a batch.
-        progress: called with the number of sentences of each finished block.
+        progress: called with the number of sentences of each batch, and of each block that was there.
     """
     for number in range(plan.shard, plan.blocks, plan.shards):
         members = plan.members(number)
-        if not block_path(folder, number).exists():
-            found: Dict[int, List[str]] = {}
-            for batch in make_batches(members, plan.lengths, plan.max_tokens):
-                found.update(zip(batch, decode(batch)))
-            lines = [json.dumps(found[sentence], ensure_ascii=False) + "\n" for sentence in members]
-            _write(block_path(folder, number), "".join(lines))
-        if progress is not None:
-            progress(len(members))
+        report = progress or (lambda count: None)
+        if block_path(folder, number).exists():
+            report(len(members))
+            continue
+        found: Dict[int, List[str]] = {}
+        for batch in make_batches(members, plan.lengths, plan.max_tokens):
+            found.update(zip(batch, decode(batch)))
+            report(len(batch))
+        lines = [json.dumps(found[sentence], ensure_ascii=False) + "\n" for sentence in members]
+        write_text(block_path(folder, number), "".join(lines))
 
 
 def make_batches(members: Sequence[int], lengths: Sequence[int], max_tokens: int) -> List[List[int]]:
@@ -124,10 +133,7 @@ def merge(folder: Path, plan: Plan, source: Callable[[int], str], languages: Seq
         ValueError: a block is damaged.
     """
     counts = {"sentences": plan.sentences, "pairs": 0, "source_tokens": 0, "target_tokens": 0, "empty": 0, "copies": 0}
-    partial = [folder / f"{prefix}.{language}.partial" for language in languages]
-    with open(partial[0], "w", encoding="utf-8", newline="\n") as left, open(
-        partial[1], "w", encoding="utf-8", newline="\n"
-    ) as right:
+    with replacing(folder / f"{prefix}.{languages[0]}") as left, replacing(folder / f"{prefix}.{languages[1]}") as right:
         for number in range(plan.blocks):
             path = block_path(folder, number)
             lines = path.read_text(encoding="utf-8").split("\n")[:-1]
@@ -136,24 +142,14 @@ def merge(folder: Path, plan: Plan, source: Callable[[int], str], languages: Seq
             for sentence, line in zip(plan.members(number), lines):
                 words = source(sentence)
                 for translation in json.loads(line):
-                    left.write(words + "\n")
-                    right.write(translation + "\n")
+                    left.write(f"{words}\n".encode("utf-8"))
+                    right.write(f"{translation}\n".encode("utf-8"))
                     counts["pairs"] += 1
                     counts["source_tokens"] += len(words.split())
                     counts["target_tokens"] += len(translation.split())
                     counts["empty"] += not translation
                     counts["copies"] += translation == words
-    for path in partial:
-        path.replace(path.with_suffix(""))
     tokens = counts["target_tokens"] / max(counts["source_tokens"], 1)
     statistics = {**counts, "target_tokens_by_source_tokens": round(tokens, 4)}
-    _write(folder / "statistics.json", json.dumps(statistics, indent=1) + "\n")
+    write_text(folder / "statistics.json", json.dumps(statistics, indent=1) + "\n")
     return statistics
-
-
-def _write(path: Path, text: str) -> None:
-    """A file that is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

@@ -1,10 +1,14 @@
 """Raw text to subwords and back; what a bundle remembers of how its training text was prepared."""
 
-import re
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
+
+from ..common.escaping import shown
+from .moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer
+from .moses_rules import MosesRules
+from .subword_units import SubwordUnits
 
 TOKENIZERS = ("moses", "space")
 SUBWORDS = ("subword-nmt", "sentencepiece", "none")
@@ -30,15 +34,31 @@ class TextRecipe:
     def __post_init__(self) -> None:
         for name, value, known in (("tokenizer", self.tokenizer, TOKENIZERS), ("subwords", self.subwords, SUBWORDS)):
             if value not in known:
-                raise ValueError(f"{name} {value!r} is unknown: choose one of {', '.join(known)}")
+                raise ValueError(f"{name} {shown(value)} is unknown: choose one of {', '.join(known)}")
         if (self.subwords == "none") != (self.codes is None):
             raise ValueError(f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of codes")
 
 
+# Marks the beginning of a file; within text it is an invisible sign that has had a successor (U+2060) since Unicode 3.2.
+BYTE_ORDER_MARK = "\ufeff"
+
+
 def clean(text: str) -> str:
-    """One line without control characters and with single spaces; letters of any script stay as they are."""
-    kept = "".join(" " if unicodedata.category(sign) in ("Cc", "Zl", "Zp", "Cs") else sign for sign in text)
-    return re.sub(r"\s+", " ", kept).strip()
+    """One line without control characters and byte order marks, with single spaces; letters of any script stay as they are."""
+    if not text.isprintable():
+        text = text.replace(BYTE_ORDER_MARK, "").translate(_SPACES)
+    return " ".join(text.split())
+
+
+class _Spaces(Dict[int, int]):
+    """For ``str.translate``: a space for control characters, separators of lines and lone surrogates."""
+
+    def __missing__(self, code: int) -> int:
+        self[code] = found = 32 if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp", "Cs") else code
+        return found
+
+
+_SPACES = _Spaces()
 
 
 class TextPipeline:
@@ -46,14 +66,15 @@ class TextPipeline:
 
     Args:
         recipe: how.
+        rules: Moses' rules, as a bundle keeps them; None: those of the installed sacremoses.
 
     Raises:
         ValueError: a package that it needs is not installed, or the codes cannot be read.
     """
 
-    def __init__(self, recipe: TextRecipe) -> None:
+    def __init__(self, recipe: TextRecipe, rules: Optional[MosesRules] = None) -> None:
         self.recipe = recipe
-        self._tokenize, self._detokenize = _moses(recipe) if recipe.tokenizer == "moses" else (str, str)
+        self._tokenize, self._detokenize = _moses(recipe, rules) if recipe.tokenizer == "moses" else (str, str)
         self._split, self._join = _subwords(recipe)
 
     def words(self, line: str) -> List[str]:
@@ -66,36 +87,31 @@ class TextPipeline:
         return self._detokenize(self._join(words))
 
 
-def _moses(recipe: TextRecipe):
+def _moses(recipe: TextRecipe, rules: Optional[MosesRules]) -> Tuple[Callable[[str], str], Callable[[str], str]]:
+    if rules is None:
+        rules = MosesRules.from_sacremoses(recipe.source_lang, recipe.target_lang)
+    if (rules.language, rules.target_language) != (recipe.source_lang, recipe.target_lang):
+        raise ValueError(
+            f"the rules of text are for {rules.language} and {rules.target_language}, "
+            f"the dictionaries for {recipe.source_lang} and {recipe.target_lang}: pack the bundle again"
+        )
+    normalize, tokenize = Normalizer(rules.language), Tokenizer(rules)
+    if recipe.target_lang not in WITHOUT_DETOKENIZER:
+        return lambda text: tokenize(normalize(text)), Detokenizer(rules)
     try:
-        from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
+        from sacremoses import MosesDetokenizer
     except ImportError as error:
         raise ValueError("tokenizer moses needs the package sacremoses: pip install sacremoses") from error
-    normalizer, tokenizer = MosesPunctNormalizer(lang=recipe.source_lang), MosesTokenizer(lang=recipe.source_lang)
     detokenizer = MosesDetokenizer(lang=recipe.target_lang)
-
-    def tokenize(text: str) -> str:
-        return tokenizer.tokenize(normalizer.normalize(text), escape=False, return_str=True)
-
-    def detokenize(text: str) -> str:
-        return detokenizer.detokenize(text.split(), unescape=False)
-
-    return tokenize, detokenize
+    return lambda text: tokenize(normalize(text)), lambda text: detokenizer.detokenize(text.split(), unescape=False)
 
 
-def _subwords(recipe: TextRecipe):
+def _subwords(recipe: TextRecipe) -> Tuple[Callable[[str], List[str]], Callable[[str], str]]:
     if recipe.subwords == "none":
         return str.split, str
-    splitting: Callable[[str], List[str]]
     if recipe.subwords == "subword-nmt":
-        try:
-            from subword_nmt.apply_bpe import BPE
-        except ImportError as error:
-            raise ValueError("subwords subword-nmt need their package: pip install subword-nmt==0.3.8") from error
-        with open(recipe.codes, encoding="utf-8") as codes:
-            bpe = BPE(codes)
-        splitting = lambda text: bpe.process_line(text).split()  # noqa: E731
-        return splitting, lambda words: f"{words} ".replace("@@ ", "").strip()
+        assert recipe.codes is not None
+        return SubwordUnits(recipe.codes).split, lambda words: f"{words} ".replace("@@ ", "").strip()
     try:
         import sentencepiece
     except ImportError as error:
@@ -104,5 +120,5 @@ def _subwords(recipe: TextRecipe):
         model = sentencepiece.SentencePieceProcessor(model_file=str(recipe.codes))
     except (OSError, RuntimeError) as error:
         raise ValueError(f"{recipe.codes} is no SentencePiece model: {error}") from error
-    splitting = lambda text: model.encode(text, out_type=str)  # noqa: E731
-    return splitting, lambda words: words.replace(" ", "").replace("\u2581", " ").strip()
+    joined: Callable[[str], str] = lambda words: words.replace(" ", "").replace("\u2581", " ").strip()  # noqa: E731
+    return lambda text: model.encode(text, out_type=str), joined

@@ -6,62 +6,32 @@
     model.score(["Good morning."], ["Guten Morgen."])
 """
 
+import os
+import tempfile
 import threading
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, tasks
+from fairseq import tasks
 from fairseq.data import LanguagePairDataset
 
+from ..common.alignment import read_lexicon
+from ..common.checkpoints import read_checkpoint, reading, task_name
+from ..common.data_options import options_of_training
 from ..common.loading import build_generator, generation_config, load_models, option_arguments, option_text, to_device
-from .bundle import Bundle, load_bundle
+from .bundle import Bundle
+from .pretrained import from_pretrained as from_pretrained
+from .replacement import with_words
 from .text import TextPipeline
+from .translation import DEFAULTS, LONGEST, Translation, join_pieces
 
-# Source tokens that are translated in one piece at most; longer lines are cut. No training corpus has longer sentences.
-LONGEST = 256
-
-
-@dataclass
-class Translation:
-    """One translated line.
-
-    Attributes:
-        text: raw text.
-        source: the raw line.
-        tokens: subwords, ``</s>`` included.
-        score: what the decoder ranks by; None for a line without words. A line that was cut has the mean of its pieces.
-        positional_scores: log-probability of each token.
-        steps: decoder passes that the sentence needed.
-        token_steps: the pass (1 = first) in which each token was fixed.
-        alternatives: further hypotheses, best first (``nbest``).
-    """
-
-    text: str
-    source: str
-    tokens: List[str] = field(default_factory=list)
-    score: Optional[float] = None
-    positional_scores: List[float] = field(default_factory=list)
-    steps: int = 0
-    token_steps: List[int] = field(default_factory=list)
-    alternatives: List["Translation"] = field(default_factory=list)
-
-
-def from_pretrained(path: Union[str, Path], *, device: Optional[str] = None, **decoding: Any) -> "Translator":
-    """A model from a bundle (``fairseq-hrt bundle``), ready to translate.
-
-    Args:
-        path: the bundle's folder.
-        device: ``cpu`` or ``cuda``; None: a GPU where there is one.
-        decoding: options of ``fairseq-generate`` by their names, e.g. ``beam=1`` or ``hrt_decode_chunk=3``; they go before those
-            of the bundle.
-
-    Raises:
-        ValueError: no bundle, or an option that its task does not know.
-    """
-    return Translator(load_bundle(Path(path)), device=device, **decoding)
+# Decoders that are kept for calls with the same options.
+DECODERS = 8
 
 
 class Translator:
@@ -75,15 +45,22 @@ class Translator:
 
     def __init__(self, bundle: Bundle, *, device: Optional[str] = None, **decoding: Any) -> None:
         self.bundle = bundle
-        self.pipeline = TextPipeline(bundle.recipe)
+        self.device = choose_device(device)
+        self.pipeline = bundle.pipeline()
         self._lock = threading.Lock()
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.defaults = {**bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
-        self._tasks: Dict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]] = {}
-        self._trained_task = checkpoint_utils.load_checkpoint_to_cpu(str(bundle.paths[0]))["cfg"]["task"]
+        self.defaults = {**DEFAULTS, **bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
+        self._tasks: "OrderedDict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]]" = OrderedDict()
+        # Read once: for the options of the training here, for the model below.
+        self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
+        self._trained_task = self._states[str(bundle.paths[0])]["cfg"].task
         self.models: List[Any] = []
         task, _, _ = self._decoder({})
+        self._states = {}
         self.source, self.target = task.source_dictionary, task.target_dictionary
+
+    def identity(self) -> Dict[str, Any]:
+        """What its translations depend on beside bundle and options."""
+        return {"engine": "torch", "device": self.device.type}
 
     # ------------------------------------------------------------------ translating
 
@@ -116,12 +93,16 @@ class Translator:
         rows = [lines] if single else list(lines)
         with self._lock:
             task, generator, config = self._decoder(decoding)
+            lexicon = getattr(generator, "lexicon", None)
             pieces = [self._pieces(line, task) for line in rows]
             flat = [piece for line in pieces for piece in line]
             found = self._decode(task, generator, flat, batch_size, progress)
         results, place = [], 0
         for line, own in zip(rows, pieces):
-            results.append(self._join(line, found[place : place + len(own)], config.generation.nbest))
+            best = found[place : place + len(own)]
+            if lexicon is not None:
+                self._replace_unknown(line, own, best, lexicon)
+            results.append(self._join(line, best, config.generation.nbest))
             place += len(own)
         chosen = results if details else [result.text for result in results]
         return chosen[0] if single else chosen
@@ -161,26 +142,25 @@ class Translator:
 
     def _join(self, line: str, pieces: List[List[Dict[str, Any]]], nbest: int) -> Translation:
         """The translation of a line from those of its pieces."""
-        if not pieces:
-            return Translation("", line)
-        if len(pieces) > 1:
-            parts = [self._translation(line, best[0]) for best in pieces]
-            return Translation(
-                text=" ".join(part.text for part in parts if part.text),
-                source=line,
-                tokens=[token for part in parts for token in part.tokens],
-                score=float(np.mean([part.score for part in parts])),
-                positional_scores=[score for part in parts for score in part.positional_scores],
-                steps=sum(part.steps for part in parts),
-                token_steps=[step for part in parts for step in part.token_steps],
-            )
-        first, *others = [self._translation(line, hypothesis) for hypothesis in pieces[0][:nbest]]
-        first.alternatives = others
-        return first
+        return join_pieces(line, [[self._translation(line, hypothesis) for hypothesis in best[:nbest]] for best in pieces])
+
+    def _replace_unknown(
+        self, line: str, pieces: List[torch.Tensor], found: List[List[Dict[str, Any]]], lexicon: Mapping[str, str]
+    ) -> None:
+        """Gives each hypothesis of a line's pieces the ``words`` that it has in place of ``<unk>``."""
+        subwords = self.pipeline.words(line)
+        for piece, hypotheses in zip(pieces, found):
+            own, subwords = subwords[: len(piece) - 1], subwords[len(piece) - 1 :]
+            for hypothesis in hypotheses:
+                tokens = [self.target[token] for token in hypothesis["tokens"].tolist()]
+                hypothesis["words"] = with_words(
+                    tokens, hypothesis["alignment"].tolist(), own,
+                    scheme=self.bundle.subwords, lexicon=lexicon, unknown=self.target.unk_word,
+                )  # fmt: skip
 
     def _translation(self, line: str, hypothesis: Dict[str, Any]) -> Translation:
         tokens = [self.target[token] for token in hypothesis["tokens"].tolist()]
-        words = " ".join(token for token in tokens if token != self.target.eos_word)
+        words = " ".join(token for token in hypothesis.get("words", tokens) if token != self.target.eos_word)
         return Translation(
             text=self.pipeline.text(words),
             source=line,
@@ -197,7 +177,8 @@ class Translator:
         """Scores given translations as ``--score-reference`` does: the mean log-probability of their subwords and ``</s>``.
 
         For autoregressive and bidirectional models that is the score with which a greedy ``translate`` finds them; for
-        ``hrt_transformer`` that of its C_d = 1; for ``dag_transformer`` log P(y | x) over all paths.
+        ``hrt_transformer`` that of both stages with the chunk size of decoding (Eq. 2, over whole chunks); for ``dag_transformer``
+        log P(y | x) over all paths.
 
         Args:
             sources, targets: raw lines, of the same number; a pair with an empty line has no score (None).
@@ -236,7 +217,7 @@ class Translator:
         found = [dictionary.index(word) for word in pipeline.words(line)]
         return torch.tensor([*(unk if symbol < dictionary.nspecial else symbol for symbol in found), dictionary.eos()])
 
-    @property
+    @cached_property
     def _target_pipeline(self) -> TextPipeline:
         """Prepares targets by the rules of their own language."""
         recipe = self.bundle.recipe
@@ -246,22 +227,46 @@ class Translator:
     # ------------------------------------------------------------------ loading
 
     def _decoder(self, decoding: Dict[str, Any]) -> Tuple[Any, Any, Any]:
-        """(task, generator, configuration) for some decoding options; kept for the next call with the same."""
+        """(task, generator, configuration) for some decoding options; those used last are kept."""
         chosen = {**self.defaults, **{name: option_text(value) for name, value in decoding.items()}}
         key = tuple(sorted(chosen.items()))
         if key not in self._tasks:
-            config = self._configuration(chosen)
-            task = tasks.setup_task(config.task)
-            if not self.models:
-                self.models = load_models(self.bundle.paths, config, task, self.device).models
-            self._tasks[key] = (task, build_generator(task, self.models, config), config)
+            with splittable(self.bundle.folder) as folder:
+                self._tasks[key] = self._build(chosen, folder)
+            while len(self._tasks) > DECODERS:
+                self._tasks.popitem(last=False)
+        self._tasks.move_to_end(key)
         return self._tasks[key]
 
-    def _configuration(self, chosen: Dict[str, str]) -> Any:
-        """fairseq's configuration, from its own parser, so that every option has its own checks and defaults."""
+    def _build(self, chosen: Dict[str, str], folder: Path) -> Tuple[Any, Any, Any]:
+        """(task, generator, configuration) for all the options of a decoder; the first one loads the models."""
+        asked = chosen.pop("replace_unk", "false")
+        # A switch alone copies source words; otherwise it names a lexicon.
+        replacing = {"true": "", "false": None}.get(asked, asked)
+        if replacing is not None and chosen["unkpen"] == "inf":
+            chosen["unkpen"] = "0"
+        config = self._configuration(chosen, folder)
+        # A dictionary is a file of unknown origin, too.
+        with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
+            task = tasks.setup_task(config.task)
+        if not self.models:
+            self.models = load_models(self.bundle.paths, config, task, self.device, states=self._states).models
+        generator = build_generator(task, self.models, config)
+        if replacing is not None:
+            if not hasattr(generator, "align_words"):
+                raise ValueError(f"--replace-unk: --task {config.task._name} cannot do it; use one of this package's")
+            generator.align_words(read_lexicon(replacing))
+        return task, generator, config
+
+    def _configuration(self, chosen: Dict[str, str], folder: Path) -> Any:
+        """fairseq's configuration, from its own parser, so that every option has its own checks and defaults.
+
+        ``folder`` stands for the bundle's, see :func:`splittable`.
+        """
         bundle = self.bundle
+        paths = os.pathsep.join(str(folder / path.name) for path in bundle.paths)
         arguments = [
-            str(bundle.folder), "--path", ":".join(map(str, bundle.paths)), "--task", chosen.get("task", bundle.task),
+            str(folder), "--path", paths, "--task", chosen.get("task", bundle.task),
             "--source-lang", bundle.source_lang, "--target-lang", bundle.target_lang,
         ]  # fmt: skip
         arguments += option_arguments({name: value for name, value in chosen.items() if name != "task"})
@@ -270,11 +275,50 @@ class Translator:
         return config
 
 
+def choose_device(name: Optional[str]) -> torch.device:
+    """The device of a name; None: a GPU where there is one.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {name!r} is unknown: give cpu, cuda or cuda:N")
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= count:
+            raise ValueError(f"device {name!r}: PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; give cpu or another one")
+    return device
+
+
+@contextmanager
+def splittable(folder: Path) -> Iterator[Path]:
+    """A path of ``folder`` that fairseq, which takes paths apart at colons, takes for one: itself or a link for the time of the block.
+
+    Raises:
+        ValueError: the folder of temporary files has a colon in its name, too.
+    """
+    if os.pathsep not in str(folder):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="fairseq_hrt_") as temporary:
+        if os.pathsep in temporary:
+            raise ValueError(f"{folder}: fairseq takes paths apart at {os.pathsep!r}, and so in TMPDIR {temporary}: give another TMPDIR")
+        link = Path(temporary) / "bundle"
+        link.symlink_to(folder.resolve(), target_is_directory=True)
+        yield link
+
+
 def _take_task_options(config: Any, saved: Any, arguments: Iterable[str]) -> None:
     """Takes those options of the training's task that were not given now; ``fairseq-generate`` would take their defaults."""
-    given = {argument[2:].replace("-", "_") for argument in arguments if argument.startswith("--")}
-    if saved._name != config._name:
+    given = {argument[2:].partition("=")[0].replace("-", "_") for argument in arguments if argument.startswith("--")}
+    if task_name(saved) != config._name:
         return
-    for name in saved:
-        if name in config and name not in given and name not in ("data", "_name", "eval_bleu", "distilled_data"):
-            config[name] = saved[name]
+    for name, value in options_of_training(saved, config._name).items():
+        if name in config and name not in given:
+            config[name] = value

@@ -26,7 +26,7 @@ class JacobiTaskConfig(TranslationConfig):
         default=None,
         metadata={
             "help": "frontier: tokens guessed and checked at a time (w); 1 is ordinary greedy decoding. Default: chosen by "
-            "what passes of different widths cost on this machine and how many guesses come true"
+            "what passes of different widths and the guesses cost on this machine and how many guesses come true"
         },
     )
     jacobi_prefix_length: Optional[int] = field(

@@ -1,4 +1,4 @@
-"""What passes of different widths cost on this machine, measured once and kept in a file."""
+"""What passes of different widths cost on this machine: learnt while decoding, and kept in a file for the next run."""
 
 import hashlib
 import json
@@ -6,9 +6,9 @@ import logging
 import os
 import platform
 import statistics
-import time
+from collections import Counter, deque
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Deque, Dict, Optional
 
 import torch
 
@@ -16,8 +16,10 @@ from ..common.ensemble import EngineEnsemble
 from .accounting import DecoderSize
 
 logger = logging.getLogger(__name__)
-# Of each width; the first batch of a kind is decoded as often as that.
-REPEATS = 5
+# The last so many batches tell what a pass costs.
+MEASUREMENTS = 5
+# Entries of the file, each for a model, a machine and a batch size; the oldest are dropped.
+ENTRIES = 256
 
 
 def default_cost_file() -> Path:
@@ -30,31 +32,48 @@ class CostTable:
 
     Args:
         ensemble: whose passes are measured.
-        widths: q.
-        path: JSON file of earlier measurements; what cannot be read or written is measured again each time.
+        path: JSON file of earlier measurements; what cannot be read or written is measured anew in each run.
     """
 
-    def __init__(self, ensemble: EngineEnsemble, widths: Sequence[int], path: Optional[Path]) -> None:
-        self.ensemble, self.widths = ensemble, list(widths)
+    def __init__(self, ensemble: EngineEnsemble, path: Optional[Path]) -> None:
+        self.ensemble = ensemble
         self.path = default_cost_file() if path is None else path
-        self.known: Dict[int, Dict[int, float]] = {}
+        self._measured: Dict[int, Dict[int, Deque[float]]] = {}
+        self._learnt: Counter = Counter()
 
-    def __call__(self, rows: int, decode: Callable[[int], int]) -> Dict[int, float]:
-        """t(q) for a batch of so many rows, rounded up to a power of two.
+    @staticmethod
+    def size(rows: int) -> int:
+        """Batches up to the same power of two cost about the same."""
+        return 1 << (rows - 1).bit_length()
 
-        Args:
-            rows: sentences of the batch.
-            decode: decodes the batch with a width and returns the passes that it took.
-        """
-        rows = 1 << (rows - 1).bit_length()
-        if rows not in self.known:
-            key = self._key(rows)
-            table = {int(width): seconds for width, seconds in self._read().get(key, {}).items()}
-            if set(table) != set(self.widths):
-                table = self._measure(decode)
-                self._write(key, table)
-            self.known[rows] = table
-        return self.known[rows]
+    def known(self, rows: int) -> Dict[int, float]:
+        """t(w) by w for a batch of so many rows, of the widths that were ever measured."""
+        return {width: statistics.median(seconds) for width, seconds in self._table(rows).items()}
+
+    def learn(self, rows: int, width: int, seconds: float, passes: int) -> None:
+        """A batch was decoded with ``width`` in ``seconds``."""
+        times = self._table(rows).setdefault(width, deque(maxlen=MEASUREMENTS))
+        times.append(seconds / max(passes, 1))
+        key = (self.size(rows), width)
+        self._learnt[key] += 1
+        if self._learnt[key] == 2:
+            # The first batch of a kind pays for what is done once.
+            del times[-2]
+        # However long the text, the file is written twice for each width.
+        if self._learnt[key] in (2, MEASUREMENTS):
+            self._write(self._key(self.size(rows)), self.known(rows))
+
+    def _table(self, rows: int) -> Dict[int, Deque[float]]:
+        rows = self.size(rows)
+        if rows not in self._measured:
+            stored = self._read().get(self._key(rows))
+            table = stored.items() if isinstance(stored, dict) else ()
+            self._measured[rows] = {
+                int(width): deque([seconds], maxlen=MEASUREMENTS)
+                for width, seconds in table
+                if width.isdecimal() and isinstance(seconds, float) and seconds > 0
+            }
+        return self._measured[rows]
 
     def _key(self, rows: int) -> str:
         """What the costs depend on."""
@@ -64,24 +83,6 @@ class CostTable:
         device = next(models[0].parameters()).device
         parts.append(torch.cuda.get_device_name(device) if device.type == "cuda" else device.type)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16] + f" rows {rows}"
-
-    def _measure(self, decode: Callable[[int], int]) -> Dict[int, float]:
-        seconds: Dict[int, List[float]] = {width: [] for width in self.widths}
-        # Interleaved, so that a slow moment of the machine slows all widths; the first round warms up.
-        for number in range(REPEATS + 1):
-            for width in self.widths:
-                self._wait()
-                start = time.perf_counter()
-                passes = decode(width)
-                self._wait()
-                if number:
-                    seconds[width].append((time.perf_counter() - start) / passes)
-        return {width: statistics.median(times) for width, times in seconds.items()}
-
-    def _wait(self) -> None:
-        device = next(self.ensemble.engines[0].model.parameters()).device
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
 
     def _read(self) -> Dict[str, Dict[str, float]]:
         try:
@@ -94,7 +95,9 @@ class CostTable:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             partial = self.path.with_suffix(f".{os.getpid()}.partial")
-            partial.write_text(json.dumps({**self._read(), key: table}, indent=1) + "\n", encoding="utf-8")
+            others = {name: values for name, values in self._read().items() if name != key}
+            newest = dict([*others.items(), (key, table)][-ENTRIES:])
+            partial.write_text(json.dumps(newest, indent=1) + "\n", encoding="utf-8")
             partial.replace(self.path)
         except OSError as error:
             logger.warning("the costs of decoder passes are not kept: %s", error)

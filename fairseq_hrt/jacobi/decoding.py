@@ -12,6 +12,7 @@ from ..common.hypothesis import Hypothesis
 from ..common.search import check_number
 from ..common.state import DecoderState, Memory
 from ..common.trace import DecodingStep, StepHook
+from ..common.transfer import to_host
 from .drafts import Drafter
 from .windows import WindowPlan
 
@@ -71,6 +72,7 @@ class _Row:
 
     sentence: int
     limit: int
+    done: bool = False
     tokens: List[int] = field(default_factory=list)
     log_probs: List[float] = field(default_factory=list)
     steps: List[int] = field(default_factory=list)
@@ -93,12 +95,11 @@ def jacobi_decode(
         NumericalError: a probability is NaN.
     """
     rules, device = plan.constraints, memories[0].lengths.device
-    limits = rules.max_lengths.tolist()
-    rows = [_Row(sentence, limit) for sentence, limit in enumerate(limits)]
+    rows = [_Row(sentence, limit) for sentence, limit in enumerate(rules.max_lengths.tolist())]
     finished: List[Optional[Hypothesis]] = [None] * len(rows)
     states = ensemble.start(memories, stride=1)
     number = 0
-    while rows:
+    while not all(row.done for row in rows):
         number += 1
         inputs = _inputs(rows, plan)
         width = len(inputs[0])
@@ -108,30 +109,38 @@ def jacobi_decode(
         )
         _restrict(log_probs, rows, plan, states[0].sentences)
         best, chosen = log_probs.max(-1)
-        scores, answers = best.tolist(), chosen.tolist()
-        for row, row_answers, row_scores in zip(rows, answers, scores):
-            _accept(row, row_answers, row_scores, plan, number, iteration_hooks)
-        for hook in step_hooks:
-            places = torch.tensor([[len(row.tokens)] for row in rows], device=device)
-            last = torch.tensor([row.tokens[-1:] for row in rows], device=device)
-            hook(DecodingStep(plan.window.mode, number, states[0].sentences, places, last, best[:, 0]))
-        kept = []
-        for place, row in enumerate(rows):
+        scores, answers = (part.tolist() for part in to_host(best, chosen))
+        read = [place for place, row in enumerate(rows) if not row.done]
+        for place in read:
+            _accept(rows[place], answers[place], scores[place], plan, number, iteration_hooks)
+        _announce(step_hooks, plan, number, [rows[place] for place in read], [scores[place][0] for place in read], device)
+        for row in (rows[place] for place in read):
             if row.tokens[-1] == rules.eos:
+                row.done = True
                 finished[row.sentence] = _hypothesis(row, plan)
                 plan.drafter.learn(row.tokens)
-            else:
-                kept.append(place)
-        rows = [rows[place] for place in kept]
-        if rows:
-            _advance(states, rows, kept, width, device)
+        rows = _advance(states, rows, device)
     return finished
 
 
+def _announce(
+    hooks: Sequence[StepHook], plan: JacobiPlan, number: int, rows: List[_Row], scores: List[float], device: torch.device
+) -> None:
+    """Tells what the rows that took part in a pass have last."""
+    for hook in hooks:
+        sentences = torch.tensor([row.sentence for row in rows], device=device)
+        places = torch.tensor([[len(row.tokens)] for row in rows], device=device)
+        last = torch.tensor([row.tokens[-1:] for row in rows], device=device)
+        hook(DecodingStep(plan.window.mode, number, sentences, places, last, torch.tensor(scores, device=device)))
+
+
 def _inputs(rows: List[_Row], plan: JacobiPlan) -> List[List[int]]:
-    """The last proved token and the guesses of each row, filled up to the widest one."""
+    """The last proved token and the guesses of each row, filled up to the widest one; fillers for those that have finished."""
     inputs = []
     for row in rows:
+        if row.done:
+            inputs.append([plan.filler])
+            continue
         row.size = plan.window.size(len(row.tokens), row.limit)
         row.guesses = []
         if row.size > 1:
@@ -154,16 +163,15 @@ def _positions(rows: List[_Row], width: int, longest: int, device: torch.device)
 def _restrict(log_probs: Tensor, rows: List[_Row], plan: JacobiPlan, sentences: Tensor) -> None:
     """Applies every rule to every position of the windows, ``[R, q, V]``, in place."""
     rules, width = plan.constraints, log_probs.size(1)
-    firsts = [len(row.tokens) for row in rows]
-    if rules.only_padding(min(firsts), max(firsts) + width):
-        log_probs.select(2, rules.pad).fill_(float("-inf"))
+    firsts = [len(row.tokens) for row in rows if not row.done]
+    if rules.apply_to_all(log_probs, min(firsts), max(firsts) + width):
         return
-    lines = [[plan.start, *row.tokens, *row.guesses] for row in rows]
-    for place, (first, row) in enumerate(zip(firsts, rows)):
-        for column in range(row.size):
+    for place, row in enumerate(rows):
+        first, line = len(row.tokens), [plan.start, *row.tokens, *row.guesses]
+        for column in range(0 if row.done else row.size):
             history = None
             if rules.blocker is not None:
-                history = torch.tensor([lines[place][: first + column + 1]], device=log_probs.device)
+                history = torch.tensor([line[: first + column + 1]], device=log_probs.device)
             rules.apply(
                 log_probs[place, column : column + 1], first + column, sentences[place : place + 1], 1, history
             )
@@ -195,20 +203,23 @@ def _accept(
             hook(iteration)
 
 
-def _advance(states: List[DecoderState], rows: List[_Row], kept: List[int], width: int, device: torch.device) -> None:
-    """Forgets wrong guesses and, once enough rows have finished, those rows."""
-    if len(kept) < states[0].rows:
-        index = torch.tensor(kept, device=device)
+def _advance(states: List[DecoderState], rows: List[_Row], device: torch.device) -> List[_Row]:
+    """Forgets wrong guesses and returns the rows that go on: finished ones stay, unread, until dropping them is worth the copy."""
+    unfinished = [place for place, row in enumerate(rows) if not row.done]
+    if unfinished and 4 * len(unfinished) <= 3 * len(rows):
+        rows = [rows[place] for place in unfinished]
+        index = torch.tensor(unfinished, device=device)
         reorder(states, index, sentences=index)
-    lengths = [len(row.tokens) for row in rows]
     # The last proved token has not been read yet: the cache holds the start symbol and the others.
+    lengths = [len(row.tokens) for row in rows]
     if len(set(lengths)) == 1 and states[0].lengths is None:
         for state in states:
             state.rollback(lengths[0])
-        return
+        return rows
     together = torch.tensor(lengths, device=device)
     for state in states:
-        state.rollback(together)
+        state.rollback(together, longest=max(lengths))
+    return rows
 
 
 def _hypothesis(row: _Row, plan: JacobiPlan) -> Hypothesis:

@@ -8,16 +8,24 @@ from fairseq import checkpoint_utils, tasks
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from ..common.checkpoints import read_checkpoint, require_known_task, task_name
+from ..common.data_options import task_of_training
+from ..common.state import Memory
+
 # Drafts by another model are named by its family.
-MODEL_DRAFTS = {"hrt": "hrt_transformer", "bidirectional": "bidirectional_transformer", "dag": "dag_transformer"}
+MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
 DRAFTS = ("previous", "ngram", "source", *MODEL_DRAFTS)
 
 
 class Drafter:
     """``previous``: what the model answered to earlier guesses; the base of the others."""
 
-    def begin(self, net_input: Dict[str, Tensor]) -> None:
-        """A new batch."""
+    def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
+        """A new batch, for which guesses will be wanted.
+
+        Args:
+            memories: the batch as the models that check have encoded it.
+        """
 
     def propose(self, sentence: int, tokens: List[int], answers: List[int], count: int) -> List[int]:
         """At most ``count`` guesses of what follows.
@@ -89,7 +97,7 @@ class SourceDrafter(Drafter):
         self.pad, self.eos = source.pad(), source.eos()
         self.sources: List[List[int]] = []
 
-    def begin(self, net_input: Dict[str, Tensor]) -> None:
+    def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
         ignored = (self.pad, self.eos)
         self.sources = [[t for t in row if t not in ignored] for row in net_input["src_tokens"].tolist()]
 
@@ -109,18 +117,18 @@ class ModelDrafter(Drafter):
     """The whole translation of another model; after each correction it goes on behind the proved words.
 
     Args:
-        translate: from ``net_input`` to the tokens of each sentence, ``</s>`` included.
+        translate: from ``net_input`` and the memories of :meth:`begin` to the tokens of each sentence, ``</s>`` included.
     """
 
     # How far a correction may have shifted the words that follow it.
     SHIFT = 4
 
-    def __init__(self, translate: Callable[[Dict[str, Tensor]], List[List[int]]]) -> None:
+    def __init__(self, translate: Callable[[Dict[str, Tensor], Sequence[Memory]], List[List[int]]]) -> None:
         self.translate = translate
         self.drafts: List[List[int]] = []
 
-    def begin(self, net_input: Dict[str, Tensor]) -> None:
-        self.drafts = self.translate(net_input)
+    def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
+        self.drafts = self.translate(net_input, memories)
         # Place in the draft that the proved words have reached, and how many words that was.
         self.reached = [(0, 0)] * len(self.drafts)
 
@@ -147,7 +155,7 @@ class ModelDrafter(Drafter):
 
 
 def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, target: Dictionary, options: str) -> Any:
-    """The task, model and greedy generator of a draft model, built through the task it was trained with.
+    """The task and the models of a draft, built through the task it was trained with.
 
     Args:
         path: checkpoint.
@@ -157,7 +165,7 @@ def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, t
         options: of the draft's task, a Python dictionary as text.
 
     Returns:
-        (generator, models).
+        (task, models).
 
     Raises:
         ValueError: another family, other dictionaries, or options that are no dictionary.
@@ -168,8 +176,13 @@ def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, t
         overrides = None
     if not isinstance(overrides, dict):
         raise ValueError(f"--jacobi-draft-options {options!r} is not a Python dictionary")
-    state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    config = state["cfg"]["task"]
+    state = read_checkpoint(path)
+    require_known_task(task_name(state["cfg"].task), path)
+    config = task_of_training(state["cfg"].task, path)
+    if config._name != f"translation_{family}":
+        raise ValueError(
+            f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs to the task {config._name}"
+        )
     unknown = [name for name in overrides if name not in config]
     if unknown:
         raise ValueError(f"--jacobi-draft-options: the task {config._name} has no option {', '.join(unknown)}")
@@ -179,11 +192,7 @@ def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, t
     for side, mine, theirs in (("source", source, task.source_dictionary), ("target", target, task.target_dictionary)):
         if mine.symbols != theirs.symbols:
             raise ValueError(f"--jacobi-draft-path {path}: its {side} dictionary is not that of the model that checks")
-    models, _ = checkpoint_utils.load_model_ensemble([path], task=task)
-    if getattr(task, "family", None) != MODEL_DRAFTS[family]:
-        raise ValueError(
-            f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs to the task {config._name}"
-        )
+    models, _ = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
     for model in models:
         model.eval()
     return task, models

@@ -3,9 +3,8 @@
 import logging
 import time
 import weakref
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 from fairseq.data import Dictionary
@@ -23,7 +22,7 @@ from .config import JacobiTaskConfig
 from .costs import CostTable
 from .decoding import IterationHook, JacobiIteration, JacobiPlan, jacobi_decode
 from .drafts import Drafter
-from .windows import CANDIDATE_WIDTHS, WidthChooser, WindowPlan
+from .windows import WidthChooser, WindowPlan
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +36,7 @@ class JacobiGenerator(EngineGenerator):
         options: what the user asked for.
         config: the task's options.
         drafter: where guesses come from.
+        clock: seconds, by which passes and drafts are compared.
 
     Attributes:
         statistics: what was executed; logged when the generator is done with.
@@ -54,6 +54,7 @@ class JacobiGenerator(EngineGenerator):
         *,
         config: JacobiTaskConfig,
         drafter: Drafter,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         super().__init__(models, dictionary, options)
         if options.beam > 1:
@@ -62,7 +63,7 @@ class JacobiGenerator(EngineGenerator):
                 "--task translation_autoregressive"
             )
         mode = str(config.jacobi_mode)
-        self.drafter, self.adaptive = drafter, mode == "frontier" and config.jacobi_window is None
+        self.drafter, self.clock = drafter, clock
         if type(drafter) is not Drafter and mode != "frontier":
             raise ValueError(f"--jacobi-draft {config.jacobi_draft} needs --jacobi-mode frontier, not {mode}")
         self.plan = WindowPlan(
@@ -72,7 +73,9 @@ class JacobiGenerator(EngineGenerator):
             prefix=config.jacobi_prefix_length,
         )
         self.cost_file = None if config.jacobi_cost_file is None else Path(config.jacobi_cost_file)
-        self.chooser: Optional[WidthChooser] = None
+        adaptive = mode == "frontier" and config.jacobi_window is None
+        self.chooser: Optional[WidthChooser] = WidthChooser() if adaptive else None
+        self._costs: Optional[CostTable] = None
         self.statistics = JacobiStatistics(mode=mode)
         self.iteration_hooks: List[IterationHook] = []
         weakref.finalize(self, _report, self.statistics)
@@ -81,16 +84,22 @@ class JacobiGenerator(EngineGenerator):
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
         options, statistics = self.options, self.statistics
-        began = time.perf_counter()
-        self.drafter.begin(net_input)
-        statistics.draft_seconds += time.perf_counter() - began if type(self.drafter) is not Drafter else 0.0
-        # No hypothesis tensor leaves this block: tensors made in inference mode cannot be changed in place later.
+        began = self._now()
         with torch.inference_mode():
             memories = self.ensemble.encode(net_input)
-            memory = memories[0]
-            # As the autoregressive generator and fairseq count.
+        memory = memories[0]
+        window = self._window(memory.lengths.numel())
+        drafted = 0.0
+        if window.mode != "frontier" or window.width > 1:
+            # One by one nothing is guessed.
+            before = self._now()
+            self.drafter.begin(net_input, memories)
+            drafted = self._now() - before if type(self.drafter) is not Drafter else 0.0
+        # No hypothesis tensor leaves this block: tensors made in inference mode cannot be changed in place later.
+        with torch.inference_mode():
             limits = length_limits(
-                torch.full_like(memory.lengths, memory.width),
+                # As the autoregressive generator counts.
+                memory.lengths,
                 max_len_a=options.max_len_a,
                 max_len_b=options.max_len_b,
                 capacity=min(model.max_decoder_positions() for model in self.models),
@@ -107,21 +116,21 @@ class JacobiGenerator(EngineGenerator):
             plan = JacobiPlan(
                 start=self.eos if start is None else start,
                 constraints=rules,
-                window=self.plan,
+                window=window,
                 drafter=self.drafter,
                 filler=self.dictionary.unk(),
                 temperature=options.temperature,
                 rank=lambda total, length: total / length**options.lenpen if options.normalize else total,
             )
-            plan = replace(plan, window=self._window(memories, plan))
             watch = _Watch(memory.lengths.tolist(), DecoderSize.of(self.models[0]))
-            calls = self.counters.decoder_calls
+            calls, start = self.counters.decoder_calls, self._now()
             found = self._run(memories, plan, watch)
-        if self.chooser is not None:
-            self.chooser.learn(plan.window.width, watch.tokens, watch.row_passes)
-        statistics.passes += (self.counters.decoder_calls - calls) // len(self.models)
+        passes = (self.counters.decoder_calls - calls) // len(self.models)
+        self._learn(window.width, len(found), self._now() - start, passes, watch, drafted)
+        statistics.passes += passes
         watch.add_to(statistics, found)
-        statistics.seconds += time.perf_counter() - began
+        statistics.draft_seconds += drafted
+        statistics.seconds += self._now() - began
         if options.retain_history:
             for hypothesis in found:
                 ends = [place + 1 for place, step in enumerate(hypothesis.token_steps)
@@ -147,29 +156,35 @@ class JacobiGenerator(EngineGenerator):
         hooks = [watch, *self.iteration_hooks]
         return jacobi_decode(self.ensemble, memories, plan, step_hooks=self.step_hooks, iteration_hooks=hooks)
 
-    def _window(self, memories: List[Memory], plan: JacobiPlan) -> WindowPlan:
+    def _window(self, rows: int) -> WindowPlan:
         """The frontier's width chosen anew for each batch, where the user has not fixed it."""
-        if not self.adaptive:
-            return self.plan
         if self.chooser is None:
-            self.chooser = WidthChooser()
-            self._table = CostTable(self.ensemble, CANDIDATE_WIDTHS, self.cost_file)
-        rows = len(memories[0].lengths)
-        costs = self._table(rows, lambda width: self._trial(memories, plan, width))
-        return WindowPlan("frontier", width=self.chooser.choose(costs))
+            return self.plan
+        if self._costs is None:
+            self._costs = CostTable(self.ensemble, self.cost_file)
+        return WindowPlan("frontier", width=self.chooser.choose(self._costs.known(rows), CostTable.size(rows)))
 
-    def _trial(self, memories: List[Memory], plan: JacobiPlan, width: int) -> int:
-        """Decodes a batch with a width, for the clock alone; returns the passes it took."""
-        counters, hooks = dict(vars(self.counters)), (self.step_hooks, self.iteration_hooks)
-        self.step_hooks, self.iteration_hooks = [], []
-        # Without what is expensive about drafts: it does not depend on the width.
-        trial = replace(plan, window=WindowPlan("frontier", width=width), drafter=Drafter())
-        try:
-            self._run(memories, trial, _Watch(memories[0].lengths.tolist(), DecoderSize.of(self.models[0])))
-            return (self.counters.decoder_calls - counters["decoder_calls"]) // len(self.models)
-        finally:
-            vars(self.counters).update(counters)
-            self.step_hooks, self.iteration_hooks = hooks
+    def _learn(self, width: int, rows: int, seconds: float, passes: int, watch: "_Watch", drafted: float) -> None:
+        """Tells the chooser what a batch of ``rows`` sentences cost and brought."""
+        if self.chooser is None or self._costs is None:
+            return
+        self._costs.learn(rows, width, seconds, passes)
+        self.chooser.learn(
+            width,
+            proved=watch.tokens,
+            passes=watch.row_passes,
+            whole=sum(proved >= width for proved in watch.proved),
+            rows=CostTable.size(rows),
+            length=watch.tokens / rows,
+            draft=drafted,
+        )
+
+    def _now(self) -> float:
+        """The time when everything that was asked of the device is done."""
+        device = next(self.models[0].parameters()).device
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return self.clock()
 
     def forget(self) -> None:
         """Forgets earlier sentences: what is measured again must not be known from the time before."""

@@ -1,12 +1,14 @@
 """Task ``translation_jacobi``: any autoregressive checkpoint, decoded several tokens a pass."""
 
-from typing import Dict, List, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
 
+from ..common.generator import EngineGenerator
 from ..common.options import DecodingOptions
+from ..common.state import Memory
 from ..common.task import EngineTranslationTask
 from .config import JacobiTaskConfig
 from .drafts import (
@@ -20,6 +22,7 @@ from .drafts import (
     translations,
 )
 from .generator import JacobiGenerator
+from .shared_encoder import DraftEnsemble, lender
 
 
 @register_task("translation_jacobi", dataclass=JacobiTaskConfig)
@@ -61,10 +64,27 @@ class JacobiTranslationTask(EngineTranslationTask):
             target=self.target_dictionary,
             options=self.cfg.jacobi_draft_options,
         )
-        generator = task.make_generator(drafting, DecodingOptions(beam=1))
+        return ModelDrafter(self.translate_with(task.make_generator(drafting, DecodingOptions(beam=1)), models))
 
-        def translate(net_input: Dict[str, Tensor]) -> List[List[int]]:
+    def translate_with(
+        self, generator: EngineGenerator, models: Sequence[FairseqEncoderDecoderModel]
+    ) -> Callable[[Dict[str, Tensor], Sequence[Memory]], List[List[int]]]:
+        """Translates batches with a draft's generator, for ``models`` that check them."""
+        drafting = generator.models
+        engines: Optional[DraftEnsemble] = None
+        equal: Optional[int] = None
+
+        def translate(net_input: Dict[str, Tensor], memories: Sequence[Memory]) -> List[List[int]]:
+            nonlocal engines, equal
             on_device(drafting, models[0])
-            return translations(generator.generate(drafting, {"net_input": net_input}))
+            if engines is None:
+                engines = DraftEnsemble(drafting, generator.counters, static_weights=generator.options.static_weights)
+                generator.ensemble = engines
+                equal = lender(drafting[0], models, self.source_dictionary) if len(drafting) == 1 else None
+            engines.lent = None if equal is None or not memories else memories[equal]
+            try:
+                return translations(generator.generate(drafting, {"net_input": net_input}))
+            finally:
+                engines.lent = None
 
-        return ModelDrafter(translate)
+        return translate

@@ -5,7 +5,7 @@ window of q is one proved token and q - 1 guesses.
 """
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 MODES = ("frontier", "hgj", "pgj", "pj")
 
@@ -51,54 +51,110 @@ class WindowPlan:
         return self.mode in ("frontier", "pj") or proved % self.block != 0
 
 
-class WidthChooser:
-    """Chooses the frontier's width by proved tokens for the time of a pass.
+CANDIDATE_WIDTHS: List[int] = [1, 2, 3, 4, 5, 6, 8]
 
-    Every width is tried on whole batches: how many guesses come true depends on the width. What is known of the machine is
-    the cost t(q) of a pass of q tokens for each row.
+
+class WidthChooser:
+    """Chooses the frontier's width for each batch: the least time for a proved token.
+
+    A pass of width w costs t(w) seconds, proves a(w) tokens of each row, and guesses may cost a draft: t(w) / a(w) + d seconds for
+    each token of a row. Width 1 needs no guesses: t(1). All of it is learnt from the batches themselves, none is decoded for
+    the sake of measuring: the first is decoded one by one, then wider and wider windows are tried as long as they can still
+    be better than the best one known. Once they lose, decoding goes on one by one and drafts are no longer made.
 
     Args:
-        trials: batches with each width before the best one is kept; the next best is tried again now and then.
+        widths: that may be chosen.
+        trials: batches with a width before it is judged.
     """
 
-    # One batch in so many tries another width than the best.
+    # One batch in so many tries the next best width again: the texts may have become easier, or the machine less busy.
     EXPLORE = 64
+    # A width that is so little slower costs next to nothing to try: one batch in so many.
+    CLOSE, EXPLORE_CLOSE = 1.25, 8
+    # What is gained has to be more than noise.
+    MARGIN = 0.95
+    # Share of what was learnt that the next batch with the same width leaves.
+    KEEP = 0.9
 
-    def __init__(self, *, trials: int = 2) -> None:
-        self.trials = trials
-        self.proved: Dict[int, float] = {}
-        self.passes: Dict[int, float] = {}
+    def __init__(self, widths: Sequence[int] = tuple(CANDIDATE_WIDTHS), *, trials: int = 2) -> None:
+        self.widths, self.trials = sorted(widths), trials
         self.tried: Dict[int, int] = {}
+        # By width: row passes, tokens they proved, and how many proved the whole window.
+        self.seen: Dict[int, Tuple[float, float, float]] = {}
+        # By batch size: seconds of drafts, and tokens of a row that they were for.
+        self.drafts: Dict[int, Tuple[float, float]] = {}
         self.batches = 0
 
-    def choose(self, costs: Dict[int, float]) -> int:
+    def choose(self, costs: Mapping[int, float], rows: int = 1) -> int:
         """The width for the next batch.
 
         Args:
-            costs: t(q) by q, with t(1) among them.
+            costs: t(w) by w, of the widths that were measured for batches of this size.
+            rows: size of the batch, as :meth:`learn` is told it.
         """
         self.batches += 1
-        # Wider is never better than if every guess came true.
-        hopeful = [width for width in costs if width * costs[1] > costs[width] * 1.05 or width == 1]
-        fresh = [width for width in hopeful if self.tried.get(width, 0) < self.trials and width > 1]
+        if 1 not in costs:
+            return 1
+        draft = self.draft(rows)
+        times = {width: costs[width] / self.proved(width) + draft for width in self.widths
+                 if width > 1 and width in costs and self.tried.get(width, 0) >= self.trials}  # fmt: skip
+        times[1] = costs[1]
+        least = min(times.values())
+        hopeful = {}
+        for width in (width for width in self.widths if width > 1):
+            # A wider pass costs no less than a narrower one, and never proves more than its width.
+            cost = costs.get(width) or max(seconds for known, seconds in costs.items() if known <= width)
+            hopeful[width] = cost / self.most_proved(width) + draft
+        fresh = [width for width, time in hopeful.items() if width not in times and time < self.MARGIN * least]
         if fresh:
-            return min(fresh, key=lambda width: (self.tried.get(width, 0), width))
-        ranked = sorted(hopeful, key=lambda width: -self.rate(width, costs))
-        if self.batches % self.EXPLORE == 0 and len(ranked) > 1:
-            return ranked[1]
-        return ranked[0]
+            # What a narrow window brought tells whether a wider one is worth a batch.
+            return min(fresh)
+        best = min(times, key=lambda width: (times[width], width))
+        others = {width: time for width, time in (times if len(times) > 1 else hopeful).items() if width != best
+                  and (width == 1 or costs[1] * width * self.MARGIN > costs.get(width, 0.0))}  # fmt: skip
+        if others:
+            second = min(others, key=lambda width: (others[width], width))
+            close = others[second] < self.CLOSE * times[best]
+            if self.batches % (self.EXPLORE_CLOSE if close else self.EXPLORE) == 0:
+                return second
+        return best
 
-    def rate(self, width: int, costs: Dict[int, float]) -> float:
-        """Proved tokens a second; one by one, every pass proves one."""
-        per_pass = 1.0 if width == 1 else self.proved.get(width, 0.0) / max(self.passes.get(width, 0.0), 1.0)
-        return per_pass / costs[width]
+    def learn(
+        self, width: int, *, proved: int, passes: int, whole: int, rows: int = 1, length: float = 1.0, draft: float = 0.0
+    ) -> None:
+        """What a batch brought.
 
-    def learn(self, width: int, proved: int, passes: int) -> None:
-        """A batch of this width proved so many tokens in so many passes, counted row by row."""
+        Args:
+            width: of its windows.
+            proved: tokens, of all rows.
+            passes: counted row by row.
+            whole: passes that proved all of their window.
+            rows: size of the batch.
+            length: mean tokens of a row.
+            draft: seconds that the guesses of the batch cost.
+        """
+        if width == 1:
+            return
         self.tried[width] = self.tried.get(width, 0) + 1
-        # Old texts are forgotten slowly: the next ones may be harder.
-        for table, value in ((self.proved, proved), (self.passes, passes)):
-            table[width] = 0.95 * table.get(width, 0.0) + value
+        before = self.seen.get(width, (0.0, 0.0, 0.0))
+        self.seen[width] = tuple(self.KEEP * old + new for old, new in zip(before, (passes, proved, whole)))  # type: ignore
+        seconds, tokens = self.drafts.get(rows, (0.0, 0.0))
+        self.drafts[rows] = (self.KEEP * seconds + draft, self.KEEP * tokens + length)
 
+    def proved(self, width: int) -> float:
+        """a(w) of a width that was tried."""
+        passes, proved, _ = self.seen[width]
+        return proved / max(passes, 1.0)
 
-CANDIDATE_WIDTHS: List[int] = [1, 2, 3, 4, 5, 6, 8]
+    def most_proved(self, width: int) -> float:
+        """The most that a(w) can be: from narrower windows it is known how often a pass proves more than those hold."""
+        most = float(width)
+        for known, (passes, proved, whole) in self.seen.items():
+            if known <= width and self.tried[known] >= self.trials:
+                most = min(most, (proved + (width - known) * whole) / max(passes, 1.0))
+        return max(most, 1.0)
+
+    def draft(self, rows: int) -> float:
+        """d, seconds of drafts for each token of a row; 0 where no draft was made yet."""
+        seconds, tokens = self.drafts.get(rows, (0.0, 1.0))
+        return seconds / max(tokens, 1e-9)

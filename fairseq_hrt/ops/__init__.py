@@ -8,11 +8,13 @@ path goes from the one to the other. What lies outside ``target_lengths`` and ``
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
 from .gather import best_tokens, gather_log_probs, gather_with_best
+from .repeats import best_printing_path, without_repeats
 from .viterbi import ViterbiPath, joint_viterbi
 
 __all__ = [
     "FuzzyAlignment",
     "ViterbiPath",
+    "best_printing_path",
     "best_tokens",
     "dag_best_alignment",
     "dag_log_likelihood",
@@ -21,4 +23,5 @@ __all__ = [
     "gather_with_best",
     "joint_viterbi",
     "passing_probabilities",
+    "without_repeats",
 ]

@@ -16,17 +16,31 @@ def check(links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor] = None,
     batch, size = links.shape[:2]
     if links.dim() != 3 or links.size(2) != size:
         raise ValueError(f"links has the shape {list(links.shape)}: it must be [B, L, L]")
-    if vertex_lengths.shape != (batch,) or bool((vertex_lengths < 2).any()) or bool((vertex_lengths > size).any()):
-        raise ValueError(f"vertex_lengths {vertex_lengths.tolist()} must be {batch} numbers from 2 to {size}")
+    if vertex_lengths.shape != (batch,):
+        raise ValueError(f"vertex_lengths has the shape {list(vertex_lengths.shape)}: it must be [{batch}]")
+    # A sum is NaN where a value is; only then is it worth looking whether that value counts.
+    suspicions = [(vertex_lengths < 2).any(), (vertex_lengths > size).any(), links.sum().isnan()]
     if match is not None:
         if match.dim() != 3 or match.size(0) != batch or match.size(2) != size:
             raise ValueError(f"match has the shape {list(match.shape)}, links {list(links.shape)}: expected [B, T, L]")
-        if lengths.shape != (batch,) or bool((lengths < 2).any()) or bool((lengths > match.size(1)).any()):
-            raise ValueError(f"target_lengths {lengths.tolist()} must be {batch} numbers from 2 to {match.size(1)}")
-    # A sum is NaN where a value is; only then is it worth looking whether that value counts.
-    if bool(links.sum().isnan()) and bool((links.isnan() & pairs_inside(links, vertex_lengths)).any()):
+        if lengths.shape != (batch,):
+            raise ValueError(f"target_lengths has the shape {list(lengths.shape)}: it must be [{batch}]")
+        suspicions += [(lengths < 2).any(), (lengths > match.size(1)).any(), match.sum().isnan()]
+    # One question to the device, not six.
+    if bool(torch.stack(suspicions).any()):
+        _explain(links, vertex_lengths, match, lengths)
+
+
+def _explain(links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor], lengths: Optional[Tensor]) -> None:
+    """Raises ValueError for what is wrong; NaN that is never read is not."""
+    batch, size = links.shape[:2]
+    if bool((vertex_lengths < 2).any()) or bool((vertex_lengths > size).any()):
+        raise ValueError(f"vertex_lengths {vertex_lengths.tolist()} must be {batch} numbers from 2 to {size}")
+    if match is not None and (bool((lengths < 2).any()) or bool((lengths > match.size(1)).any())):
+        raise ValueError(f"target_lengths {lengths.tolist()} must be {batch} numbers from 2 to {match.size(1)}")
+    if bool((links.isnan() & pairs_inside(links, vertex_lengths)).any()):
         raise ValueError(f"links holds NaN: {_BROKEN}")
-    if match is not None and bool(match.sum().isnan()):
+    if match is not None:
         vertices = torch.arange(size, device=links.device) < vertex_lengths.unsqueeze(1)
         tokens = torch.arange(match.size(1), device=links.device) < lengths.unsqueeze(1)
         if bool((match.isnan() & tokens.unsqueeze(2) & vertices.unsqueeze(1)).any()):
@@ -41,8 +55,6 @@ def pairs_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
 
 def only_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
     """``links`` with -inf wherever a vertex is not valid."""
-    if int(vertex_lengths.min()) == links.size(1):
-        return links
     return links.masked_fill(~pairs_inside(links, vertex_lengths), float("-inf"))
 
 

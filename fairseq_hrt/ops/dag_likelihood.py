@@ -7,7 +7,7 @@ forward and a backward recursion of probabilities in double precision, rescaled 
 gradient of the links one matrix product, since that gradient is the expected number of times that a link is used.
 """
 
-from typing import Any, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -33,7 +33,14 @@ def dag_log_likelihood(match: Tensor, links: Tensor, target_lengths: Tensor, ver
         ValueError: shapes or lengths that do not fit, or NaN.
     """
     check(links, vertex_lengths, match, target_lengths)
+    if not (torch.is_grad_enabled() and (match.requires_grad or links.requires_grad)):
+        likelihood, _, _ = forward_backward(match, links, target_lengths, vertex_lengths, gradients=False)
+        return _as(match, likelihood)
     return _LogLikelihood.apply(match, links, target_lengths, vertex_lengths)
+
+
+def _as(match: Tensor, likelihood: Tensor) -> Tensor:
+    return likelihood.to(torch.float32 if match.dtype.itemsize < 4 else match.dtype)
 
 
 class _LogLikelihood(torch.autograd.Function):
@@ -41,7 +48,7 @@ class _LogLikelihood(torch.autograd.Function):
     def forward(ctx: Any, match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> Tensor:
         likelihood, posterior, usage = forward_backward(match, links, target_lengths, vertex_lengths)
         ctx.save_for_backward(posterior.to(match.dtype), usage.to(links.dtype))
-        return likelihood.to(torch.float32 if match.dtype.itemsize < 4 else match.dtype)
+        return _as(match, likelihood)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, None, None]:
@@ -51,82 +58,147 @@ class _LogLikelihood(torch.autograd.Function):
 
 
 def forward_backward(
-    match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
-) -> Tuple[Tensor, Tensor, Tensor]:
+    match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor, *, gradients: bool = True
+) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
     """Likelihood and its gradients.
+
+    Args:
+        match, links, target_lengths, vertex_lengths: see :func:`dag_log_likelihood`.
+        gradients: False computes neither of them.
 
     Returns:
         (log-likelihood ``[B]``, posterior of the vertices ``[B, T, L]``, expected use of the links ``[B, L, L]``), float64.
     """
-    batch, steps, size = match.shape
-    edges = only_inside(links, vertex_lengths).double().exp()
-    token = torch.arange(steps, device=match.device)
-    inside = (token < target_lengths.unsqueeze(1)).unsqueeze(2)
-    scores = match.double().masked_fill(~inside, float("-inf"))
-    vertex = torch.arange(size, device=match.device)
-    scores = scores.masked_fill(vertex >= vertex_lengths.view(-1, 1, 1), float("-inf"))
-    # One scale a step keeps products of small probabilities in range.
-    emission_scale = scores.amax(2, keepdim=True).clamp(min=-1e300)
-    emissions = (scores - emission_scale).exp()
-    emission_scale = emission_scale.squeeze(2)
-
-    rows = torch.arange(batch, device=match.device)
-    forward, forward_scale = torch.zeros_like(emissions), torch.zeros_like(emission_scale)
-    current = emissions[:, 0] * (vertex == 0)
-    total = emission_scale[:, 0].clone()
-    for step in range(steps):
-        if step:
-            current = torch.bmm(current.unsqueeze(1), edges).squeeze(1) * emissions[:, step]
-            total = total + emission_scale[:, step]
-        largest = current.amax(1)
-        usable = largest > 0
-        current = current / torch.where(usable, largest, 1.0).unsqueeze(1)
-        total = torch.where(usable, total + largest.clamp(min=1e-320).log(), total)
-        forward[:, step], forward_scale[:, step] = current, total
-
-    ends = (vertex == (vertex_lengths - 1).unsqueeze(1)).double()
-    last = target_lengths - 1
-    reached = (forward[rows, last] * ends).sum(1)
-    likelihood = torch.where(reached > 0, reached.clamp(min=1e-320).log() + forward_scale[rows, last], float("-inf"))
-
-    backward, backward_scale = torch.zeros_like(emissions), torch.zeros_like(emission_scale)
-    current, total = torch.zeros_like(ends), torch.zeros_like(likelihood)
-    for step in range(steps - 1, -1, -1):
-        if step + 1 < steps:
-            # Rows times a matrix: six times as fast on a CPU as the matrix times columns.
-            current = torch.bmm((emissions[:, step + 1] * current).unsqueeze(1), edges.transpose(1, 2)).squeeze(1)
-            total = total + emission_scale[:, step + 1]
-        begins = step == last
-        current = torch.where(begins.unsqueeze(1), ends, current)
-        total = torch.where(begins, 0.0, total)
-        largest = current.amax(1)
-        usable = largest > 0
-        current = current / torch.where(usable, largest, 1.0).unsqueeze(1)
-        total = torch.where(usable, total + largest.clamp(min=1e-320).log(), total)
-        backward[:, step], backward_scale[:, step] = current, total
-
+    terms = _scaled(match, links, target_lengths, vertex_lengths)
+    forward, forward_scale, forward_factor = _forward(terms)
+    rows = torch.arange(len(match), device=match.device)
+    reached = (forward[rows, terms.last] * terms.ends).sum(1)
+    likelihood = torch.where(reached > 0, _log(reached) + forward_scale[rows, terms.last], float("-inf"))
+    possible = likelihood > float("-inf")
+    backward, backward_scale, backward_factor = _backward(terms)
     joint = forward * backward
     mass = joint.sum(2)
-    # Every step's joint mass is the likelihood: where it is not, probabilities have underflowed.
-    found = mass.clamp(min=1e-320).log() + forward_scale + backward_scale
-    inside = inside.squeeze(2)
-    exact = ((found - likelihood.unsqueeze(1)).abs() < 1e-8 * (1 + likelihood.abs().unsqueeze(1))) | ~inside
-    possible = likelihood > float("-inf")
-    posterior = joint / torch.where(mass > 0, mass, 1.0).unsqueeze(2) * (possible.unsqueeze(1) & inside).unsqueeze(2)
+    # Both factors of a step have 1 as their largest number: whatever underflowed is less than 1e-300 of that, nothing beside this.
+    sound = mass * torch.minimum(forward_factor, backward_factor) > 1e-280
+    posterior = usage = None
+    if gradients:
+        counted = possible.unsqueeze(1) & terms.inside
+        posterior = joint / torch.where(mass > 0, mass, 1.0).unsqueeze(2) * counted.unsqueeze(2)
+        weight = torch.exp(forward_scale[:, :-1] + terms.scale[:, 1:] + backward_scale[:, 1:] - likelihood.unsqueeze(1))
+        left = forward[:, :-1] * torch.where(counted[:, 1:], weight, 0.0).unsqueeze(2)
+        usage = terms.edges * torch.bmm(left.transpose(1, 2), terms.emissions[:, 1:] * backward[:, 1:])
 
-    weight = torch.exp((forward_scale[:, :-1] + emission_scale[:, 1:] + backward_scale[:, 1:] - likelihood.unsqueeze(1)))
-    weight = torch.where(possible.unsqueeze(1) & inside[:, 1:], weight, 0.0)
-    left = forward[:, :-1] * weight.unsqueeze(2)
-    usage = edges * torch.bmm(left.transpose(1, 2), emissions[:, 1:] * backward[:, 1:])
-
-    doubtful = (~exact).any(1) | ~possible
-    doubtful &= target_lengths <= vertex_lengths
+    # An impossible sentence has no mass, and is doubtful with the others.
+    doubtful = (terms.inside & ~sound).any(1) & (target_lengths <= vertex_lengths)
     if bool(doubtful.any()):
+        # Most of them have no path at all, which is told without any probability.
+        doubtful &= _has_path(match, links, target_lengths, vertex_lengths)
         chosen = doubtful.nonzero().squeeze(1)
         redone = _in_log_space(match[chosen], links[chosen], target_lengths[chosen], vertex_lengths[chosen])
         for whole, part in zip((likelihood, posterior, usage), redone):
-            whole[chosen] = part
+            if whole is not None:
+                whole[chosen] = part
     return likelihood, posterior, usage
+
+
+class _Terms(NamedTuple):
+    """The factors of the recursions, float64.
+
+    Attributes:
+        edges: ``[B, L, L]``, P(v | u).
+        emissions: ``[B, T, L]``, P(y_i | v) divided by the largest of its step; 0 outside the lengths.
+        scale: ``[B, T]``, logarithm of that largest.
+        inside: BoolTensor ``[B, T]``, real tokens.
+        last: LongTensor ``[B]``, the last token.
+        ends: ``[B, L]``, 1 at the last vertex.
+    """
+
+    edges: Tensor
+    emissions: Tensor
+    scale: Tensor
+    inside: Tensor
+    last: Tensor
+    ends: Tensor
+
+
+def _scaled(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> _Terms:
+    steps, size = match.shape[1:]
+    inside = torch.arange(steps, device=match.device) < target_lengths.unsqueeze(1)
+    vertex = torch.arange(size, device=match.device)
+    read = inside.unsqueeze(2) & (vertex < vertex_lengths.unsqueeze(1)).unsqueeze(1)
+    scores = match.double().masked_fill(~read, float("-inf"))
+    # One scale a step keeps products of small probabilities in range.
+    scale = scores.amax(2, keepdim=True).clamp(min=-1e300)
+    return _Terms(
+        edges=only_inside(links, vertex_lengths).double().exp(),
+        emissions=(scores - scale).exp(),
+        scale=scale.squeeze(2),
+        inside=inside,
+        last=target_lengths - 1,
+        ends=(vertex == (vertex_lengths - 1).unsqueeze(1)).double(),
+    )
+
+
+def _log(values: Tensor) -> Tensor:
+    """log, finite for 0."""
+    return values.clamp(min=1e-320).log()
+
+
+def _rescaled(current: Tensor, total: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    """(``current`` ``[B, L]`` with 1 as its largest number, the logarithm of all scales so far, that largest number before)."""
+    largest = current.amax(1)
+    usable = largest > 0
+    total = torch.where(usable, total + _log(largest), total)
+    return current / torch.where(usable, largest, 1.0).unsqueeze(1), total, largest
+
+
+def _forward(terms: _Terms) -> Tuple[Tensor, Tensor, Tensor]:
+    """f_k ``[B, T, L]``, rescaled at each step; the logarithms of the scales, and the factor of each step, ``[B, T]``."""
+    forward, scales, factors = torch.zeros_like(terms.emissions), torch.zeros_like(terms.scale), torch.zeros_like(terms.scale)
+    current = terms.emissions[:, 0].clone()
+    # A path begins at the first vertex.
+    current[:, 1:] = 0
+    total = terms.scale[:, 0]
+    for step in range(forward.size(1)):
+        if step:
+            current = torch.bmm(current.unsqueeze(1), terms.edges).squeeze(1) * terms.emissions[:, step]
+            total = total + terms.scale[:, step]
+        current, total, factors[:, step] = _rescaled(current, total)
+        forward[:, step], scales[:, step] = current, total
+    return forward, scales, factors
+
+
+def _backward(terms: _Terms) -> Tuple[Tensor, Tensor, Tensor]:
+    """The same from the end: the probability of what follows a vertex."""
+    backward, scales, factors = torch.zeros_like(terms.emissions), torch.zeros_like(terms.scale), torch.zeros_like(terms.scale)
+    current, total = torch.zeros_like(terms.ends), torch.zeros_like(terms.scale[:, 0])
+    steps = backward.size(1)
+    # Rows times a matrix: six times as fast on a CPU as the matrix times columns.
+    edges = terms.edges.transpose(1, 2)
+    for step in range(steps - 1, -1, -1):
+        if step + 1 < steps:
+            current = torch.bmm((terms.emissions[:, step + 1] * current).unsqueeze(1), edges).squeeze(1)
+            total = total + terms.scale[:, step + 1]
+        begins = step == terms.last
+        current = torch.where(begins.unsqueeze(1), terms.ends, current)
+        current, total, factors[:, step] = _rescaled(current, torch.where(begins, 0.0, total))
+        backward[:, step], scales[:, step] = current, total
+    return backward, scales, factors
+
+
+def _has_path(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> Tensor:
+    """Whether any path emits the target, however improbable: BoolTensor ``[B]``."""
+    joined = (only_inside(links, vertex_lengths) > float("-inf")).float()
+    emits = match > float("-inf")
+    rows, last = torch.arange(len(match), device=match.device), target_lengths - 1
+    current = torch.zeros_like(emits[:, 0])
+    current[:, 0] = emits[:, 0, 0]
+    reached = [current]
+    for step in range(1, match.size(1)):
+        # Numbers of vertices that lead there: small whole numbers, so exact.
+        current = (torch.bmm(current.float().unsqueeze(1), joined).squeeze(1) > 0) & emits[:, step]
+        reached.append(current)
+    return torch.stack(reached, 1)[rows, last, vertex_lengths - 1]
 
 
 def _in_log_space(
@@ -188,7 +260,9 @@ def dag_best_alignment(match: Tensor, links: Tensor, target_lengths: Tensor, ver
     vertex = last
     for step in range(steps - 1, -1, -1):
         running = possible & (step < target_lengths)
-        alignment[rows[running], vertex[running]] = step
+        # Written everywhere, so that no index depends on a condition: that would wait for the device.
+        place = vertex.unsqueeze(1)
+        alignment.scatter_(1, place, torch.where(running.unsqueeze(1), step, alignment.gather(1, place)))
         if step:
             vertex = torch.where(running, parents[step - 1][rows, vertex], vertex)
     return alignment

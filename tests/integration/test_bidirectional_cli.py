@@ -44,7 +44,7 @@ def test_validation_reports_perplexity_and_bleu(student):
     [
         "--beam 1",
         "--beam 4 --nbest 2 --lenpen 0.6",
-        "--beam 3 --bidirectional-scoring paper",
+        "--beam 3 --bidirectional-scoring paper --bidirectional-length-penalty gnmt --lenpen 0.6",
         "--beam 1 --bidirectional-deduplicate --fp16",
         "--beam 2 --print-step --retain-iter-history",
     ],

@@ -72,10 +72,20 @@ def test_interactive_keeps_every_line(command, toy_data, student):
     text = "a b c\n\n" + "d " * 500 + "\nä ö 你好 \u200b x\na\n"
     output = command(
         "fairseq-interactive", toy_data, *DECODE[:-4], "--path", student[0] / "checkpoint_last.pt", "--max-len-b", "20",
-        "--buffer-size", "3", "--batch-size", "2", "--beam", "2", "--hrt-decode-chunk", "2", stdin=text,
+        "--buffer-size", "3", "--batch-size", "2", "--beam", "2", "--hrt-decode-chunk", "2", "--truncate-source", "--max-source-positions", "200",
+        stdin=text,
     )  # fmt: skip
     assert sorted(lines(output.stdout, "H")) == list(range(5))
     assert "Traceback" not in output.stderr
+
+
+def test_references_are_scored_by_both_stages(command, toy_data, student):
+    path = student[0] / "checkpoint_last.pt"
+    output = command("fairseq-generate", toy_data, *DECODE, "--path", path, "--score-reference", "--bf16").stdout
+    texts, scores = hypotheses(output), lines(output, "P")
+    for number, target in lines(output, "T").items():
+        assert texts[number] == target and len(scores[number][0].split()) == len(target[0].split()) + 1
+    assert len(texts) == 20
 
 
 def test_validate(command, toy_data, student):
@@ -145,7 +155,7 @@ def test_two_processes_learn_what_one_learns(toy_data, command, tmp_path):
         ("--hrt-decode-chunk 4", "chunk size 4 was not trained: this model knows 1 (autoregressive) and 2, 3"),
         ("--hrt-decode-chunk two", "--hrt-decode-chunk 'two' is neither"),
         ("--hrt-decode-chunk auto --hrt-chunk-table 9:2", "--hrt-chunk-table '9:2'"),
-        ("--match-source-len", "--match-source-len: not supported"),
+        ("--match-source-len --retain-dropout", "--match-source-len, --retain-dropout: not supported"),
         ("--prefix-size 1", "use --hrt-decode-chunk 1"),
     ],
 )

@@ -59,7 +59,7 @@ def test_a_bundle_is_complete_and_small(bundles, teacher):
 @pytest.mark.parametrize("room", ["teacher", *ROOMS])
 def test_translations_are_those_of_fairseq_generate(command, toy_data, bundles, room):
     task = "translation_autoregressive" if room == "teacher" else f"translation_{room}"
-    arguments = ["--user-dir", "fairseq_hrt", "--task", task, "--cpu", "--beam", "1", "--max-len-b", "20"]
+    arguments = ["--user-dir", "fairseq_hrt", "--task", task, "--cpu", "--beam", "1", "--max-len-b", "20", "--unkpen", "inf"]
     output = command("fairseq-generate", toy_data, *arguments, "--path", bundles[room] / "model.pt", "--batch-size", "7").stdout
     expected = [texts[0] for _, texts in sorted(hypotheses(output).items())]
     lines = (Path(toy_data).parent / "test.de").read_text().splitlines()
@@ -87,6 +87,24 @@ def test_score_agrees_with_translate(bundles, room):
     assert sum(other.score is not None for other in scored) >= 3
     with pytest.raises(ValueError, match="5 sources but 1 targets"):
         model.score(sources, ["a"])
+
+
+def test_words_for_unknown_ones(bundles, tmp_path):
+    """Only where they are asked for; otherwise the model may not say <unk> at all."""
+    model = fairseq_hrt.from_pretrained(bundles["teacher"], device="cpu")
+    (tmp_path / "lexicon").write_text("zebra Zebra\n")
+    lines = ["zebra zebra zebra", "a zebra b"]
+    eager = dict(unkpen=-100, min_len=3)
+    assert model.translate(lines, **eager) == ["<unk> " * 19 + "<unk>"] * 2
+    assert not any("<unk>" in text for text in model.translate(lines))
+    copied = model.translate(lines, replace_unk=True, **eager)
+    named = model.translate(lines, replace_unk=str(tmp_path / "lexicon"), **eager)
+    assert set(copied[0].split()) == {"zebra"} and set(named[0].split()) == {"Zebra"}
+    assert set(copied[1].split()) <= {"a", "b", "zebra"} and named[1] == copied[1].replace("zebra", "Zebra")
+    with pytest.raises(ValueError, match="--replace-unk .*cannot be read"):
+        model.translate(lines, replace_unk=str(tmp_path / "missing"))
+    with pytest.raises(ValueError, match="--replace-unk: .*DagTransformerModel"):
+        fairseq_hrt.from_pretrained(bundles["dag"], device="cpu").translate(lines, replace_unk=True)
 
 
 def test_options_of_a_call(bundles):

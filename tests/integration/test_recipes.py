@@ -227,6 +227,43 @@ def stages(tmp_path):
     return run
 
 
+@pytest.mark.parametrize(
+    "recipe, grids",
+    [
+        ("multi30k/dag/benchmark.sh", ["lenpen"] + 2 * ["dag_decode_beta", "dag_decode_length_beta"]),
+        ("multi30k/hrt/benchmark.sh", 3 * ["lenpen"]),
+        ("multi30k/bidirectional/benchmark.sh", None),
+    ],
+)
+def test_options_are_chosen_on_the_validation_set_where_that_is_wanted(recipe, grids):
+    assert not any("tune" in command for command in commands(recipe))
+    chosen = [command for command in commands(recipe, TUNE="1") if command[:2] == ["fairseq-hrt", "tune"]]
+    for command in chosen:
+        parse(command)
+        assert "--gen-subset" not in command and command[command.index("--detokenize") + 1] == "moses:de"
+    names = [command[command.index("--grid") + 1].split("=")[0] for command in chosen]
+    assert names == grids if grids else set(names) == {"lenpen"}
+
+
+def test_chosen_options_reach_the_comparison(tmp_path):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "fairseq-hrt").write_text('#!/bin/bash\nfor word; do case $word in *_beta=*) echo "${word%%=*}=1.7";; esac; done\n')
+    (tools / "fairseq-hrt").chmod(0o755)
+    script = (
+        f'source {EXAMPLES}/common/recipe.sh; PATH={tools}:$PATH; SRC=en TGT=de; source $COMMON/systems.sh; '
+        'dag_systems X model.pt; printf "%s\\n" "${SYSTEMS[@]}"; cat $OUT/tuned/X_lookahead/best'
+    )
+    shown = subprocess.run(
+        ["bash", "-ec", script], env={**os.environ, "OUT": str(tmp_path / "out"), "TUNE": "1"}, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    systems = [line for line in shown if line.startswith("name=X")]
+    assert [system.count("=1.7") for system in systems] == [0, 1, 1]
+    assert systems[1].endswith("dag_decode_strategy=lookahead,dag_decode_beta=1.7")
+    assert systems[2].endswith("dag_decode_strategy=joint-viterbi,dag_decode_length_beta=1.7")
+    assert shown[-1] == "dag_decode_beta=1.7"
+
+
 def test_stages_run_once(stages):
     assert stages() == (0, ["first", "second"])
     assert stages() == (0, [])

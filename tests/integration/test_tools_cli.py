@@ -68,6 +68,32 @@ def test_the_graph_of_a_sentence(command, toy_data, graphs, teacher, tmp_path):
         assert failed.returncode == 2 and message in failed.stderr
 
 
+def test_options_are_chosen_for_every_family(toy_data, graphs, models, teacher, capsys, tmp_path):
+    """In this process, which saves the starts of others."""
+
+    def tune(*arguments):
+        fairseq_hrt.__main__.main(["tune", str(toy_data), *map(str, arguments)])
+        return capsys.readouterr()
+
+    system = ["--system", f"name=DAG,path={graphs},dag_decode_strategy=joint-viterbi", "--out", tmp_path / "dag"]
+    first = tune(*system, "--grid", "dag_decode_length_beta=0.5,3", "--grid", "dag_decode_upsample_scale=2").out
+    document = json.loads((tmp_path / "dag/tuned.json").read_text())
+    assert [trial["options"]["dag_decode_length_beta"] for trial in document["settings"]] == ["0.5", "3"]
+    # A larger beta, longer translations.
+    ratios = [trial["length_ratio"] for trial in document["settings"]]
+    assert ratios[0] < ratios[1] and all(f"| {ratio:.3f} |" in first for ratio in ratios)
+    again = tune(*system, "--grid", "dag_decode_length_beta=0.5,3,1", "--grid", "dag_decode_upsample_scale=2", "--print-best")
+    assert again.err.count("measured before") == 2 and again.out.startswith("dag_decode_length_beta=")
+    for path, options, grid in (
+        (models["parallel"], ",beam=2", "lenpen=0.2,2"), (teacher, ",task=translation_autoregressive", "beam=1,2"),
+    ):  # fmt: skip
+        assert "best by chrF: " + grid.split("=")[0] in tune("--system", f"name=x,path={path}{options}", "--grid", grid, "--metric", "chrf").out
+    for grid, named in (("no_such_option=1", "unrecognized arguments: --no-such-option"), ("dag_decode_beta=-1", "--dag-decode-beta -1")):
+        with pytest.raises(SystemExit) as stopped:
+            tune("--system", f"name=DAG,path={graphs}", "--grid", grid)
+        assert stopped.value.code == 2 and named in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_graph_statistics(command, toy_data, graphs, teacher, tmp_path):
     system = f"name=DAG,path={graphs}"
     table = tool(command, "graph_statistics", toy_data, "--system", system, "--out", tmp_path).stdout

@@ -16,10 +16,10 @@ import concurrent.futures
 import difflib
 import hashlib
 import json
+import multiprocessing
 import os
 import random
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -41,6 +41,10 @@ TESTS = {
 }
 # What a mutant may take, in multiples of what the unchanged tests take: a loop that never ends is noticed, too.
 PATIENCE = 4
+# Processes that begin with the libraries loaded, which takes longer than many a package's tests. Nothing of fairseq: with it comes this
+# package, from a copy that is not chosen yet.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["torch", "numpy", "hypothesis", "pytest", "omegaconf", "hydra", "sacrebleu"])
 
 
 class Mutant(NamedTuple):
@@ -111,17 +115,31 @@ class Copies:
 
 def run_tests(copy: Path, package: str, limit: float) -> str:
     """``passed``, ``failed`` or ``timeout`` of the package's tests in a copy."""
-    environment = {**os.environ, "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    folders = [f"tests/unit/{name}" for name in TESTS[package]]
-    # A mutant is judged by examples that are the same for all of them.
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"]
-    try:
-        found = subprocess.run(
-            [*command, *folders], cwd=copy, env=environment, timeout=limit, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
+    child = _FORKS.Process(target=_tests, args=(str(copy), [f"tests/unit/{name}" for name in TESTS[package]]))
+    child.start()
+    child.join(limit)
+    if child.is_alive():
+        child.kill()
+        child.join()
         return "timeout"
-    return "passed" if found.returncode == 0 else "failed"
+    return "passed" if child.exitcode == 0 else "failed"
+
+
+def _tests(copy: str, folders: List[str]) -> None:
+    """Runs in a process of its own."""
+    os.chdir(copy)
+    sys.path.insert(0, copy)
+    os.environ.update(PYTHONPATH=copy, OMP_NUM_THREADS="1")
+    sys.dont_write_bytecode = True
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    import pytest
+
+    # A mutant is judged by examples that are the same for all of them.
+    options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"]
+    # At once: libraries that take their time to clean up have nothing to clean up here.
+    os._exit(int(pytest.main([*options, *folders])))
 
 
 def judge(mutant: Mutant, copies: Copies, limits: Dict[str, float]) -> Dict[str, Any]:

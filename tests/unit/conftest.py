@@ -3,6 +3,7 @@
 import itertools
 import math
 from argparse import Namespace
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any, Dict, Sequence
 
@@ -11,6 +12,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_hrt.hrt.model import HRTTransformerModel
 
@@ -153,3 +155,28 @@ class Enumeration:
 def graphs():
     """Random graphs, and every quantity by writing out all paths."""
     return SimpleNamespace(links=make_links, match=make_match, paths=paths, score=path_score, Enumeration=Enumeration)
+
+
+class HostReads(TorchDispatchMode):
+    """Counts what makes a program wait for its device: ``with HostReads() as reads: ...``, then ``reads.counts`` by name."""
+
+    # Their results, or the shapes of them, depend on values.
+    NAMES = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero")
+
+    def __init__(self):
+        super().__init__()
+        self.counts = Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.__name__.partition(".")[0]
+        indices = args[1] if name.startswith("index") and isinstance(args[1], (list, tuple)) else ()
+        # An index by conditions is a nonzero inside.
+        if name.startswith(self.NAMES) or any(index is not None and index.dtype == torch.bool for index in indices):
+            self.counts[name] += 1
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.fixture(scope="session")
+def host_reads():
+    """The class that counts reads of the device."""
+    return HostReads

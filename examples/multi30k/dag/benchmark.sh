@@ -4,7 +4,7 @@
 #   OMP_NUM_THREADS=1 bash examples/multi30k/dag/benchmark.sh [more options of fairseq_hrt.cli.benchmark]
 #
 # Result: $OUT/comparison_dag (OUT=runs/multi30k/en-de): table.md, results.json, quality_speed.png and .svg. THREADS (1), REPEATS (5),
-# SPEED_SENTENCES (200).
+# SPEED_SENTENCES (200). TUNE=1 chooses beta and the length penalty of each system on the validation set first (tables in $OUT/tuned).
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} THREADS=${THREADS:-1} REPEATS=${REPEATS:-5} SPEED_SENTENCES=${SPEED_SENTENCES:-200}

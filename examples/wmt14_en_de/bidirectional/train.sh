@@ -6,8 +6,8 @@
 #   DATA=... DIRECTIONS=2 TOKENS=2 bash .../train.sh                                         IBDecoder + SA
 #
 # DATA: binarised with a joint vocabulary of about 32,000 BPE merges (fairseq-preprocess --joined-dictionary). DISTILLED:
-# the same sources with the targets of a teacher (../../common/distill.sh). Base model, post-norm; dropout 0.1, label smoothing
-# 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 300,000 updates, about 25,000 target tokens an update, the last five
+# the same sources with the targets of a teacher (../../common/distill.sh). Base model, post-norm; dropout 0.1 on residual
+# connections and attention weights, label smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 300,000 updates, about 25,000 target tokens an update, the last five
 # checkpoints averaged. GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. OUT (runs/wmt14_en_de/bidirectional).
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
@@ -27,7 +27,7 @@ if [ -n "$DISTILLED" ]; then TARGETS=(--distilled-data "$DISTILLED"); fi
 run fairseq-train "$DATA" --user-dir fairseq_hrt --task translation_bidirectional --source-lang en --target-lang de \
     "${TARGETS[@]}" --arch bidirectional_transformer_wmt_en_de --share-all-embeddings \
     --bidirectional-directions "$DIRECTIONS" --bidirectional-tokens-per-step "$TOKENS" \
-    --dropout 0.1 --criterion bidirectional_loss --label-smoothing 0.1 \
+    --dropout 0.1 --attention-dropout 0.1 --criterion bidirectional_loss --label-smoothing 0.1 \
     --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 \
     --lr-scheduler inverse_sqrt --lr 0.0007 --warmup-updates 4000 --warmup-init-lr 1e-07 \
     --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16 \

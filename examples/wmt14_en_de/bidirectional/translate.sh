@@ -3,7 +3,8 @@
 #
 #   DATA=data-bin/wmt14_en_de bash examples/wmt14_en_de/bidirectional/translate.sh [more options of fairseq-generate]
 #
-# Beam 4 (BEAM=1 for greedy), length penalty 0.6. Result: $OUT/test.log (OUT=runs/wmt14_en_de/bidirectional). The paper
+# Beam 4 (BEAM=1 for greedy), the released search with GNMT's length penalty ((5 + t) / 6) ** 0.6, at most 50 words more than
+# the source has. Result: $OUT/test.log (OUT=runs/wmt14_en_de/bidirectional). The paper
 # (Table 1, with a teacher's targets): IBDecoder 27.1 (beam 4) and 26.8 (greedy) BLEU, with SA (c = 2) 26.3 and 26.0.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
@@ -12,5 +13,6 @@ OUT=${OUT:-runs/wmt14_en_de/bidirectional}
 
 run python -m fairseq_hrt.cli.average --folder "$OUT" --last 5 --output "$OUT/averaged.pt"
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_bidirectional \
-    --source-lang en --target-lang de --path "$OUT/averaged.pt" --beam "$BEAM" --lenpen 0.6 --batch-size 32 \
+    --source-lang en --target-lang de --path "$OUT/averaged.pt" --beam "$BEAM" --batch-size 32 \
+    --bidirectional-scoring paper --bidirectional-length-penalty gnmt --lenpen 0.6 \
     --max-len-a 1 --max-len-b 50 --remove-bpe --quiet "$@"

@@ -11,7 +11,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
 
-PAD, EOS = 1, 2
+PAD, EOS, UNK = 1, 2, 3
 
 
 def make_model(tiny, *, symbols=12, seed=1, **overrides):
@@ -44,18 +44,27 @@ class BlockOracle:
     Every step writes out all V ** z blocks of every hypothesis.
     """
 
-    def __init__(self, model, net_input, *, limit, min_length=1, lenpen=1.0):
+    def __init__(
+        self, model, net_input, *, limit, min_length=1, lenpen=1.0, gnmt=False, normalize=True, unkpen=0.0, temperature=1.0
+    ):
         self.model, self.block = model, model.decoder.block
         self.net_input = net_input
         self.encoder_out = model.encoder(net_input["src_tokens"], src_lengths=net_input["src_lengths"])
-        self.limit, self.min_length, self.lenpen = limit, min_length, lenpen
+        self.limit, self.min_length, self.lenpen, self.gnmt = limit, min_length, lenpen, gnmt
+        self.normalize, self.unkpen, self.temperature = normalize, unkpen, temperature
+
+    def score(self, total, count):
+        if not self.normalize:
+            return total
+        return total / (((5 + count) / 6) ** self.lenpen if self.gnmt else count**self.lenpen)
 
     def log_probs(self, words):
         """``[z][V]`` of the block after ``words``, with the rules."""
         inputs = torch.tensor([[EOS] * self.block + list(words)])
         logits = self.model.decoder(inputs, encoder_out=self.encoder_out)[0][0, -self.block :]
-        scores = torch.log_softmax(logits, -1)
+        scores = torch.log_softmax(logits / self.temperature, -1)
         scores[:, PAD] = -math.inf
+        scores[:, UNK] -= self.unkpen
         for place in range(self.block):
             slot = len(words) + place
             if slot >= self.limit:
@@ -84,8 +93,34 @@ class BlockOracle:
             words += [max(range(len(row)), key=row.__getitem__) for row in self.log_probs(words)]
         return words[: words.index(EOS) + 1]
 
+    def released(self, size, *, nbest=1):
+        """[(words up to the first ``</s>``, score)] of the search in the code released with the paper, best first."""
+
+        def best(pairs, count):
+            return sorted(pairs, key=lambda pair: -pair[1])[:count]
+
+        alive, finished, time = [((), 0.0)], [], 0
+        longest = -(-(self.limit + 1) // self.block) * self.block
+        while alive:
+            # The bound holds for every later step, the sentence is settled once the worst finished score exceeds it.
+            if len(finished) >= nbest and min(score for _, score in finished) > self.score(alive[0][1], longest):
+                break
+            candidates = []
+            for words, total in alive:
+                partial = [((), total)]
+                for row in self.log_probs(words):
+                    likely = best(enumerate(row), size if self.block > 1 else 2 * size)
+                    partial = [(block + (word,), s + more) for block, s in best(partial, size) for word, more in likely]
+                candidates += [(words + block, score) for block, score in partial]
+            time += self.block
+            candidates = [pair for pair in best(candidates, 2 * size) if pair[1] > -math.inf]
+            alive = [pair for pair in candidates if EOS not in pair[0]][:size]
+            finished += [(words, self.score(total, time)) for words, total in candidates if EOS in words]
+            finished = best(finished, size)
+        return [(words[: words.index(EOS) + 1], score) for words, score in finished]
+
     def beam(self, size, *, paper):
-        """[(words up to the first ``</s>``, score)], best first."""
+        """[(words up to the first ``</s>``, score)], best first; ``paper``: the printed algorithm."""
         opened, done = [((), 0.0)], []
         while opened and len(done) < size:
             candidates = []
@@ -97,7 +132,7 @@ class BlockOracle:
             ended = [pair for pair in (candidates if paper else candidates[:size]) if EOS in pair[0]]
             done += ended if paper else ended[: size - len(done)]
             opened = [pair for pair in candidates if EOS not in pair[0]][:size]
-        ranked = [(words[: words.index(EOS) + 1], score / len(words) ** self.lenpen) for words, score in done]
+        ranked = [(words[: words.index(EOS) + 1], self.score(score, len(words))) for words, score in done]
         return sorted(ranked, key=lambda pair: -pair[1])[:size]
 
 

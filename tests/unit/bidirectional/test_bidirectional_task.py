@@ -1,5 +1,6 @@
 """The loss of the slots, the task that makes them, and the scorer."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
 from fairseq_hrt.bidirectional.criterion import BidirectionalLoss
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
+from fairseq_hrt.bidirectional.sample import ViewConfig, training_view
 from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
 from fairseq_hrt.common.distillation import draw_raw, truncate_targets
 from fairseq_hrt.common.options import DecodingOptions
@@ -193,3 +195,83 @@ def test_half_precision_stays_finite(room):
     loss, _, _ = BidirectionalLoss(task, 0.1)(model, task.add_slots(batch(room, [5, 3]), 1))
     loss.backward()
     assert torch.isfinite(loss) and all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+def test_the_defaults_are_those_of_the_paper():
+    """Two directions, one word each, label smoothing 0.1, nothing taught behind </s>, no ablation."""
+    from fairseq_hrt.bidirectional.config import BidirectionalLossConfig, BidirectionalModelConfig
+
+    model, task = BidirectionalModelConfig(), BidirectionalTaskConfig()
+    assert (model.bidirectional_directions, model.bidirectional_tokens_per_step, model.bidirectional_block) == (2, 1, None)
+    for ablation in ("vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions"):
+        assert getattr(model, f"bidirectional_{ablation}") is False
+    assert BidirectionalLossConfig().label_smoothing == 0.1
+    assert (task.bidirectional_train_dead_slots, task.bidirectional_truncate_target) == (False, False)
+    assert (str(task.bidirectional_scoring), str(task.bidirectional_length_penalty)) == ("canonical", "power")
+    assert (task.bidirectional_deduplicate, task.distilled_data, task.raw_probability) == (False, None, 0.0)
+    # The training's seed, not one of the task's own.
+    assert BidirectionalTaskConfig.__dataclass_fields__["seed"].default == "${common.seed}"
+
+
+CONFIG = ViewConfig(directions=2, block=2, start=EOS, pad=PAD, eos=EOS)
+
+
+def two_targets(count):
+    """Raw targets 4 5 6 7 and distilled ones 9 9 9 9 9 9 of as many sentences."""
+    return {
+        "id": torch.arange(100, 100 + count),
+        "target": torch.tensor([[4, 5, 6, 7, EOS]]).repeat(count, 1),
+        "distilled_target": torch.tensor([[9] * 6 + [EOS]]).repeat(count, 1),
+    }
+
+
+def raw(view):
+    return view.target[:, 0] == 4
+
+
+def test_a_view_written_out():
+    view = training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=CONFIG)
+    assert view.input.tolist() == [[EOS, EOS, 4, 7, 5, 6]]
+    assert view.target.tolist() == [[4, 7, 5, 6, EOS, PAD]]
+    dead = replace(CONFIG, block=4, train_dead_slots=True)
+    assert training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=dead).target.tolist() == [
+        [4, 7, 5, 6, EOS, EOS, EOS, EOS]
+    ]
+    middle = replace(CONFIG, middle_to_side=True, start=3)
+    view = training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=middle)
+    assert view.target.tolist() == [[5, 6, 4, 7, EOS, PAD]] and view.input[0, :2].tolist() == [3, 3]
+
+
+def test_which_targets_a_view_teaches():
+    """Drawn by seed, update and sentence, and by nothing else; the share is the probability."""
+    batch = two_targets(400)
+
+    def drawn(batch=batch, seed=5, update=7, probability=0.3):
+        return raw(training_view(batch, seed=seed, update=update, config=replace(CONFIG, raw_probability=probability)))
+
+    base = drawn()
+    assert 80 < base.sum() < 160 and torch.equal(base, drawn())
+    assert not torch.equal(base, drawn(seed=6)) and not torch.equal(base, drawn(update=8))
+    assert not drawn(probability=0.0).any() and drawn(probability=1.0).all()
+    part = {name: values[10:30] for name, values in batch.items()}
+    assert torch.equal(drawn(part), base[10:30]), "other sentences of the batch decide nothing"
+    assert torch.equal(base, draw_raw(5, 7, batch["id"], 0.3))
+    del batch["distilled_target"]
+    assert drawn(batch, probability=0.0).all()
+
+
+def test_the_training_step_draws_anew_in_every_update(room):
+    """The task hands over its seed and the number of the update."""
+    task, model = build(room, raw_probability=0.5, seed=11)
+    sample, seen = {**batch(room, [4] * 30), **two_targets(30)}, []
+
+    class Loss(BidirectionalLoss):
+        def forward(self, model, sample, reduce=True):
+            seen.append(raw(sample["slots"]))
+            return super().forward(model, sample, reduce)
+
+    optimizer = SimpleNamespace(backward=lambda loss: None)
+    for update in (3, 4):
+        task.train_step(sample, model, Loss(task, 0.1), optimizer, update)
+    assert torch.equal(seen[0], draw_raw(11, 3, sample["id"], 0.5))
+    assert torch.equal(seen[1], draw_raw(11, 4, sample["id"], 0.5)) and not torch.equal(*seen)

@@ -1,14 +1,18 @@
 """Generation flags: fairseq's defaults, and everything unsupported refused by name."""
 
+import copy
+import dataclasses
 from argparse import Namespace
 
 import pytest
+import torch
 from fairseq.dataclass.configs import GenerationConfig
 from omegaconf import OmegaConf
 
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
 from fairseq_hrt.common.generator import AutoregressiveGenerator
-from fairseq_hrt.common.options import REFUSED, DecodingOptions
+from fairseq_hrt.common.options import HONOURED, LEFT_TO_THE_COMMAND, DecodingOptions
+from fairseq_hrt.common.precision import follow_precision
 
 
 def test_a_bare_namespace_means_the_defaults_of_fairseq():
@@ -31,11 +35,39 @@ def test_every_option_is_read():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("field, flag", [(field, flag) for field, _, flag in REFUSED])
-def test_other_searches_are_refused_by_name(field, flag):
-    asked = {"sampling": True, "match_source_len": True, "diversity_rate": 0.5, "diverse_beam_groups": 2}
-    with pytest.raises(ValueError, match=f"{flag}.*--task translation"):
-        DecodingOptions.from_args(Namespace(**{field: asked.get(field, "x")}))
+def something_else(field):
+    """A value that is not the default of a generation flag."""
+    if isinstance(field.default, bool):
+        return not field.default
+    return "x" if field.default is None else field.default + 1
+
+
+FLAGS = [field for field in dataclasses.fields(GenerationConfig) if not field.name.startswith("_")]
+
+
+@pytest.mark.parametrize("field", FLAGS, ids=lambda field: field.name)
+def test_every_flag_of_fairseq_is_honoured_or_refused_by_name(field):
+    value = something_else(field)
+    if field.name in HONOURED | LEFT_TO_THE_COMMAND:
+        DecodingOptions.from_args(Namespace(**{field.name: value}))
+        return
+    with pytest.raises(ValueError, match="--" + field.name.replace("_", "-") + "[,:]"):
+        DecodingOptions.from_args(Namespace(**{field.name: value}))
+    # Its default asks for nothing.
+    DecodingOptions.from_args(Namespace(**{field.name: field.default}))
+
+
+@pytest.mark.parametrize(
+    "asked", [dict(retain_dropout=True), dict(replace_unk=""), dict(sampling=True, beam=2), dict(next_years_flag=1)]
+)
+def test_nothing_is_ignored(asked):
+    flag = "--" + next(iter(asked)).replace("_", "-")
+    with pytest.raises(ValueError, match=flag):
+        DecodingOptions.from_args(Namespace(**asked))
+
+
+def test_the_allow_list_names_flags_of_fairseq():
+    assert HONOURED | LEFT_TO_THE_COMMAND <= {field.name for field in dataclasses.fields(GenerationConfig)}
 
 
 @pytest.mark.parametrize(
@@ -45,6 +77,12 @@ def test_other_searches_are_refused_by_name(field, flag):
         (dict(beam=2, nbest=3), "--nbest 3 with --beam 2"),
         (dict(nbest=0), "--nbest 0"),
         (dict(temperature=0.0), "--temperature 0.0"),
+        (dict(temperature=float("nan")), "--temperature nan"),
+        (dict(unkpen=float("nan")), "--unkpen nan"),
+        (dict(unkpen=float("-inf")), "--unkpen -inf"),
+        (dict(lenpen=float("inf")), "--lenpen inf"),
+        (dict(max_len_b=-1), "--max-len-b -1"),
+        (dict(no_repeat_ngram_size=-1), "--no-repeat-ngram-size -1"),
     ],
 )
 def test_bad_values_are_named(values, message):
@@ -82,3 +120,28 @@ def test_the_four_callers_of_build_generator(tiny, task):
 def test_what_a_caller_may_not_ask_for(tiny, task, extra):
     with pytest.raises(ValueError, match="--task translation"):
         task.build_generator([tiny.model()], GenerationConfig(), **extra)
+
+
+@pytest.mark.parametrize("flag, dtype", [("bf16", torch.bfloat16), ("cpu", torch.float64)])
+def test_bfloat16_is_honoured_where_fairseq_ignores_it(tiny, flag, dtype):
+    model = tiny.model()
+    follow_precision(model)
+    model.prepare_for_inference_(inference(flag))
+    assert next(model.parameters()).dtype == dtype
+    # A copy, such as that of the moving average, prepares itself.
+    twin = copy.deepcopy(tiny.model())
+    follow_precision(twin)
+    twin = copy.deepcopy(twin)
+    twin.prepare_for_inference_(inference("bf16"))
+    assert next(twin.parameters()).dtype == torch.bfloat16
+
+
+def inference(flag):
+    return OmegaConf.create({"common": {"bf16": False, "amp": False, flag: True}, "generation": {}})
+
+
+def test_mixed_precision_is_refused(tiny):
+    model = tiny.model()
+    follow_precision(model)
+    with pytest.raises(ValueError, match="--amp"):
+        model.prepare_for_inference_(inference("amp"))

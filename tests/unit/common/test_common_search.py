@@ -9,9 +9,13 @@ from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairseq_hrt.common.constraints import Constraints
 from fairseq_hrt.common.generator import AutoregressiveGenerator
 from fairseq_hrt.common.options import DecodingOptions
 from fairseq_hrt.common.search import NumericalError
+
+
+UNK = 3
 
 
 def assert_equal(found, expected):
@@ -41,7 +45,8 @@ def test_equal_to_sequence_generator(
 ):
     members = [tiny.model(seed=seed + number, max_target_positions=16) for number in range(models)]
     sample, dictionary = tiny.sample(lengths, seed=seed), tiny.dictionary()
-    min_len = min(min_len, int(limit[0] * max(lengths) + limit[1]))
+    # The shortest sentence's maximum: below it fairseq would stop the whole batch.
+    min_len = min(min_len, int(limit[0] * min(lengths) + limit[1]))
     theirs = SequenceGenerator(
         members, dictionary, beam_size=beam, len_penalty=lenpen, unk_penalty=unkpen, min_len=min_len,
         max_len_a=limit[0], max_len_b=limit[1], temperature=temperature, normalize_scores=normalize,
@@ -51,7 +56,19 @@ def test_equal_to_sequence_generator(
         temperature=temperature, normalize=normalize,
     )  # fmt: skip
     mine = AutoregressiveGenerator(members, dictionary, options)
-    assert_equal(mine.generate(members, sample), theirs.generate(members, sample))
+    if limit[0]:
+        # fairseq counts the padding of a batch as source length.
+        expected = [best for alone in each_alone(sample) for best in theirs.generate(members, alone)]
+    else:
+        expected = theirs.generate(members, sample)
+    assert_equal(mine.generate(members, sample), expected)
+
+
+def each_alone(sample):
+    """The sentences of a batch as batches of one, without padding."""
+    source = sample["net_input"]
+    for row, length in zip(source["src_tokens"], source["src_lengths"].tolist()):
+        yield {"net_input": {"src_tokens": row[None, -length:], "src_lengths": torch.tensor([length])}}
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -63,6 +80,24 @@ def test_prefixes_are_forced(tiny, beam):
     assert_equal(
         mine.generate([model], sample, prefix_tokens=prefix), theirs.generate([model], sample, prefix_tokens=prefix)
     )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    size=st.integers(1, 4),
+    rows=st.integers(1, 8).flatmap(
+        lambda width: st.lists(st.lists(st.integers(2, 5), min_size=width, max_size=width), min_size=1, max_size=3)
+    ),
+)
+def test_repeated_ngrams_are_those_that_a_search_finds(tiny, size, rows):
+    rules = Constraints(tiny.dictionary(), min_length=0, max_lengths=torch.full((len(rows),), 99), no_repeat_ngram_size=size)
+    log_probs = rules.apply(torch.zeros(len(rows), 16), len(rows[0]) - 1, torch.arange(len(rows)), 1, torch.tensor(rows))
+    for row, found in zip(rows, log_probs.tolist()):
+        ngrams = [tuple(row[start : start + size]) for start in range(len(row) - size + 1)]
+        for token, score in enumerate(found):
+            candidate = (*row[len(row) - size + 1 :], token)
+            forbidden = token == tiny.PAD or (candidate in ngrams and token != tiny.EOS)
+            assert math.isinf(score) == forbidden, (row, token)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -175,10 +210,47 @@ def test_nan_is_named(tiny, beam):
 
 
 def test_a_minimum_above_the_maximum_is_named(tiny):
-    model = tiny.model()
-    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(min_len=5, max_len_b=3))
     with pytest.raises(ValueError, match="--min-len 5.*3"):
-        generator.generate([model], tiny.sample([4]))
+        DecodingOptions(min_len=5, max_len_b=3)
+    with pytest.raises(ValueError, match="--min-len 64 .* 63 words"):
+        AutoregressiveGenerator([tiny.model()], tiny.dictionary(), DecodingOptions(min_len=64))
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_unknown_words_can_be_forbidden(tiny, beam):
+    """An infinite penalty: no NaN, no <unk>, and the same search otherwise."""
+    written = 0
+    for seed in range(8):
+        model, sample = tiny.model(seed=seed), tiny.sample([4, 6, 2], seed=seed)
+        found = {}
+        for penalty in (0.0, 1e6, math.inf):
+            generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=9, unkpen=penalty))
+            found[penalty] = generator.generate([model], sample)
+        written += sum(UNK in best[0]["tokens"].tolist() for best in found[0.0])
+        assert not any(UNK in h["tokens"].tolist() for best in found[math.inf] for h in best)
+        assert all(h["positional_scores"].isfinite().all() for best in found[math.inf] for h in best)
+        assert [best[0]["tokens"].tolist() for best in found[math.inf]] == [best[0]["tokens"].tolist() for best in found[1e6]]
+    assert written
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_given_unknown_word_stands(tiny, beam):
+    model, options = tiny.model(), DecodingOptions(beam=beam, max_len_b=6, unkpen=math.inf)
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), options)
+    prefix = torch.tensor([[UNK, 5], [6, tiny.PAD]])
+    for best, first in zip(generator.generate([model], tiny.sample([4, 3]), prefix_tokens=prefix), (UNK, 6)):
+        tokens = best[0]["tokens"].tolist()
+        assert tokens[0] == first and UNK not in tokens[1:] and math.isfinite(float(best[0]["score"]))
+
+
+def test_ending_repeats_nothing(tiny):
+    """The start symbol is an </s>: without unigram repetitions a sentence would never end."""
+    model = tiny.model()
+    for beam in (1, 3):
+        options = DecodingOptions(beam=beam, max_len_b=30, no_repeat_ngram_size=1)
+        for best in AutoregressiveGenerator([model], tiny.dictionary(), options).generate([model], tiny.sample([4, 6])):
+            tokens = best[0]["tokens"].tolist()
+            assert len(tokens) == len(set(tokens)) and tokens[-1] == tiny.EOS
 
 
 def test_a_model_in_training_is_decoded_without_dropout(tiny):

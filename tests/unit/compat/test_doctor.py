@@ -87,21 +87,6 @@ def test_every_problem_has_a_mend():
     assert "1. one thing\n     Mend: do this" in str(report)
 
 
-def test_errors_are_kept_for_the_doctor_only(monkeypatch):
-    monkeypatch.setattr(compat, "_import_error", None)
-    with pytest.raises(ImportError), compat.left_to_the_doctor():
-        raise ImportError("broken")
-    assert compat.import_error() is None
-    monkeypatch.setattr(sys, "argv", ["-m"])
-    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "fairseq_hrt.cli.average"])
-    with pytest.raises(ImportError), compat.left_to_the_doctor():
-        raise ImportError("broken")
-    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "fairseq_hrt"])
-    with compat.left_to_the_doctor():
-        raise ImportError("broken")
-    assert str(compat.import_error()) == "broken"
-
-
 def test_requirements_are_those_of_setup_py(monkeypatch):
     setup: dict = {}
     monkeypatch.setattr("setuptools.setup", setup.update)

@@ -1,6 +1,8 @@
 """The line that Python runs at start, in fresh interpreters."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +37,22 @@ def test_fairseq_is_repaired_without_the_plugin(loaded):
     assert loaded("import fairseq") == ["fairseq", "fairseq_hrt.compat", "torch", "numpy"]
 
 
+REGISTERED = (
+    "; from fairseq.tasks import TASK_REGISTRY as t; from fairseq.models import ARCH_MODEL_REGISTRY as a; "
+    "from fairseq.criterions import CRITERION_REGISTRY as c; print(*(sum(x.__module__.startswith('fairseq_hrt.') "
+    "for x in r.values()) > 2 for r in (t, a, c)))"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "statement",
+    ["import fairseq, fairseq_hrt", "import fairseq_hrt, fairseq", "import fairseq_hrt.common.engine", "import fairseq_hrt.dag"],
+)
+def test_families_are_registered_in_any_order(command, tmp_path, statement):
+    assert command("python", "-c", statement + REGISTERED, cwd=tmp_path).stdout.split()[-3:] == ["True"] * 3
+
+
 def test_plugin_imported_after_fairseq_shares_the_repairs(command, tmp_path):
     script = (
         "import sys, fairseq; before = sys.modules['fairseq_hrt.compat']; import fairseq_hrt; "
@@ -46,6 +64,19 @@ def test_plugin_imported_after_fairseq_shares_the_repairs(command, tmp_path):
 def test_plugin_imported_first(command, tmp_path):
     script = "import fairseq_hrt, fairseq; print([str(s) for s in fairseq_hrt.compat.statuses()])"
     assert "FAILED" not in command("python", "-c", script, cwd=tmp_path).stdout
+
+
+@pytest.mark.slow
+def test_a_clone_as_user_dir_registers_its_families(command, tmp_path):
+    """As the stock commands do it: fairseq first, then the folder by its path."""
+    clone = tmp_path / "clone" / "fairseq_hrt"
+    shutil.copytree(Path(__file__).resolve().parents[3] / "fairseq_hrt", clone, ignore=shutil.ignore_patterns("__pycache__"))
+    script = (
+        "import sys; sys.modules.pop('fairseq_hrt', None); from argparse import Namespace; from fairseq.utils import import_user_module; "
+        f"import_user_module(Namespace(user_dir={str(clone)!r})); import fairseq_hrt; "
+        f"assert fairseq_hrt.__file__.startswith({str(clone)!r}), fairseq_hrt.__file__"
+    )
+    assert command("python", "-c", script + REGISTERED, cwd=tmp_path).stdout.split()[-3:] == ["True"] * 3
 
 
 def test_broken_plugin_leaves_fairseq_as_it_is(command, tmp_path):
@@ -68,8 +99,41 @@ def test_spawned_workers_are_repaired(command, tmp_path):
         "def work(rank):\n"
         "    import fairseq, sys\n"
         "    assert 'fairseq_hrt.compat' in sys.modules\n"
+        "    import fairseq_hrt\n"
+        "    from fairseq.tasks import TASK_REGISTRY\n"
+        "    assert 'translation_hrt' in TASK_REGISTRY\n"
         "if __name__ == '__main__':\n"
         "    torch.multiprocessing.spawn(work, nprocs=2)\n"
         "    print('done')\n"
     )
     assert command("python", script, cwd=tmp_path).stdout.strip() == "done"
+
+
+def copy_of_the_package(folder):
+    import shutil
+    from pathlib import Path
+
+    import fairseq_hrt
+
+    shutil.copytree(Path(fairseq_hrt.__file__).parent, folder / "fairseq_hrt", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder / "fairseq_hrt"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changed", [False, True])
+def test_two_copies_are_one_or_refused(command, tmp_path, changed):
+    """The installed copy repairs fairseq when it is imported; --user-dir names another one."""
+    other = copy_of_the_package(tmp_path)
+    if changed:
+        with open(other / "compat" / "startup.py", "a") as file:
+            file.write("# another release\n")
+    script = (
+        "import sys, fairseq; from argparse import Namespace; from fairseq.utils import import_user_module\n"
+        f"import_user_module(Namespace(user_dir={str(other)!r})); print(sys.modules['fairseq_hrt'].__file__)"
+    )
+    finished = command("python", "-c", script, cwd=tmp_path.parent, check=False)
+    last = (finished.stdout + finished.stderr).splitlines()[-1]
+    if changed:
+        assert finished.returncode and "two different copies of fairseq_hrt" in last and str(other) in last, last
+    else:
+        assert not finished.returncode and last == str(other / "__init__.py")

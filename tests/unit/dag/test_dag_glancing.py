@@ -78,6 +78,20 @@ def test_every_vertex_of_the_path_is_drawn_equally_often():
     assert ((counts[on_path] - 400).abs() < 90).all()
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_sentence_draws_for_itself(strategy):
+    """Two sentences that differ in nothing but their numbers."""
+    alignment = torch.arange(8).expand(2, 8)
+    shown = [
+        choose_glanced(
+            alignment, torch.full((2, 8), 9), torch.arange(10, 18).expand(2, 8), torch.tensor([8, 8]), share=0.5,
+            strategy=strategy, ids=torch.tensor([4, 5]), update=update, seed=1,
+        ).shown for update in range(20)
+    ]  # fmt: skip
+    assert sum(not torch.equal(first, second) for first, second in shown) > 15
+    assert sum(not torch.equal(one[0], other[0]) for one, other in zip(shown, shown[1:])) > 14
+
+
 def test_the_other_strategies():
     assert glance_example(strategy="fix").shown.sum(1).tolist() == [3, 2]
     sizes = torch.stack([glance_example(strategy="cmlm", update=update).shown.sum(1) for update in range(300)])

@@ -6,11 +6,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.data import LanguagePairDataset
+from fairseq.tasks.translation import TranslationTask
 
-from fairseq_hrt.dag.config import DagTaskConfig
+from fairseq_hrt.dag.config import DagFuzzyLossConfig, DagModelConfig, DagNllLossConfig, DagTaskConfig
 from fairseq_hrt.dag.criterion import DagFuzzyLoss, DagNllLoss
 from fairseq_hrt.dag.glancing import STRATEGIES, force
+from fairseq_hrt.dag.graph_size import UpsampleScale
+from fairseq_hrt.dag.links import LinkPredictor
 from fairseq_hrt.dag.model import same_random_numbers_afterwards
+from fairseq_hrt.dag.sample import SizeRule, graph_sample
 from fairseq_hrt.dag.scorer import GraphScorer
 from fairseq_hrt.dag.task import DagTranslationTask
 from fairseq_hrt.ops import dag_best_alignment, dag_log_likelihood, fuzzy_alignment
@@ -20,7 +24,7 @@ NLL = dict(dag_glance_schedule="0", dag_glance_strategy="number-random", dag_len
 
 def make_task(room, **options):
     config = DagTaskConfig(**{f"dag_{name}": value for name, value in options.items()})
-    config.seed, config.eval_bleu = 1, False
+    config.seed, config.eval_bleu, config.train_subset = 1, False, "train"
     return DagTranslationTask(config, room.dictionary(), room.dictionary())
 
 
@@ -65,7 +69,7 @@ def test_targets_longer_than_their_graph_are_left_out(room, criterion):
     gradient = torch.autograd.grad(loss, model.decoder.links.query.weight)[0]
     alone = {**room.sample([3], seed=0), "graph": None}
     alone["net_input"] = {"src_tokens": sample["net_input"]["src_tokens"][1:, 2:], "src_lengths": torch.tensor([3])}
-    alone["graph"] = type(both["graph"])(*(part if isinstance(part, int) else part[1:] for part in both["graph"]))
+    alone["graph"] = type(both["graph"])(*(part[1:] if torch.is_tensor(part) else part for part in both["graph"]))
     expected, _, _ = build(room)(model, alone)
     assert float(loss) == pytest.approx(float(expected), abs=1e-9)
     torch.testing.assert_close(gradient, torch.autograd.grad(expected, model.decoder.links.query.weight)[0])
@@ -146,6 +150,127 @@ def test_the_length_head_learns(room, batch):
     assert words.tolist() == [6, 0, 7]
 
 
+def test_the_length_loss_counts_the_sentences_of_the_likelihood(room):
+    """Of two sentences the first is longer than its graph."""
+    model, sample = room.dag(upsample_base="predict", length_classes=8), room.sample([5, 3], seed=2)
+    graph = room.graph(sample, [6, 6], [6, 2])
+    _, size, log = make_nll(room)(model, {**sample, "graph": graph})
+    source = sample["net_input"]
+    output = model(source["src_tokens"], source["src_lengths"], graph=graph)
+    label = model.decoder.length_head.label(graph.target_lengths - 2, graph.source_lengths, 8)
+    expected = -torch.log_softmax(output.length_logits.float(), 1)[1, label[1]]
+    assert size == 1 and float(log["length_loss"]) == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_fine_tuning_leaves_the_length_head_alone(room, batch):
+    model = room.dag(upsample_base="predict", length_classes=8)
+    fuzzy = make_fuzzy(room, dag_length_loss_factor=DagFuzzyLossConfig().dag_length_loss_factor)
+    loss, _, log = fuzzy(model, batch)
+    assert -3 <= float(loss) <= 0 and float(log["length_loss"]) > 0
+    loss.backward()
+    assert not model.decoder.length_head.output.weight.grad.any()
+    mixed, _, _ = make_fuzzy(room, dag_length_loss_factor=0.5)(model, batch)
+    assert float(mixed - loss) == pytest.approx(0.5 * float(log["length_loss"]), abs=1e-6)
+
+
+def test_the_defaults_are_those_of_the_papers(room):
+    """DA-Transformer, sections 3.4 and 4.1; FA-DAT, sections 3 and 4.1."""
+    nll, fuzzy, task, model = DagNllLossConfig(), DagFuzzyLossConfig(), DagTaskConfig(), DagModelConfig()
+    assert (nll.dag_glance_schedule, str(nll.dag_glance_strategy)) == ("0.5:0.1@200k", "number-random")
+    assert str(nll.dag_glance_forcing) == "vertex"
+    assert (nll.dag_length_loss_factor, fuzzy.dag_length_loss_factor) == (0.1, 0.0)
+    assert (fuzzy.dag_ngram_order, fuzzy.dag_glance_schedule, str(fuzzy.dag_glance_strategy)) == (2, "0.1", "number-random")
+    assert (model.dag_upsample_scale, str(model.dag_upsample_base), model.dag_link_features) == ("8", "source", "feature:position")
+    assert model.dag_max_transition_length is None and model.dag_length_classes == 256 and not model.dag_count_bos
+    assert (str(task.dag_decode_strategy), task.dag_decode_beta, task.dag_decode_length_beta) == ("lookahead", 1.0, 1.0)
+    assert not task.dag_keep_repeats and not task.dag_allow_unk
+    torch.manual_seed(1)
+    links = LinkPredictor(64, 4, features="feature:position", size=500, reach=None)
+    assert float(links.position.weight.std()) == pytest.approx(64**-0.5, rel=0.03)
+
+
+@pytest.mark.parametrize("strategy, schedule, shown", [("cmlm", "0", False), ("cmlm", "0.1", True), ("number-random", "0", False)])
+def test_a_schedule_of_0_switches_glancing_off(room, batch, strategy, schedule, shown):
+    criterion = make_nll(room, dag_glance_schedule=schedule, dag_glance_strategy=strategy)
+    log = criterion(room.dag().train(), batch)[2]
+    assert ("shown" in log) == shown
+    # cmlm draws its share whatever the schedule says today.
+    late = make_nll(room, dag_glance_schedule="0.5:0@5", dag_glance_strategy=strategy)(room.dag().train(), batch)[2]
+    assert ("shown" in late) == (strategy == "cmlm")
+
+
+def test_the_views_are_a_function_of_batch_update_and_seed(room):
+    sample = {**room.sample([6, 3, 6]), "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2], [5, 2, 1, 1]])}
+    rule = SizeRule(UpsampleScale(2, 9), 3.5, from_target=False, count_bos=False, most=40)
+
+    def sizes(update=7, seed=1, batch=sample, rule=rule):
+        return graph_sample(batch, rule, update=update, seed=seed, bos=0, pad=1)
+
+    first = sizes()
+    assert first.vertex_lengths.tolist() == sizes().vertex_lengths.tolist() and first.update == 7
+    assert any(sizes(update=8 + n).vertex_lengths.tolist() != first.vertex_lengths.tolist() for n in range(3))
+    assert any(sizes(seed=2 + n).vertex_lengths.tolist() != first.vertex_lengths.tolist() for n in range(3))
+    # Sentences of one length draw apart, and the same in any batch.
+    drawn = torch.stack([sizes(update=update).vertex_lengths for update in range(20)])
+    assert (drawn[:, 0] != drawn[:, 2]).any()
+    alone = {"id": torch.tensor([2]), "target": torch.tensor([[5, 2]]), "net_input": {"src_lengths": torch.tensor([6])}}
+    assert [int(sizes(update=update, batch=alone).vertex_lengths) for update in range(20)] == drawn[:, 2].tolist()
+    # Nothing is drawn without an update.
+    fixed = sizes(update=None)
+    assert fixed.vertex_lengths.tolist() == [21, 10, 21] and fixed.update == 0
+    assert fixed.vertex_lengths.tolist() == sizes(update=None, seed=9).vertex_lengths.tolist()
+    assert sizes(update=None, rule=rule._replace(from_target=True)).vertex_lengths.tolist() == [9, 12, 5]
+    assert sizes(update=None, rule=rule._replace(count_bos=True)).vertex_lengths.tolist() == [24, 14, 24]
+    cut = sizes(update=None, rule=rule._replace(most=12))
+    assert cut.vertex_lengths.tolist() == [12, 10, 12] and cut.clamped.tolist() == [True, False, True]
+
+
+def test_the_task_hands_its_views_to_the_criterion(room, monkeypatch):
+    """The update's number in training, nothing drawn in validation."""
+    task = make_task(room)
+    task.decoder, seen = room.dag(upsample_scale="4~8").decoder, []
+    sample = {**room.sample([6, 3]), "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2]])}
+    for name in ("train_step", "valid_step"):
+        monkeypatch.setattr(TranslationTask, name, lambda self, sample, *rest: seen.append(sample["graph"]))
+    task.train_step(sample, None, None, None, 11)
+    task.valid_step(sample, None, None)
+    assert [graph.update for graph in seen] == [11, 0]
+    assert seen[0].vertex_lengths.tolist() == task.graph(sample, 11).vertex_lengths.tolist() != task.graph(sample, 12).vertex_lengths.tolist()
+    assert seen[1].vertex_lengths.tolist() == [36, 18] and "graph" not in sample
+
+
+def test_graphs_that_positions_cut_are_said_once_and_counted(room, caplog):
+    task, criterion = make_task(room), make_nll(room)
+    model = room.dag(upsample_scale="6", max_target_positions=20)
+    task.decoder = model.decoder
+    sample = {**room.sample([6, 3]), "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2]])}
+    for _ in range(2):
+        _, _, log = criterion(model, {**sample, "graph": task.graph(sample, None)})
+        assert log["clamped"] == 1
+    assert caplog.text.count("1 of 2 graphs of a batch are cut") == 1
+
+
+@pytest.mark.parametrize("build", ["nll", "fuzzy"])
+def test_a_training_step_asks_the_device_as_often_for_any_length(room, host_reads, build):
+    """For the sizes of the graph, for the checks of each program and for the log; never in a loop."""
+    model, found = room.dag().train(), []
+    criterion = make_nll(room, dag_glance_schedule="0.5") if build == "nll" else make_fuzzy(room, dag_glance_schedule="0.5")
+    for words in (2, 9):
+        sample = room.sample([12, 12], seed=2)
+        graph = room.graph(sample, [24, 22], [words, words])
+        with host_reads() as reads:
+            criterion(model, {**sample, "graph": graph})
+        with host_reads() as stock:
+            source = sample["net_input"]
+            encoder_out = model.encoder(source["src_tokens"], src_lengths=source["src_lengths"])
+            inputs = torch.full((2, 24), 3)
+            for _ in range(2):
+                model.decoder(inputs, encoder_out=encoder_out, features_only=True)
+        found.append(reads.counts - stock.counts)
+    assert found[0] == found[1]
+    assert set(found[0]) == {"_local_scalar_dense"} and found[0]["_local_scalar_dense"] <= 6
+
+
 def test_graph_sizes_of_the_task(room):
     task = make_task(room)
     targets = torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2]])
@@ -178,13 +303,29 @@ def test_filter_ratio(room, caplog):
         [target[0] for _, target in pairs], torch.tensor([b for _, b in lengths]).numpy(), room.dictionary(),
     )  # fmt: skip
     indices = torch.arange(4).numpy()
-    kept = make_task(room, filter_ratio=2.0).filter_indices_by_size(indices, dataset, (64, 64), True)
-    assert kept.tolist() == [1, 2] and "leaves out 2 of 4" in caplog.text
-    assert len(make_task(room, filter_ratio=2.0).filter_indices_by_size(indices, dataset, (64, 64), False)) == 4
-    with pytest.raises(ValueError, match="leaves no training pair"):
-        make_task(room, filter_ratio=0.1).filter_indices_by_size(indices, dataset, (64, 64), True)
-    with pytest.raises(ValueError, match="--dag-filter-ratio -1"):
-        make_task(room, filter_ratio=-1.0).filter_indices_by_size(indices, dataset, (64, 64), True)
+
+    def kept(split="train", model=None, **options):
+        task = make_task(room, **options)
+        task.datasets[split] = dataset
+        task.decoder = (model or room.dag(upsample_scale="4~8")).decoder
+        return task.filter_indices_by_size(indices, dataset, (64, 64), True).tolist()
+
+    assert kept(filter_ratio=2.0) == [1, 2] and "--dag-filter-ratio 2.0 leaves out 2 of 4" in caplog.text
+    assert kept(filter_ratio_low=1.0) == [0, 1, 3] and kept(filter_ratio=2.0, filter_ratio_low=1.0) == [1]
+    assert kept(max_vertices=31) == [3] and kept(max_vertices=32) == [0, 1, 2, 3]
+    # 3 * (target words) + 2.
+    predicts = room.dag(upsample_base="predict", upsample_scale="3")
+    assert kept(max_vertices=11, model=predicts) == [2, 3] and kept(max_vertices=20, model=predicts) == [1, 2, 3]
+    # Checkpoints are selected on whole validation sets, whatever else is skipped there.
+    assert kept("valid", filter_ratio=2.0, filter_ratio_low=1.0, max_vertices=3) == [0, 1, 2, 3]
+    for options, named in (
+        (dict(filter_ratio=0.1), "--dag-filter-ratio 0.1 leaves no training pair: raise it"),
+        (dict(filter_ratio_low=9.0), "--dag-filter-ratio-low 9.0 leaves no training pair: lower it"),
+        (dict(filter_ratio=-1.0), "--dag-filter-ratio -1.0 must be greater than 0"),
+        (dict(max_vertices=0), "--dag-max-vertices 0 must be greater than 0"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            kept(**options)
 
 
 def test_given_translations_are_scored(room, batch):

@@ -34,7 +34,8 @@ def test_bins(comparison):
     assert bins[0].milliseconds == pytest.approx({"good": 30, "bad": 60})
     assert bins[2].milliseconds == pytest.approx({"good": 10, "bad": 20})
     table = markdown_by_length(comparison, bins)
-    assert "| System | 1–10 (2) | 11–20 (1) | 31– (1) |" in table and "100.00 / 30.0 ms" in table
+    assert "| System | 1–10 (2) | 11–20 (1) | 31– (1) |" in table and "100.00 (1.00) / 30.0 ms" in table
+    assert bins[2].length_ratios == {"good": 1.0, "bad": 0.8}
 
 
 def test_picture(comparison, tmp_path):

@@ -24,6 +24,12 @@ def test_perfect_translations_score_100():
     assert "tok:13a" in quality.bleu_signature and "version:" in quality.bleu_signature
 
 
+def test_the_length_ratio_is_that_of_sacrebleu():
+    """Its tokens: «Park.» are two."""
+    assert evaluate(TEXT, TEXT).length_ratio == 1
+    assert evaluate(["Der Hund läuft.", TEXT[1]], TEXT).length_ratio == pytest.approx(12 / 16)
+
+
 def test_share_of_valid_translations_counts_any_valid_one():
     assert valid_share(["a b", "c ", "d"], [{"x", "a b"}, {"c"}, {"e"}]) == pytest.approx(2 / 3)
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from fairseq_hrt.evaluation.comparison import Comparison, Result, Settings, speed_sample, to_json
@@ -49,6 +50,13 @@ def test_table_holds_the_figures(comparison):
     assert row["× AT greedy"] == "2.00 (2.00–2.00)"
     assert dict(zip(header, at))["× AT greedy"] == "1.00 (1.00–1.00)"
     assert len({len(cells) for cells in (header, rule, at, hrt)}) == 1
+
+
+def test_the_length_ratio_stands_beside_the_scores(comparison):
+    comparison.results[0].quality = replace(comparison.results[0].quality, length_ratio=0.8666)
+    header, _, at, hrt = table_cells(markdown(comparison))[:4]
+    assert dict(zip(header, at))["length ratio"] == "0.867" and dict(zip(header, hrt))["length ratio"] == "–"
+    assert [system["quality"]["length_ratio"] for system in to_json(comparison)["systems"]] == [0.8666, None]
 
 
 def test_further_batch_sizes_have_their_own_table(comparison):
@@ -186,7 +194,8 @@ def test_comet_is_shown_or_said_to_be_missing(comparison):
 
 def test_unknown_decoder_calls(comparison):
     comparison.results[1].timings[1].decoder_calls = None
-    assert table_cells(markdown(comparison))[3][3 + 1] == "–"
+    header, _, _, row = table_cells(markdown(comparison))[:4]
+    assert dict(zip(header, row))["decoder calls / sentence"] == "–"
     assert json.loads(json.dumps(to_json(comparison)))["systems"][1]["timings"]["1"]["decoder_calls"] is None
 
 

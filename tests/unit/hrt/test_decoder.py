@@ -1,11 +1,17 @@
 """The decoder's forward pass against a second implementation, and against stock fairseq where both must agree."""
 
+from argparse import Namespace
+
 import pytest
 import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairseq_hrt.hrt.config import HRTTaskConfig
+from fairseq_hrt.hrt.model import HRTTransformerModel
 from fairseq_hrt.hrt.sample import SampleView
+from fairseq_hrt.hrt.task import HRTTranslationTask
 
 SYMBOLS = 12
 VOCABULARY = SYMBOLS + 4
@@ -185,12 +191,6 @@ def test_special_symbols_live_beside_the_dictionary(hrt, tiny):
 
 
 def test_start_symbols_begin_as_the_ordinary_one(hrt):
-    from argparse import Namespace
-
-    from fairseq.models import ARCH_CONFIG_REGISTRY
-
-    from fairseq_hrt.hrt.model import HRTTransformerModel
-
     args = Namespace(**hrt.TINY, hrt_chunk_sizes=[2, 4])
     ARCH_CONFIG_REGISTRY["hrt_transformer"](args)
     dictionary = hrt.dictionary(SYMBOLS)
@@ -267,7 +267,7 @@ def test_an_autoregressive_checkpoint_gains_exactly_the_new_parameters(hrt):
     state = dict(parent)
     model.upgrade_state_dict(state)
     new = set(state) - set(parent)
-    assert new == {"decoder.embed_special.weight"} | {f"decoder.layers.{i}.self_attn.relative_keys" for i in (0, 1)}
+    assert new == {"decoder.embed_special.weight", "decoder.special_chunk_sizes"} | {f"decoder.layers.{i}.self_attn.relative_keys" for i in (0, 1)}
     mask_before = model.decoder.embed_special.weight[0].clone()
     model.load_state_dict(state, strict=True)
     for name, value in model.named_parameters():
@@ -287,10 +287,56 @@ def test_an_hrt_checkpoint_loads_as_it_is(hrt):
     assert all(torch.equal(value, parent.state_dict()[name]) for name, value in model.named_parameters())
 
 
-def test_another_number_of_chunk_sizes_is_named(hrt):
-    state = dict(hrt.model(symbols=SYMBOLS, hrt_chunk_sizes=[2]).state_dict())
-    with pytest.raises(ValueError, match="1 chunk sizes.*2,3"):
-        hrt.model(symbols=SYMBOLS).upgrade_state_dict(state)
+def symbols_by_size(model):
+    """{chunk size: its start symbol's vector}."""
+    decoder = model.decoder
+    return {size: decoder.embed(torch.tensor(decoder.start_symbol(size))) for size in decoder.chunk_sizes}
+
+
+@pytest.mark.parametrize("sizes", [[3, 2], [3, 4], [4, 3, 2, 5], [2]])
+def test_start_symbols_belong_to_their_chunk_sizes(hrt, sizes):
+    parent, model = hrt.model(symbols=SYMBOLS), hrt.model(symbols=SYMBOLS, seed=5, hrt_chunk_sizes=sizes)
+    state = dict(parent.state_dict())
+    model.load_state_dict(state, strict=True)
+    trained, loaded = symbols_by_size(parent), symbols_by_size(model)
+    ordinary = parent.decoder.embed(torch.tensor(2))
+    for size in sizes:
+        assert torch.equal(loaded[size], trained.get(size, ordinary)), size
+    assert torch.equal(model.decoder.embed_special.weight[0], parent.decoder.embed_special.weight[0])
+    # What is stored now names the new order.
+    assert model.state_dict()["decoder.special_chunk_sizes"].tolist() == sizes
+
+
+def test_a_decoded_checkpoint_gains_no_untrained_size(hrt):
+    state = dict(hrt.model(symbols=SYMBOLS).state_dict())
+    model = hrt.model(symbols=SYMBOLS, hrt_chunk_sizes=[3, 4])
+    model.decoder.may_gain_sizes = False
+    with pytest.raises(ValueError, match="--hrt-chunk-sizes 3,4.*trained for 2,3.* 4 cannot"):
+        model.upgrade_state_dict(state)
+
+
+def test_a_checkpoint_from_before_the_sizes_were_stored(hrt, caplog):
+    parent = hrt.model(symbols=SYMBOLS)
+    state = dict(parent.state_dict())
+    del state["decoder.special_chunk_sizes"]
+    model = hrt.model(symbols=SYMBOLS, seed=5)
+    model.load_state_dict(dict(state), strict=True)
+    assert torch.equal(model.decoder.embed_special.weight, parent.decoder.embed_special.weight)
+    assert "taken for those of 2,3" in caplog.text
+    with pytest.raises(ValueError, match="2 chunk sizes.*for 1 .*--hrt-chunk-sizes 2\\)"):
+        hrt.model(symbols=SYMBOLS, hrt_chunk_sizes=[2]).upgrade_state_dict(state)
+
+
+def test_half_precision_keeps_the_sizes(hrt):
+    assert hrt.model(symbols=SYMBOLS).half().decoder.special_chunk_sizes.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("from_checkpoint", [True, False])
+def test_only_training_may_gain_sizes(hrt, from_checkpoint):
+    task = HRTTranslationTask(HRTTaskConfig(), hrt.dictionary(SYMBOLS), hrt.dictionary(SYMBOLS))
+    args = Namespace(**hrt.TINY, hrt_chunk_sizes=[2, 4], arch="hrt_transformer")
+    ARCH_CONFIG_REGISTRY["hrt_transformer"](args)
+    assert task.build_model(args, from_checkpoint).decoder.may_gain_sizes != from_checkpoint
 
 
 @pytest.mark.parametrize("lost", ["decoder.layers.1.fc1.weight", "encoder.layers.0.fc2.bias"])

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_hrt.hub.moses_rules import MosesRules
 from fairseq_hrt.hub.text import TextPipeline, TextRecipe, clean
 
 
@@ -54,13 +55,31 @@ def test_unknown_preparation(values, message):
         TextRecipe("en", "de", *values)
 
 
+def test_kept_rules_need_no_sacremoses(tmp_path, monkeypatch):
+    import sys
+
+    rules = MosesRules.from_sacremoses("en", "de")
+    recipe = TextRecipe("en", "de", "moses", "subword-nmt", make_codes(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "sacremoses", None)
+        pipeline = TextPipeline(recipe, rules)
+        assert pipeline.words("Hello, Mr. Hell!") == TextPipeline(recipe, rules).words("Hello,  Mr. Hell!")
+        assert pipeline.text('Das ist " gro@@ ß " , ja .') == 'Das ist "groß", ja.'
+    with pytest.raises(ValueError, match="the rules of text are for en and de, the dictionaries for de and en"):
+        TextPipeline(TextRecipe("de", "en", "moses", "none"), rules)
+
+
+def test_czech_keeps_the_detokeniser_of_sacremoses():
+    pipeline = TextPipeline(TextRecipe("en", "cs", "moses", "none"))
+    assert pipeline.text("Ahoj , „ světe “ !") == "Ahoj, „světe“!"
+
+
 def test_missing_packages_are_named(tmp_path, monkeypatch):
     import sys
 
     codes = make_codes(tmp_path)
     for module, recipe in (
         ("sacremoses", TextRecipe("en", "de", "moses", "none")),
-        ("subword_nmt.apply_bpe", TextRecipe("en", "de", "space", "subword-nmt", codes)),
         ("sentencepiece", TextRecipe("en", "de", "space", "sentencepiece", codes)),
     ):
         with monkeypatch.context() as patch, pytest.raises(ValueError, match="pip install"):

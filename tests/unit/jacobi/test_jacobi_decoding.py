@@ -1,18 +1,23 @@
 """Parallel decoding gives what greedy decoding gives, token by token, whatever is guessed."""
 
 import json
+import random
 
 import pytest
 import torch
+from host_reads import HostReads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairseq_hrt.common.constraints import Constraints
 from fairseq_hrt.common.generator import AutoregressiveGenerator
 from fairseq_hrt.common.options import DecodingOptions
 from fairseq_hrt.common.search import NumericalError
 from fairseq_hrt.common.state import DecoderState
 from fairseq_hrt.jacobi.accounting import DecoderSize
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
+from fairseq_hrt.jacobi.costs import CostTable
+from fairseq_hrt.jacobi.decoding import JacobiPlan, jacobi_decode
 from fairseq_hrt.jacobi.drafts import Drafter, ModelDrafter, NGramDrafter, SourceDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
 from fairseq_hrt.jacobi.windows import MODES, WidthChooser, WindowPlan
@@ -95,7 +100,7 @@ def test_any_draft_gives_the_same_result(tiny, seed, lengths, mode, limit, data)
             drafts.append([
                 data.draw(st.sampled_from([token, token, token, 2, 3, 5])) for token in truth
             ][: data.draw(st.integers(0, len(truth)))] + data.draw(st.lists(st.integers(2, 15), max_size=3)))  # fmt: skip
-        drafter = ModelDrafter(lambda net_input: drafts)
+        drafter = ModelDrafter(lambda net_input, memories: drafts)
     generator = make_generator(tiny, [model], drafter=drafter, options=rules, **mode)
     assert_same(generator.generate([model], sample), expected)
     assert generator.statistics.row_passes <= sum(len(best[0]["tokens"]) for best in expected)
@@ -105,7 +110,7 @@ def test_a_perfect_draft_needs_as_few_passes_as_windows(tiny):
     model, sample = tiny.lively(seed=4), tiny.sample([7, 3, 5], seed=4)
     rules = dict(max_len_b=13)
     expected = greedy(tiny, [model], sample, options=rules)
-    drafter = ModelDrafter(lambda net_input: [best[0]["tokens"].tolist() for best in expected])
+    drafter = ModelDrafter(lambda net_input, memories: [best[0]["tokens"].tolist() for best in expected])
     generator = make_generator(tiny, [model], drafter=drafter, options=rules, mode="frontier", window=4)
     assert_same(generator.generate([model], sample), expected)
     needed = sum(-(-len(best[0]["tokens"]) // 4) for best in expected)
@@ -113,7 +118,7 @@ def test_a_perfect_draft_needs_as_few_passes_as_windows(tiny):
 
 
 def test_a_corrected_word_does_not_spoil_the_rest_of_the_draft():
-    drafter = ModelDrafter(lambda net_input: [[5, 6, 7, 8, 9, 10, 2]])
+    drafter = ModelDrafter(lambda net_input, memories: [[5, 6, 7, 8, 9, 10, 2]])
     for proved, expected in (
         ([], [5, 6, 7]),
         ([5, 6, 11], [8, 9, 10]),
@@ -175,17 +180,6 @@ def test_given_beginnings(tiny, mode):
     )
 
 
-def test_the_result_does_not_depend_on_the_batch(tiny):
-    model, sample = tiny.lively(seed=6), tiny.sample([9, 2, 6, 4], seed=6)
-    rules = dict(max_len_b=14)
-    together = make_generator(tiny, [model], options=rules, mode="frontier", window=3).generate([model], sample)
-    for row, length in enumerate([9, 2, 6, 4]):
-        alone = {"src_tokens": sample["net_input"]["src_tokens"][row : row + 1, 9 - length :],
-                 "src_lengths": torch.tensor([length])}  # fmt: skip
-        generator = make_generator(tiny, [model], options=rules, mode="frontier", window=3)
-        assert_same(generator.generate([model], {"net_input": alone}), together[row : row + 1])
-
-
 def test_single_precision_differs_only_where_the_best_two_are_close(tiny):
     """The gap rule: a different token is excused by a gap below 1e-4 in the reference, and by nothing else."""
     total = 0
@@ -208,7 +202,7 @@ def test_the_tests_see_a_wrong_cache(tiny, monkeypatch, mistake):
     """What the equality tests are worth: with a cache rolled back to a wrong length they fail."""
     right = DecoderState.rollback
 
-    def wrong(self, length):
+    def wrong(self, length, *, longest=None):
         if mistake == "never":
             return
         shift = 1 if mistake == "one too many" else -1
@@ -342,57 +336,218 @@ def test_source_drafts(tiny):
         SourceDrafter(dictionary, tiny.dictionary(9))
 
 
+class Simulation:
+    """A machine on which a pass costs ``costs[width]`` and a draft ``draft`` seconds, and guesses come true with probability
+    ``luck``, one after the other."""
+
+    def __init__(self, costs, luck, draft=0.0):
+        self.costs, self.luck, self.draft, self.random = costs, luck, draft, random.Random(1)
+        self.known, self.chooser, self.chosen, self.seconds, self.tokens = {}, WidthChooser(costs), [], 0.0, 0
+
+    def batch(self, rows=1, length=60):
+        width = self.chooser.choose(self.known, rows)
+        proved = passes = whole = 0
+        while proved < length:
+            some = 1
+            while some < min(width, length - proved) and self.random.random() < self.luck:
+                some += 1
+            proved, passes, whole = proved + some, passes + 1, whole + (some >= width)
+        draft = self.draft if width > 1 else 0.0
+        self.known[width] = self.costs[width]
+        self.chooser.learn(width, proved=proved, passes=passes, whole=whole, rows=rows, length=length, draft=draft)
+        self.chosen.append(width)
+        self.seconds += passes * self.costs[width] + draft
+        self.tokens += length
+
+
+COSTS = {1: 1.0, 2: 1.1, 4: 1.3, 8: 9.0}
+
+
 def test_the_width_follows_costs_and_luck():
-    costs = {1: 1.0, 2: 1.1, 4: 1.3, 8: 9.0}
-    lucky, unlucky = WidthChooser(), WidthChooser()
-    for chooser, gain in ((lucky, 0.5), (unlucky, 0.02)):
-        chosen = []
+    lucky, unlucky = Simulation(COSTS, 0.9), Simulation(COSTS, 0.0)
+    for simulation in (lucky, unlucky):
         for _ in range(30):
-            width = chooser.choose(costs)
-            chosen.append(width)
-            passes = 10
-            chooser.learn(width, round(passes * (1 + gain * (width - 1)) * 100), passes * 100)
-        assert 8 not in chosen, "a width that could not pay even if all guesses came true"
-        assert set(chosen[:4]) == {2, 4}
-    assert lucky.choose(costs) == 4 and unlucky.choose(costs) == 1
-    seen = [unlucky.choose(costs) for _ in range(2 * WidthChooser.EXPLORE)]
-    assert seen.count(1) == 2 * WidthChooser.EXPLORE - 2, "and yet it looks again now and then"
+            simulation.batch()
+    assert lucky.chosen[0] == unlucky.chosen[0] == 1, "what everything else is compared with"
+    assert set(lucky.chosen[5:]) <= {4, 8} and lucky.chosen.count(8) <= 2 and lucky.chosen[-1] == 4
+    # Two batches with pairs show that no guess comes true: wider windows are not even tried.
+    assert unlucky.chosen[:7] == [1, 2, 2, 1, 1, 1, 1] and set(unlucky.chosen) == {1, 2}
+    for _ in range(128):
+        unlucky.batch()
+    assert unlucky.chosen[30:].count(1) == 128 - 16, "and yet it looks again now and then: 2 is not much slower"
+    hopeless = Simulation({1: 1.0, 2: 1.8}, 0.0)
+    for _ in range(3 + 128):
+        hopeless.batch()
+    assert hopeless.chosen.count(2) == 2 + 2
 
 
-def test_costs_are_measured_once(tiny, tmp_path):
+def test_a_width_that_cannot_pay_is_never_tried():
+    """Known from an earlier run: 8 tokens cost 9 times as much as one."""
+    simulation = Simulation(COSTS, 1.0)
+    simulation.known = dict(COSTS)
+    for _ in range(20):
+        simulation.batch()
+    assert 8 not in simulation.chosen and simulation.chosen[-1] == 4
+
+
+@pytest.mark.parametrize("draft, pays", [(5.0, True), (45.0, False)])
+def test_the_cost_of_drafts_counts(draft, pays):
+    """60 tokens cost 60 s one by one and 19.5 s in fours with perfect guesses: a draft may cost 40 s."""
+    simulation = Simulation(COSTS, 1.0, draft)
+    for _ in range(300):
+        simulation.batch()
+    assert (simulation.chosen[-1] == 4) == pays
+    if not pays:
+        assert simulation.chosen[-1] == 1 and simulation.seconds < 1.05 * simulation.tokens
+
+
+def test_a_chooser_gives_up_when_the_texts_change():
+    simulation = Simulation(COSTS, 0.9)
+    for _ in range(20):
+        simulation.batch()
+    assert simulation.chosen[-1] == 4
+    simulation.luck = 0.0
+    for _ in range(100):
+        simulation.batch()
+    assert simulation.chosen[-20:].count(1) >= 17
+
+
+def test_what_a_draft_costs_is_known_by_the_size_of_the_batch():
+    chooser = WidthChooser([1, 4], trials=1)
+    chooser.learn(4, proved=80, passes=20, whole=20, rows=1, length=20, draft=40.0)
+    chooser.learn(4, proved=80, passes=20, whole=20, rows=8, length=20, draft=2.0)
+    costs = {1: 1.0, 4: 1.5}
+    assert chooser.draft(1) == 2.0 and chooser.draft(8) == 0.1 and chooser.draft(2) == 0.0
+    assert chooser.choose(costs, 1) == 1 and chooser.choose(costs, 8) == 4
+
+
+class Clock:
+    """Time that passes by decoder calls alone: ``cost`` seconds a call, and what is added."""
+
+    def __init__(self, cost):
+        self.cost, self.generator, self.more = cost, None, 0.0
+
+    def __call__(self):
+        return self.more + self.cost * (0 if self.generator is None else self.generator.counters.decoder_calls)
+
+
+class DearDrafter(ModelDrafter):
+    """Perfect guesses for a price."""
+
+    def __init__(self, drafts, clock, price):
+        super().__init__(lambda net_input, memories: drafts)
+        self.clock, self.price, self.made = clock, price, 0
+
+    def begin(self, net_input, memories=()):
+        self.made += 1
+        self.clock.more += self.price
+        super().begin(net_input, memories)
+
+
+@pytest.mark.parametrize("price, pays", [(0.5, True), (100.0, False)])
+def test_drafts_are_given_up_when_they_lose(tiny, tmp_path, price, pays):
+    """Through the generator: with passes of one second, perfect guesses are used if they are cheap, and not made if they are dear."""
+    model, sample = tiny.lively(seed=4), tiny.sample([7, 3, 5], seed=4)
+    rules = dict(max_len_b=13)
+    expected = greedy(tiny, [model], sample, options=rules)
+    clock = Clock(1.0)
+    drafter = DearDrafter([best[0]["tokens"].tolist() for best in expected], clock, price)
+    generator = JacobiGenerator(
+        [model], tiny.dictionary(), DecodingOptions(beam=1, **rules), drafter=drafter, clock=clock,
+        config=JacobiTaskConfig(jacobi_draft="hrt", jacobi_cost_file=str(tmp_path / "costs.json")),
+    )  # fmt: skip
+    clock.generator = generator
+    calls = []
+    for _ in range(24):
+        before = generator.counters.decoder_calls
+        assert_same(generator.generate([model], sample), expected)
+        calls.append(generator.counters.decoder_calls - before)
+    longest = max(len(best[0]["tokens"]) for best in expected)
+    assert calls[0] == longest, "the first batch is decoded one by one, and no batch twice"
+    assert max(calls) <= longest
+    if pays:
+        assert calls[-1] < longest / 3 and drafter.made == 23
+    else:
+        assert calls[-10:] == [longest] * 10 and drafter.made <= 2
+
+
+@pytest.mark.parametrize("window", [1, 4])
+def test_ngrams_are_learnt_from_what_was_decoded(tiny, window):
+    """Every finished translation reaches the memory, whether it was written one by one or in windows."""
+    model, sample, drafter = tiny.lively(seed=4), tiny.sample([7, 3, 5], seed=4), NGramDrafter()
+    generator = make_generator(tiny, [model], draft="ngram", drafter=drafter, options=dict(max_len_b=13), window=window)
+    expected = NGramDrafter()
+    for words in sorted((best[0]["tokens"].tolist() for best in generator.generate([model], sample)), key=len):
+        expected.learn(words)
+    assert drafter.following.keys() == expected.following.keys() and len(drafter.following) > 5
+    generator.forget()
+    assert not drafter.following
+
+
+def test_costs_are_kept_for_the_next_run(tiny, tmp_path):
     model, sample = tiny.lively(), tiny.sample([6, 3])
     path = tmp_path / "folder" / "costs.json"
     generator = make_generator(tiny, [model], options=dict(max_len_b=9), cost_file=str(path))
     expected = greedy(tiny, [model], sample, options=dict(max_len_b=9))
-    for _ in range(4):
+    for _ in range(12):
         assert_same(generator.generate([model], sample), expected)
     stored = json.loads(path.read_text())
     (key, table), = stored.items()
-    assert key.endswith("rows 2") and all(seconds > 0 for seconds in table.values()) and "1" in table
-    path.write_text(json.dumps({key: {width: 5.0 for width in table}}))
+    assert key.endswith("rows 2") and all(seconds > 0 for seconds in table.values())
+    path.write_text(json.dumps({key: {width: 5.0 for width in map(str, range(1, 9))}}))
     again = make_generator(tiny, [model], options=dict(max_len_b=9), cost_file=str(path))
-    assert_same(again.generate([model], sample), expected)
-    (known,) = again._table.known.values()
-    assert set(known.values()) == {5.0}
-    for broken in ("no json", "[]"):
+    seen = again.chooser.choose
+    with pytest.MonkeyPatch.context() as patch:
+        asked = []
+        patch.setattr(again.chooser, "choose", lambda costs, rows: asked.append((dict(costs), rows)) or seen(costs, rows))
+        assert_same(again.generate([model], sample), expected)
+    assert asked == [({width: 5.0 for width in range(1, 9)}, 2)]
+    for broken in ("no json", "[]", json.dumps({key: 3}), json.dumps({key: {"1": "x", "y": 2.0, "2": None, "3": -1.0}})):
         path.write_text(broken)
         third = make_generator(tiny, [model], options=dict(max_len_b=9), cost_file=str(path))
-        assert_same(third.generate([model], sample), expected)
+        for _ in range(3):
+            assert_same(third.generate([model], sample), expected)
+
+
+def test_measuring(tiny, tmp_path):
+    """The median of the last five batches; the first one of a run, which pays for more than itself, is dropped; few writes; the
+    file does not grow for ever."""
+    path = tmp_path / "costs.json"
+    path.write_text(json.dumps({f"other {number}": {"1": 1.0} for number in range(400)}))
+    ensemble = make_generator(tiny, [tiny.lively()], cost_file=str(path)).ensemble
+    table, writes = CostTable(ensemble, path), []
+    with pytest.MonkeyPatch.context() as patch:
+        write = table._write
+        patch.setattr(table, "_write", lambda *arguments: writes.append(1) or write(*arguments))
+        for seconds in (50.0, 2.0, 4.0, 6.0, 4.0, 4.0, 4.0, 40.0):
+            table.learn(3, 2, seconds, 2)
+            table.learn(4, 4, seconds, 1)
+    assert table.known(4) == table.known(3) == {2: 2.0, 4: 4.0} and table.known(5) == {} and len(writes) == 4
+    again = CostTable(ensemble, path)
+    assert again.known(3) == {2: 2.0, 4: 4.0}
+    again.learn(3, 2, 500.0, 1)
+    again.learn(3, 2, 8.0, 1)
+    assert again.known(3)[2] == 5.0
+    stored = json.loads(path.read_text())
+    assert len(stored) == 256 and "other 399" in stored and "other 0" not in stored
 
 
 def test_costs_that_cannot_be_kept(tiny, tmp_path, caplog):
     (tmp_path / "file").write_text("")
     model, sample = tiny.lively(), tiny.sample([4])
     generator = make_generator(tiny, [model], options=dict(max_len_b=5), cost_file=str(tmp_path / "file" / "costs.json"))
-    assert_same(generator.generate([model], sample), greedy(tiny, [model], sample, options=dict(max_len_b=5)))
+    for _ in range(8):
+        assert_same(generator.generate([model], sample), greedy(tiny, [model], sample, options=dict(max_len_b=5)))
     assert "not kept" in caplog.text
 
 
-def test_measuring_is_not_counted(tiny, tmp_path):
+def test_no_batch_is_decoded_for_the_clock_alone(tiny, tmp_path):
     model, sample = tiny.lively(), tiny.sample([4])
     generator = make_generator(tiny, [model], options=dict(max_len_b=5), cost_file=str(tmp_path / "costs.json"))
+    executed, right = [], generator.ensemble.log_probabilities
+    generator.ensemble.log_probabilities = lambda *arguments, **more: executed.append(1) or right(*arguments, **more)
     best = generator.generate([model], sample)
-    assert generator.counters.decoder_calls == best[0][0]["steps"] == generator.statistics.passes
+    assert len(executed) == generator.counters.decoder_calls == best[0][0]["steps"] == generator.statistics.passes
 
 
 def test_every_mode_is_tested():
@@ -409,3 +564,66 @@ def test_the_models_of_these_tests_are_worth_it(tiny):
             lengths.add(len(tokens))
             kinds.append(len(set(tokens)))
     assert len(lengths) >= 4 and sum(kinds) / len(kinds) > 3
+
+
+def test_a_pass_reads_the_device_once(tiny):
+    """Rows of different lengths, rows that finish at different times."""
+    model, sample = tiny.lively(seed=5), tiny.sample([9, 2, 6, 4, 7, 3], seed=5)
+    generator = make_generator(tiny, [model], options=dict(max_len_b=20), mode="frontier", window=3)
+    generator.ensemble.reserve_positions(64)
+    memories = generator.ensemble.encode(sample["net_input"])
+    rules = Constraints(tiny.dictionary(), min_length=0, max_lengths=torch.tensor([20, 12, 20, 9, 20, 20]))
+    plan = JacobiPlan(
+        start=2, constraints=rules, window=WindowPlan("frontier", width=3), drafter=Drafter(), filler=3, temperature=1.0,
+        rank=lambda total, length: total,
+    )  # fmt: skip
+    with torch.inference_mode(), HostReads() as reads:
+        found = jacobi_decode(generator.ensemble, memories, plan)
+    assert len({len(hypothesis.tokens) for hypothesis in found}) > 2
+    # The maximum lengths, once.
+    assert reads.count == generator.counters.decoder_calls + 1, reads.named
+
+
+def test_finished_rows_are_dropped_together(tiny, monkeypatch):
+    """Caches are copied when a quarter of the rows has finished, not for each."""
+    model, sample = tiny.lively(seed=5), tiny.sample([5] * 16, seed=5)
+    copies, right = [], DecoderState.reorder
+
+    def counted(self, rows, **more):
+        copies.append((self.rows, rows.numel()))
+        return right(self, rows, **more)
+
+    monkeypatch.setattr(DecoderState, "reorder", counted)
+    rules = dict(max_len_b=30)
+    generator = make_generator(tiny, [model], options=rules, mode="frontier", window=2)
+    found = generator.generate([model], sample)
+    ends = {best[0]["steps"] for best in found}
+    assert len(ends) > len(copies) >= 1 and all(4 * after <= 3 * before for before, after in copies)
+    monkeypatch.undo()
+    assert_same(found, greedy(tiny, [model], sample, options=rules))
+
+
+@given(
+    seed=st.integers(1, 40), lengths=st.lists(st.integers(1, 9), min_size=2, max_size=6), mode=st.sampled_from(MODE_OPTIONS),
+    longest=st.integers(1, 14), data=st.data(),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_batch_mates_change_nothing(tiny, seed, lengths, mode, longest, data):
+    """Whatever the options; ``--max-len-a`` alone counts padding, as in the search whose result this one has."""
+    rules = dict(
+        max_len_b=longest,
+        min_len=data.draw(st.integers(0, longest)),
+        lenpen=data.draw(st.sampled_from([-0.5, 0.0, 1.0])),
+        unkpen=data.draw(st.sampled_from([0.0, 3.0, -3.0])),
+        temperature=data.draw(st.sampled_from([0.5, 1.0])),
+        normalize=data.draw(st.booleans()),
+        no_repeat_ngram_size=data.draw(st.sampled_from([0, 0, 2])),
+    )
+    model, sample = tiny.lively(seed=seed), tiny.sample(lengths, seed=seed)
+    together = make_generator(tiny, [model], options=rules, **mode).generate([model], sample)
+    width = max(lengths)
+    for row, length in enumerate(lengths):
+        alone = {"src_tokens": sample["net_input"]["src_tokens"][row : row + 1, width - length :],
+                 "src_lengths": torch.tensor([length])}  # fmt: skip
+        generator = make_generator(tiny, [model], options=rules, **mode)
+        assert_same(generator.generate([model], {"net_input": alone}), together[row : row + 1])

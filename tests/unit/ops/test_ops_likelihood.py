@@ -78,6 +78,101 @@ def test_what_leaves_the_range_of_double_precision_is_redone_by_logarithms(graph
     torch.testing.assert_close(match.grad[0], truth.posterior, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("second", [-742.0, -744.0, -700.0, -300.0])
+@pytest.mark.parametrize("first", [-748.0, -745.2, -760.0, -743.0])
+def test_two_paths_at_the_edge_of_double_precision(graphs, first, second):
+    """One path pays at its end, the other at its beginning: e^-742 is a number of double precision, but one with few digits."""
+    links = torch.full((1, 6, 6), -math.inf, dtype=torch.float64)
+    for u, v in ((0, 1), (0, 2), (1, 3), (2, 4), (3, 5), (4, 5)):
+        links[0, u, v] = 0.0
+    links[0, 3, 5], links[0, 0, 2] = first, second
+    match = torch.zeros(1, 4, 6, dtype=torch.float64)
+    match.requires_grad_()
+    links.requires_grad_()
+    found = dag_log_likelihood(match, links, torch.tensor([4]), torch.tensor([6]))
+    expected = math.log1p(math.exp(-abs(first - second))) + max(first, second)
+    assert float(found.detach()) == pytest.approx(expected, abs=1e-9)
+    with torch.no_grad():
+        alone = dag_log_likelihood(match, links, torch.tensor([4]), torch.tensor([6]))
+    assert float(alone) == pytest.approx(expected, abs=1e-9)
+    found.sum().backward()
+    share = 1 / (1 + math.exp(first - second))
+    assert float(match.grad[0, 1, 2]) == pytest.approx(share, abs=1e-9)
+    assert float(links.grad[0, 0, 2]) == pytest.approx(share, abs=1e-9)
+
+
+def without_any_path(graphs):
+    """Reach 2 with too few tokens, a target that no vertex emits, and one sentence as it should be."""
+    links = graphs.links(3, 12, [12, 12, 12])
+    vertex = torch.arange(12)
+    links[0] = links[0].masked_fill(vertex > vertex.unsqueeze(1) + 2, -math.inf)
+    match = graphs.match(3, 5, 12)
+    match[1, 2] = -math.inf
+    return match, links, torch.tensor([5, 5, 5]), torch.tensor([12, 12, 12])
+
+
+def test_that_no_path_exists_is_told_without_logarithms(graphs, monkeypatch):
+    redone = []
+    original = module._in_log_space
+    monkeypatch.setattr(module, "_in_log_space", lambda *parts: (redone.append(len(parts[0])), original(*parts))[1])
+    match, links, tokens, vertices = without_any_path(graphs)
+    found = dag_log_likelihood(match.requires_grad_(), links, tokens, vertices)
+    assert found[:2].tolist() == [-math.inf, -math.inf]
+    truth = graphs.Enumeration(match[2].detach(), links[2], 5, 12)
+    assert float(found[2].detach()) == pytest.approx(truth.likelihood, abs=1e-10)
+    assert sum(redone) == 0
+    found[2].backward()
+    assert not match.grad[:2].any()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_reachability_by_enumeration(graphs, data):
+    vertices = data.draw(st.lists(st.integers(2, 7), min_size=1, max_size=3))
+    tokens = [data.draw(st.integers(2, length)) for length in vertices]
+    match, links, tokens_, vertices_ = batch(graphs, vertices=vertices, tokens=tokens, seed=data.draw(st.integers(0, 999)))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 999)))
+    share = data.draw(st.sampled_from([0.2, 0.5, 0.8]))
+    match[torch.rand(match.shape, generator=generator) < share] = -math.inf
+    links[torch.rand(links.shape, generator=generator) < share / 2] = -math.inf
+    found = module._has_path(match, links, tokens_, vertices_)
+    for row, (count, length) in enumerate(zip(tokens, vertices)):
+        truth = graphs.Enumeration(match[row], links[row], count, length)
+        assert bool(found[row]) == any(score > -math.inf for score, _ in truth.terms)
+
+
+def test_without_gradients_only_the_likelihood_is_computed(graphs, monkeypatch):
+    match, links, tokens, vertices = batch(graphs, seed=4)
+    whole, posterior, usage = module.forward_backward(match, links, tokens, vertices)
+    alone, *nothing = module.forward_backward(match, links, tokens, vertices, gradients=False)
+    assert torch.equal(whole, alone) and nothing == [None, None] and posterior is not None and usage is not None
+    wanted, original = [], module.forward_backward
+
+    def watched(*arguments, gradients=True):
+        wanted.append(gradients)
+        return original(*arguments, gradients=gradients)
+
+    monkeypatch.setattr(module, "forward_backward", watched)
+    with torch.no_grad():
+        assert torch.equal(dag_log_likelihood(match.requires_grad_(), links, tokens, vertices), whole)
+    dag_log_likelihood(match.detach(), links, tokens, vertices)
+    dag_log_likelihood(match, links, tokens, vertices)
+    assert wanted == [False, False, True]
+
+
+def test_the_device_is_asked_as_often_for_long_targets_as_for_short_ones(graphs, host_reads):
+    """A check of the arguments, a doubt about underflow; nothing in a loop."""
+    for tokens in (4, 12):
+        match, links, tokens_, vertices = batch(graphs, vertices=(14, 13), tokens=(tokens, tokens))
+        match.requires_grad_()
+        with host_reads() as reads:
+            dag_log_likelihood(match, links, tokens_, vertices)
+        assert dict(reads.counts) == {"_local_scalar_dense": 2}
+        with host_reads() as reads:
+            dag_best_alignment(match.detach(), links, tokens_, vertices)
+        assert dict(reads.counts) == {"_local_scalar_dense": 1}
+
+
 def test_half_precision_does_not_overflow(graphs):
     for dtype in (torch.float16, torch.bfloat16):
         match, links, tokens, vertices = batch(graphs, spread=20.0)

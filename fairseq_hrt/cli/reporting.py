@@ -1,0 +1,113 @@
+"""How a verb ends: what is wrong becomes one line and an exit status, never a traceback.
+
+0: done (also when the reader of the output had seen enough); 2: an error, which the line names; 130: Ctrl-C; 128 + number: another
+signal that asks it to end. Whatever was being written is tidied up on the way.
+"""
+
+import argparse
+import errno
+import os
+import signal
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, Dict, Iterator, Optional, TextIO, cast
+
+from ..common.files import STANDARD_OUTPUT
+
+
+class _Terminated(BaseException):
+    """A signal asks the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class _ClosedOutput:
+    """Stands for a standard output that was closed before the start; what is written fails as it would in any other program."""
+
+    closed = True
+    encoding = "utf-8"
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), STANDARD_OUTPUT)
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return False
+
+
+@contextmanager
+def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
+    """Runs a verb's work; errors of options, files and signals end the process with one line.
+
+    Raises:
+        SystemExit: something went wrong.
+    """
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
+    if sys.stdout is None:
+        sys.stdout = cast(TextIO, _ClosedOutput())
+    handlers = _end_by_exception()
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        _discard_output()
+        # The reader (`| head`) has seen enough. A pipe that was given by name is another matter.
+        if error.filename not in (None, STANDARD_OUTPUT):
+            parser.exit(2, f"error: {error}\n")
+    except KeyboardInterrupt:
+        parser.exit(128 + signal.SIGINT, "interrupted\n")
+    except _Terminated as error:
+        parser.exit(128 + error.number, f"ended by {signal.Signals(error.number).name}\n")
+    except (ValueError, OSError, ArithmeticError, MemoryError) as error:
+        _discard_output()
+        parser.exit(2, f"error: {_one_line(error)}\n")
+    except RuntimeError as error:
+        if not _is_out_of_memory(error):
+            raise
+        parser.exit(2, f"error: not enough memory: {_one_line(error)}; give a smaller batch size\n")
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+
+
+def _end_by_exception() -> Dict[int, Any]:
+    """Lets SIGTERM and SIGHUP end the work as Ctrl-C does, so that it can tidy up; returns the handlers that were there.
+
+    Whoever started the process may have chosen to have them ignored (nohup) or handled.
+    """
+
+    def end(number: int, frame: Optional[FrameType]) -> None:
+        raise _Terminated(number)
+
+    replaced: Dict[int, Any] = {}
+    if threading.current_thread() is not threading.main_thread():
+        return replaced
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            replaced[number] = signal.signal(number, end)
+    return replaced
+
+
+def _discard_output() -> None:
+    """Drops what could not be written; Python would try again at exit and complain."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        return
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,99 @@
+"""Chooses decoding options on the validation set: decodes it with every setting of a grid and names the best one.
+
+Example:
+
+    fairseq-hrt tune data-bin --detokenize moses:de --out tuned \\
+        --system 'name=DAG,path=dag/checkpoint_best.pt,dag_decode_strategy=joint-viterbi' \\
+        --grid dag_decode_length_beta=0.8,1.0,1.2,1.4 --grid dag_decode_upsample_scale=3,4
+
+Every option of fairseq-generate can be in a grid, whatever the family: lenpen, hrt_decode_chunk, dag_decode_beta,
+dag_no_repeat_consecutive, ... Several --grid are combined. The table goes to the standard output; with --out also into
+tuned.md and tuned.json. A run that was interrupted goes on: --out keeps the scores of each setting, for the same models, sentences,
+references and options. Never choose on the test set what is measured on it.
+"""
+
+import argparse
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Optional, Sequence
+
+import torch
+
+from ..evaluation import quality, tuning
+from ..evaluation.systems import parse_system
+from .command import add_data_arguments, data_arguments, execute
+
+logger = logging.getLogger(__name__)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="fairseq-hrt tune", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_data_arguments(parser, "valid")
+    parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="as for fairseq-hrt benchmark")
+    parser.add_argument(
+        "--grid", action="append", default=[], metavar="OPTION=VALUE,...", help="the values of an option; repeat for more options"
+    )
+    parser.add_argument("--metric", choices=sorted(tuning.METRICS), default="bleu", help="what decides (default: %(default)s)")
+    parser.add_argument(
+        "--references",
+        type=Path,
+        metavar="FILE",
+        help="reference translations, one a line, plain or gzip (default: the targets in the data folder, detokenised)",
+    )
+    parser.add_argument("--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)")
+    parser.add_argument("--batch-size", type=int, default=64, metavar="N", help="sentences at a time (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of PyTorch (default: %(default)s)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, JSON and the scores of each setting")
+    parser.add_argument(
+        "--print-best",
+        action="store_true",
+        help="print nothing but the best setting, as OPTION=VALUE,..., which can be appended to a --system; the table goes to the log",
+    )
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    execute(build_parser(), run, arguments)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measures every setting and writes the results.
+
+    Raises:
+        ValueError: system, grid and files that do not fit each other.
+    """
+    for name in ("batch_size", "threads"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)} must be at least 1")
+    spec, grid = parse_system(options.system), tuning.parse_grid(options.grid)
+    torch.set_num_threads(options.threads)
+    trials = tuning.tune(
+        spec,
+        data_arguments(options),
+        grid,
+        references=quality.read_lines(options.references) if options.references else None,
+        detokenize=quality.build_detokenizer(options.detokenize),
+        batch_size=options.batch_size,
+        cache=options.out / "settings" if options.out else None,
+    )
+    table = tuning.markdown(trials, options.metric)
+    if options.print_best:
+        logger.info("\n%s", table)
+        print(tuning.title(tuning.best_trial(trials, options.metric).options))
+    else:
+        sys.stdout.write(table)
+    if options.out:
+        (options.out / "tuned.md").write_text(table, encoding="utf-8")
+        document = {"command": sys.argv, **tuning.to_json(spec, trials, options.metric)}
+        (options.out / "tuned.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        logger.info("written to %s", options.out)
+
+
+if __name__ == "__main__":
+    main()

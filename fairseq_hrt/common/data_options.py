@@ -1,0 +1,169 @@
+"""Which options data of unknown origin may set, and to what: numbers, switches, choices, and a few words; never a file or code.
+
+What the user gives on the command line or as an argument is not looked at here.
+"""
+
+import math
+import re
+from argparse import Namespace
+from dataclasses import fields
+from enum import Enum
+from typing import Any, Mapping, Optional, Tuple
+
+from ..compat.checkpoint_contents import shown
+
+# Of fairseq's generation options those that shape the search; none of them names a file.
+SEARCH = frozenset(
+    """
+    beam nbest max_len_a max_len_b min_len match_source_len unnormalized no_early_stop no_beamable_mm lenpen unkpen prefix_size
+    no_repeat_ngram_size sampling sampling_topk sampling_topp temperature diverse_beam_groups diverse_beam_strength diversity_rate
+    iter_decode_eos_penalty iter_decode_max_iter iter_decode_force_max_iter iter_decode_with_beam retain_iter_history decoding_format
+    print_step
+    """.split()
+)
+# Of the options of the translation task those that belong to the model.
+MODEL = frozenset("left_pad_source left_pad_target max_source_positions max_target_positions truncate_source".split())
+# Texts of these kinds are tables of numbers ("10:1,30:2,inf:1"), ranges ("4~8") and words ("auto").
+_WORDS = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.,:;~@+-]{0,199}")
+# How subwords are joined; fairseq knows a few names and the sign of subword-nmt.
+_JOINING = ("@@ ", "@@", "subword_nmt", "sentencepiece", "wordpiece", "none")
+_JOINED = ("post_process", "remove_bpe")
+# Texts that name files or carry further options.
+_NEVER = re.compile(r".*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*")
+_LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,39}")
+_PACKAGE = __name__.split(".")[0]
+
+
+def allowed_options(task: str) -> Mapping[str, Optional[type]]:
+    """The options that data may set for a task, with their types; None for the names of how subwords are joined."""
+    # Languages are checked without fairseq, too.
+    from fairseq.dataclass.configs import GenerationConfig
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+    found = {own.name: _type(GenerationConfig, own.name) for own in fields(GenerationConfig) if own.name in SEARCH}
+    found.update(dict.fromkeys(_JOINED))
+    found["fp16"] = bool
+    config = TASK_DATACLASS_REGISTRY.get(task)
+    if config is not None:
+        found.update({own.name: _type(config, own.name) for own in fields(config) if _is_decoding(config, own.name)})
+    return found
+
+
+def _is_decoding(config: type, name: str) -> bool:
+    if name in MODEL:
+        return True
+    # What this package's families declare themselves; fairseq's own tasks have options that open files.
+    owner = next(base for base in reversed(config.__mro__) if name in getattr(base, "__annotations__", {}))
+    return owner.__module__.startswith(_PACKAGE + ".") and not _NEVER.fullmatch(name)
+
+
+def _type(config: type, name: str) -> Any:
+    from fairseq.dataclass.utils import interpret_dc_type
+
+    return interpret_dc_type(next(own.type for own in fields(config) if own.name == name))
+
+
+def option_of_data(name: object, value: object, allowed: Mapping[str, Optional[type]], subject: str) -> Tuple[str, str]:
+    """An option that a file gives, as (name, text for the command line).
+
+    Args:
+        name, value: as they stand in the file.
+        allowed: :func:`allowed_options`.
+        subject: the file, for the message.
+
+    Raises:
+        ValueError: a name that data must not set, or a value that is none of its kind; the message names both.
+    """
+    given = f"{subject} sets the option {shown(name)} to {shown(value)}"
+    known = name.replace("-", "_") if isinstance(name, str) else ""
+    if known not in allowed:
+        raise ValueError(f"{given}: it is none that a file may set; remove it there, and give it yourself if you want it")
+    if not isinstance(value, (str, int, float)):
+        raise ValueError(f"{given}: it must be a number, a text, true or false")
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    wanted = _wanted(allowed[known], text)
+    if wanted is not None:
+        raise ValueError(f"{given}: it must be {wanted}")
+    return known, text
+
+
+def _wanted(kind: Any, text: str) -> Optional[str]:
+    """What a value should have been; None: it is."""
+    if text == "false" and kind is not str:
+        # Leaves the option away, whatever it is.
+        return None
+    if kind is None:
+        return None if text in _JOINING else f"one of {', '.join(map(repr, _JOINING))}"
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        choices = [str(choice.value) for choice in kind]
+        return None if text in choices else f"one of {', '.join(choices)}"
+    if kind is bool:
+        return None if text in ("true", "false") else "true or false"
+    if kind in (int, float):
+        return None if _is_number(kind, text) else "a whole number" if kind is int else "a number"
+    if kind is str:
+        return None if _WORDS.fullmatch(text) else "a short word or table of numbers"
+    return "left away"
+
+
+def _is_number(kind: type, text: str) -> bool:
+    if len(text) > 40 or not text.isascii():
+        return False
+    try:
+        return math.isfinite(kind(text))
+    except ValueError:
+        return False
+
+
+def language_of_data(name: object, subject: str) -> str:
+    """A language, which becomes part of a file's name (``dict.de.txt``) and an argument of a command.
+
+    Raises:
+        ValueError: it could lead elsewhere, or is none.
+    """
+    if not isinstance(name, str) or not _LANGUAGE.fullmatch(name):
+        raise ValueError(f"{subject} names the language {shown(name)}: it must be letters, digits, - and _, e.g. de or zh_CN")
+    return name
+
+
+def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
+    """Those options of a checkpoint's ``cfg.task`` that decoding with the same task may take over.
+
+    Values of another kind than the option's are left away: they are of no use to decoding.
+    """
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+    config, allowed = TASK_DATACLASS_REGISTRY.get(task), allowed_options(task)
+    own = {field.name for field in fields(config)} if config is not None else set()
+    held = vars(saved) if isinstance(saved, Namespace) else saved
+    found = {}
+    for name in sorted(own & allowed.keys() & set(held)):
+        value = held.get(name)
+        value = value.value if isinstance(value, Enum) else value
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if value is None or (isinstance(value, (str, int, float)) and _wanted(allowed[name], text) is None):
+            found[name] = value
+    return found
+
+
+def task_of_training(saved: Any, subject: str) -> Any:
+    """A checkpoint's ``cfg.task`` made fit for being set up: in place, without files and further options that it names.
+
+    Args:
+        saved: of a known task (:func:`.checkpoints.require_known_task`).
+        subject: the file, for messages.
+
+    Raises:
+        ValueError: languages that are none.
+    """
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+    held = vars(saved) if isinstance(saved, Namespace) else saved
+    config = TASK_DATACLASS_REGISTRY.get(held.get("_name"))
+    for own in fields(config) if config is not None else ():
+        if own.name in held and (_NEVER.fullmatch(own.name) or own.name == "eval_bleu"):
+            held[own.name] = own.default
+    for side in ("source_lang", "target_lang"):
+        if held.get(side) is not None:
+            language_of_data(held[side], subject)
+    return saved

@@ -1,0 +1,367 @@
+"""Files that appear whole or not at all, and whatever else a command line may give in their place: links, devices, pipes, gzip.
+
+A regular file is written under a name of its own beside the target and takes its place when it is complete; through a link it
+takes the place of what the link leads to. Everything else (a device, a named pipe, ``-``, ``/dev/fd/63`` of a process
+substitution) is written through. Names of unfinished files are unique, so that processes never share one; each is locked by its
+writer, so that what a killed process left behind can be told from what another is still writing.
+"""
+
+import errno
+import gzip
+import hashlib
+import io
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+import zlib
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Iterable, Iterator, Optional, Tuple, Union, cast
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked there, and what a killed process leaves behind stays.
+    fcntl = None  # type: ignore[assignment]
+
+STANDARD = "-"
+STANDARD_OUTPUT = "the standard output"
+_MARK = re.compile(r"\.hrt-[0-9a-f]{8}\.partial$")
+_DESCRIPTOR = re.compile(r"/(?:dev/fd|proc/(?:self|thread-self|\d+)/fd)/(\d+)")
+_STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+
+
+# ---------------------------------------------------------------------- what a name stands for
+
+
+def descriptor_of(path: Union[str, Path]) -> Optional[int]:
+    """The number of this process's open file that ``/dev/fd/N``, ``/dev/stdout`` or a link to one of them stands for; else None."""
+    name = os.fspath(path)
+    for _ in range(40):
+        name = os.path.abspath(name)
+        found = _DESCRIPTOR.fullmatch(name)
+        if found and not (found[0].startswith("/proc/") and found[0].split("/")[2] not in ("self", "thread-self", str(os.getpid()))):
+            return int(found[1])
+        if name in _STREAMS:
+            return _STREAMS[name]
+        try:
+            name = os.path.join(os.path.dirname(name), os.readlink(name))
+        except OSError:
+            return None
+    return None
+
+
+def is_stream(path: Optional[Path]) -> bool:
+    """Whether writing goes through it instead of replacing it: ``-``, None, an open file's number, a device, a pipe."""
+    if path is None or os.fspath(path) == STANDARD or descriptor_of(path) is not None:
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def content_hash(paths: Iterable[Path]) -> str:
+    """SHA-256 (hexadecimal) of the contents of files, in the given order; their names do not matter."""
+    total = hashlib.sha256()
+    for path in paths:
+        own = hashlib.sha256()
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                own.update(chunk)
+        total.update(own.digest())
+    return total.hexdigest()
+
+
+# ---------------------------------------------------------------------- reading
+
+
+class _Prefixed(io.RawIOBase):
+    """A stream behind bytes that were already taken from it."""
+
+    def __init__(self, head: bytes, source: BinaryIO) -> None:
+        self.head, self.source = head, source
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def, override]
+        # Not readinto1, which may wait for more than there is.
+        found = self.head[: len(buffer)] or self.source.read1(len(buffer))  # type: ignore[attr-defined]
+        self.head = self.head[len(found) :]
+        buffer[: len(found)] = found
+        return len(found)
+
+
+def standard_input() -> BinaryIO:
+    """The bytes of the standard input.
+
+    Raises:
+        ValueError: it is closed.
+    """
+    if sys.stdin is None or sys.stdin.closed:
+        raise ValueError("the standard input is closed: give a file, or < /dev/null for none")
+    return cast(BinaryIO, getattr(sys.stdin, "buffer", sys.stdin))
+
+
+@contextmanager
+def reading(path: Optional[Path]) -> Iterator[BinaryIO]:
+    """Opens a file, ``-`` or None (the standard input), a device or a pipe; gzip is known by its first two bytes.
+
+    Raises:
+        ValueError: the standard input is meant and closed.
+        OSError: it cannot be opened.
+    """
+    if path is None or os.fspath(path) == STANDARD:
+        yield _decompressed(standard_input())
+        return
+    descriptor = descriptor_of(path)
+    with open(path if descriptor is None else os.dup(descriptor), "rb") as file:
+        yield _decompressed(file)
+
+
+def _decompressed(source: BinaryIO) -> BinaryIO:
+    head = source.read(1)
+    # A pipe may bring its first two bytes one by one; text needs no second byte before its first line is read.
+    if head == b"\x1f":
+        head += source.read(1)
+    stream = cast(BinaryIO, io.BufferedReader(_Prefixed(head, source)))
+    return cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb")) if head == b"\x1f\x8b" else stream
+
+
+def raw_lines(source: BinaryIO, name: str) -> Iterator[bytes]:
+    """The lines of a stream as they are; only a line feed ends one.
+
+    Raises:
+        ValueError: gzip data that are damaged or cut off; the message has the name.
+    """
+    try:
+        yield from source
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{name}: damaged gzip data: {error}") from error
+
+
+# ---------------------------------------------------------------------- writing
+
+
+class _NamedFile(io.FileIO):
+    """An open file that is named by the errors of writing it, a full disk above all."""
+
+    def __init__(self, descriptor: int, shown: str, closefd: bool = True) -> None:
+        super().__init__(descriptor, "wb", closefd=closefd)
+        self.shown = shown
+
+    def write(self, data) -> int:  # type: ignore[no-untyped-def, override]
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.shown) from None
+
+
+def _standard_output() -> BinaryIO:
+    if sys.stdout is None or sys.stdout.closed:
+        raise ValueError("the standard output is closed: give a file")
+    sys.stdout.flush()
+    try:
+        descriptor = sys.stdout.fileno()
+    except OSError:
+        # Something else stands in its place, e.g. in a notebook.
+        return cast(BinaryIO, sys.stdout.buffer)
+    return cast(BinaryIO, io.BufferedWriter(_NamedFile(descriptor, STANDARD_OUTPUT, closefd=False)))
+
+
+@contextmanager
+def writing(path: Optional[Path]) -> Iterator[BinaryIO]:
+    """Opens an output: a file that appears when the block ends without an error, or what :func:`is_stream` names.
+
+    Raises:
+        ValueError: the standard output is meant and closed.
+        OSError: it cannot be written; the error names it.
+    """
+    if not is_stream(path):
+        with replacing(cast(Path, path)) as file:
+            yield file
+        return
+    if path is None or os.fspath(path) == STANDARD:
+        stream = _standard_output()
+    else:
+        descriptor = descriptor_of(path)
+        # Opened anew, a redirection to a file would start at its beginning instead of its end.
+        descriptor = os.open(path, os.O_WRONLY) if descriptor is None else os.dup(descriptor)
+        stream = cast(BinaryIO, io.BufferedWriter(_NamedFile(descriptor, str(path))))
+    try:
+        yield stream
+        stream.flush()
+    finally:
+        if stream is not getattr(sys.stdout, "buffer", None):
+            _close(cast(io.BufferedWriter, stream))
+
+
+def _close(stream: io.BufferedWriter) -> None:
+    """Closes without writing again what could not be written."""
+    with suppress(OSError, ValueError):
+        stream.flush()
+    stream.raw.close()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file beside ``path`` that takes its place when the block ends; an error leaves what was there before.
+
+    It keeps the mode (and where that is allowed the owner) of the file it replaces.
+
+    Raises:
+        OSError: it cannot be written; the error names ``path``.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    partial, descriptor = _create(target, folder=False)
+    stream = io.BufferedWriter(_NamedFile(descriptor, str(path)))
+    try:
+        yield cast(BinaryIO, stream)
+        stream.flush()
+        publish(descriptor, partial, target)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+    finally:
+        _close(stream)
+
+
+def publish(descriptor: int, partial: Path, target: Path) -> None:
+    """Gives a finished file its name, with mode and owner of the file that it replaces.
+
+    Raises:
+        OSError: the disk is full or the name cannot be given; the error names ``target``.
+    """
+    try:
+        # Some file systems notice only now that there is no room.
+        os.fsync(descriptor)
+        if target.exists():
+            known = target.stat()
+            os.chmod(partial, stat.S_IMODE(known.st_mode))
+            if hasattr(os, "chown") and (known.st_uid, known.st_gid) != (os.geteuid(), os.getegid()):
+                with suppress(PermissionError):
+                    os.chown(partial, known.st_uid, known.st_gid)
+        os.replace(partial, target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file whole or not at all, in a folder that is made if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))
+
+
+def write_new(path: Path, text: str) -> bool:
+    """Like :func:`write_text`, but leaves a file that is there; whether this call made it. Of several processes only one does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial, descriptor = _create(path, folder=False)
+    try:
+        with io.BufferedWriter(_NamedFile(descriptor, str(path))) as file:
+            file.write(text.encode("utf-8"))
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            return False
+        except OSError:
+            # A file system without links.
+            if path.exists():
+                return False
+            os.replace(partial, path)
+        return True
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A folder beside ``target`` to be filled; the caller renames it, and whatever is left of it goes when the block ends.
+
+    Folders above it are made, and removed again if they stay empty.
+    """
+    above = [parent for parent in target.absolute().parents if not parent.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        partial, descriptor = _create(target, folder=True)
+        try:
+            yield partial
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+            os.close(descriptor)
+    finally:
+        for parent in above:
+            with suppress(OSError):
+                parent.rmdir()
+
+
+def _create(target: Path, *, folder: bool) -> Tuple[Path, int]:
+    """A new file or folder beside ``target`` with a unique name, locked by this process: (path, descriptor).
+
+    The descriptor of a folder only holds the lock.
+    """
+    # 255 bytes is what file systems allow.
+    name = os.fsdecode(os.fsencode(target.name)[:230])
+    while True:
+        partial = target.with_name(f"{name}.hrt-{secrets.token_hex(4)}.partial")
+        try:
+            if folder:
+                os.mkdir(partial)
+                descriptor = os.open(partial, os.O_RDONLY)
+            else:
+                descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        # Between its making and its locking another process may have taken it for a leftover.
+        if lock(descriptor) and is_at(descriptor, partial):
+            return partial, descriptor
+        os.close(descriptor)
+
+
+def lock(descriptor: int) -> bool:
+    """Locks an open file for as long as it is open; False: another process holds it."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        # A file system without locks.
+        return True
+    return True
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file still has that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except OSError:
+        return False
+
+
+def remove_leftovers(folder: Path, prefix: str = "") -> None:
+    """Removes from a folder the unfinished files and folders, with names that begin with ``prefix``, of processes that are gone."""
+    if fcntl is None or not folder.is_dir():
+        return
+    for entry in list(os.scandir(folder)):
+        if not (entry.name.startswith(prefix) and _MARK.search(entry.name)) or entry.is_symlink():
+            continue
+        with suppress(OSError):
+            is_folder = entry.is_dir()
+            descriptor = os.open(entry.path, (os.O_RDONLY if is_folder else os.O_RDWR) | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(entry.path) if is_folder else os.unlink(entry.path)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,34 @@
+"""Which decoding options go together."""
+
+from ..common.options import DecodingOptions
+from .config import DagTaskConfig
+
+
+def check_options(strategy: str, options: DecodingOptions, config: DagTaskConfig) -> None:
+    """Raises ValueError for options that the strategy cannot honour, naming them."""
+    several = ("beam", "sample")
+    repeats = ("lookahead", "sample")
+    problems = (
+        (options.nbest > 1 and strategy not in several, f"--nbest {options.nbest}", several),
+        (options.temperature != 1.0 and strategy != "sample", f"--temperature {options.temperature}", ("sample",)),
+        (options.no_repeat_ngram_size > 0 and strategy not in repeats, "--no-repeat-ngram-size", repeats),
+        (config.dag_no_repeat_consecutive > 0 and strategy not in repeats, "--dag-no-repeat-consecutive", repeats),
+        (config.dag_lm_path is not None and strategy != "beam", "--dag-lm-path", ("beam",)),
+        (options.min_len > 1 and strategy != "beam", f"--min-len {options.min_len}", ("beam",)),
+    )
+    for wrong, option, strategies in problems:
+        if wrong:
+            raise ValueError(f"{option} needs --dag-decode-strategy {' or '.join(strategies)}, not {strategy}")
+    beta, unkpen = config.dag_decode_beta, options.unkpen
+    if not (0 < beta < float("inf") or (beta == 0 and strategy != "beam")):
+        raise ValueError(f"--dag-decode-beta {beta} must be a number greater than 0 (0 too, except with beam)")
+    if not unkpen > float("-inf"):
+        raise ValueError(f"--unkpen {unkpen} must be a number, or inf, which forbids the unknown word")
+    if unkpen < 0 and not config.dag_allow_unk:
+        raise ValueError(f"--unkpen {unkpen} favours the unknown word, which is forbidden: give --dag-allow-unk too")
+    if config.dag_candidates < 1:
+        raise ValueError(f"--dag-candidates {config.dag_candidates} must be at least 1")
+    if not 0 < config.dag_sample_topp <= 1:
+        raise ValueError(f"--dag-sample-topp {config.dag_sample_topp} must be greater than 0 and at most 1")
+    if config.dag_no_repeat_consecutive < 0:
+        raise ValueError(f"--dag-no-repeat-consecutive {config.dag_no_repeat_consecutive} must not be negative")

@@ -1,0 +1,216 @@
+"""Decoding options chosen on the validation set: every setting of a grid is decoded and scored, the best one is named."""
+
+import hashlib
+import itertools
+import json
+import logging
+import os
+import re
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence
+
+from fairseq import utils
+
+from .. import __version__
+from .comparison import decode_all, target_texts
+from .quality import Detokenizer, evaluate
+from .systems import System, SystemSpec, load_system
+
+logger = logging.getLogger(__name__)
+METRICS = {"bleu": "BLEU", "chrf": "chrF"}
+_BLOCK = 2**20
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting and how it scored.
+
+    Attributes:
+        options: what is set, by name.
+        bleu: sacreBLEU, 0 to 100.
+        chrf: chrF2, 0 to 100.
+        length_ratio: words of the translations by words of the references, as sacreBLEU counts them.
+        seconds: of decoding.
+    """
+
+    options: Dict[str, str]
+    bleu: float
+    chrf: float
+    length_ratio: float
+    seconds: float
+
+    def metric(self, name: str) -> float:
+        """``bleu`` or ``chrf``."""
+        return float(getattr(self, name))
+
+
+def parse_grid(texts: Sequence[str]) -> List[Dict[str, str]]:
+    """All settings of ``["lenpen=0.6,1", "beam=4"]``, the last option varying fastest.
+
+    Raises:
+        ValueError: another form, an option given twice, or a value given twice.
+    """
+    axes: Dict[str, List[str]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        name, parts = name.strip().lstrip("-").replace("-", "_"), [part.strip() for part in values.split(",")]
+        if not equals or not re.fullmatch(r"[A-Za-z]\w*", name) or not all(parts):
+            raise ValueError(f"--grid {text!r}: give an option and its values, e.g. lenpen=0.6,1.0,1.4")
+        if name in axes:
+            raise ValueError(f"--grid {text!r}: {name} has values already; give all of them in one --grid")
+        if len(set(parts)) < len(parts):
+            raise ValueError(f"--grid {text!r}: each value once")
+        axes[name] = parts
+    if not axes:
+        raise ValueError("nothing to tune: give --grid OPTION=VALUE,VALUE,...")
+    return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
+
+
+def tune(
+    spec: SystemSpec,
+    data: Sequence[str],
+    grid: Sequence[Mapping[str, str]],
+    *,
+    references: Optional[Sequence[str]],
+    detokenize: Detokenizer,
+    batch_size: int,
+    cache: Optional[Path] = None,
+) -> List[Trial]:
+    """Decodes the data with every setting.
+
+    Args:
+        spec: the system without what is tuned.
+        data: as for :func:`.systems.load_system`.
+        grid: settings, see :func:`parse_grid`.
+        references: detokenised; None: the targets of the data.
+        detokenize: turns tokenised words into text.
+        batch_size: sentences decoded at a time.
+        cache: folder where each setting's scores are kept, so that an interrupted run goes on. They are found again only for the same
+            models, sentences, references and options, by content.
+
+    Raises:
+        ValueError: an option is in the system and in the grid, or is refused; files do not fit each other.
+        OSError: a file cannot be read or written.
+    """
+    twice = sorted(set(spec.options) & {name for options in grid for name in options})
+    if twice:
+        raise ValueError(f"{', '.join(twice)}: given in --system and in --grid; leave it away in one of them")
+    identity = None if cache is None else _identity(spec, data, references, detokenize)
+    found = []
+    for number, options in enumerate(grid, start=1):
+        chosen = replace(spec, options={**spec.options, **options})
+        stored = None if cache is None else cache / f"{_digest([identity, dict(chosen.options)])}.json"
+        trial = None if stored is None else _stored(stored, options)
+        shown = title(options)
+        if trial is None:
+            logger.info("setting %d of %d: %s", number, len(grid), shown)
+            trial = _measure(load_system(chosen, data), dict(options), references, detokenize, batch_size)
+            if stored is not None:
+                _write(stored, asdict(trial))
+        else:
+            logger.info("setting %d of %d: %s (measured before)", number, len(grid), shown)
+        logger.info("%s: BLEU %.2f, chrF %.2f, length ratio %.3f", shown, trial.bleu, trial.chrf, trial.length_ratio)
+        found.append(trial)
+    return found
+
+
+def best_trial(trials: Sequence[Trial], metric: str) -> Trial:
+    """The one that scores highest; of equal ones the first."""
+    return max(trials, key=lambda trial: trial.metric(metric))
+
+
+def title(options: Mapping[str, str]) -> str:
+    """``dag_decode_beta=1.0,lenpen=0.6``, as a system's description goes on."""
+    return ",".join(f"{name}={value}" for name, value in options.items())
+
+
+def markdown(trials: Sequence[Trial], metric: str) -> str:
+    """A row for each setting, the best one marked, and the best one's options."""
+    names, best = list(trials[0].options), best_trial(trials, metric)
+    lines = ["| " + " | ".join([*names, "BLEU", "chrF", "length ratio", "s", ""]) + " |", "|" + "---:|" * (len(names) + 4) + "---|"]
+    for trial in trials:
+        figures = [f"{trial.bleu:.2f}", f"{trial.chrf:.2f}", f"{trial.length_ratio:.3f}", f"{trial.seconds:.1f}"]
+        cells = [value.replace("|", "\\|") for value in trial.options.values()]
+        lines.append("| " + " | ".join([*cells, *figures, "best" if trial is best else ""]) + " |")
+    return "\n".join(lines) + f"\n\nbest by {METRICS[metric]}: {title(best.options)}\n"
+
+
+def to_json(spec: SystemSpec, trials: Sequence[Trial], metric: str) -> Dict[str, object]:
+    """Everything that was measured."""
+    best = best_trial(trials, metric)
+    return {
+        "system": {"name": spec.name, "path": spec.path, "task": spec.task, "engine": spec.engine, **spec.options},
+        "metric": metric,
+        "best": best.options,
+        "settings": [asdict(trial) for trial in trials],
+    }
+
+
+def _measure(
+    system: System, options: Dict[str, str], references: Optional[Sequence[str]], detokenize: Detokenizer, batch_size: int
+) -> Trial:
+    if references is None:
+        references = [detokenize(text) for text in target_texts(system)]
+    start = time.perf_counter()
+    best = decode_all(system, batch_size)
+    seconds = time.perf_counter() - start
+    quality = evaluate([detokenize(system.text(hypothesis["tokens"])) for hypothesis in best], references)
+    return Trial(options, quality.bleu, quality.chrf, float(quality.length_ratio or 0.0), seconds)
+
+
+def _identity(
+    spec: SystemSpec, data: Sequence[str], references: Optional[Sequence[str]], detokenize: Detokenizer
+) -> Dict[str, object]:
+    """What the scores depend on besides the options."""
+    folder, subset = Path(data[0].split(os.pathsep)[0]), data[list(data).index("--gen-subset") + 1]
+    files = sorted([*folder.glob(f"{subset}.*"), *folder.glob("dict.*.txt")]) if folder.is_dir() else []
+    return {
+        "models": [_file_digest(Path(path)) for path in utils.split_paths(spec.path)],
+        "data": [[path.name, _file_digest(path)] for path in files],
+        "selection": list(data[1:]),
+        "references": None if references is None else list(references),
+        # What a detokeniser does to a text tells it apart from others.
+        "detokenised": detokenize("It is n't &quot; ( a ) , b ' s ."),
+        "task": spec.task,
+        "engine": spec.engine,
+        "version": __version__,
+    }
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _file_digest(path: Path) -> str:
+    total = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in _blocks(file):
+            total.update(block)
+    return total.hexdigest()
+
+
+def _blocks(file) -> Iterator[bytes]:
+    return iter(lambda: file.read(_BLOCK), b"")
+
+
+def _stored(path: Path, options: Mapping[str, str]) -> Optional[Trial]:
+    """The scores kept in a file; None where there are none, or not those of this setting."""
+    try:
+        trial = Trial(**json.loads(path.read_text(encoding="utf-8")))
+        finite = [float(value) for value in (trial.bleu, trial.chrf, trial.length_ratio, trial.seconds)]
+    except (OSError, ValueError, TypeError):
+        return None
+    return trial if trial.options == dict(options) and all(value == value for value in finite) else None
+
+
+def _write(path: Path, document: object) -> None:
+    """Whole or not at all, whoever else writes the same file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,152 @@
+"""What ``bundle.json`` may say. It may come from anywhere: nothing that it says is run, imported, evaluated or looked up.
+
+* The task is one of this package's or fairseq's plain translation; options are numbers, switches, choices and words of known names.
+* Files are named by themselves: they lie in the folder, and are no links, which could lead elsewhere.
+* Whatever is wrong is a ValueError of one line that names the value.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from ..common.data_options import allowed_options, language_of_data, option_of_data
+from ..common.escaping import shown
+
+# A description with a long card takes a few thousand bytes.
+LARGEST = 1_000_000
+MOST_MODELS = 64
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}")
+_FIELDS = ("format", "task", "source_lang", "target_lang", "tokenizer", "subwords", "models", "codes", "options", "card")
+# What the native runtime reads, in the descriptions of bundles that have it.
+_MORE_FILES = ("rules", "runtime", "shortlist")
+_MORE_FIELDS = (*_MORE_FILES, "runtime_options")
+_NEEDED = ("format", "task", "source_lang", "target_lang", "tokenizer", "subwords")
+
+
+def read_description(folder: Path, version: int, *, for_runtime: bool = False) -> Dict[str, Any]:
+    """The fields of ``bundle.json``, checked.
+
+    Args:
+        folder: of the bundle.
+        version: of the format that is read.
+        for_runtime: task and options are texts that the runtime checks itself; fairseq, which knows them, is not loaded.
+
+    Raises:
+        ValueError: there is none, or it says something that a bundle must not.
+    """
+    path = folder / "bundle.json"
+    document = _read_json(path, folder)
+    known = document.get("format")
+    if type(known) is not int or known != version:
+        raise ValueError(f"{path} has the format {shown(known)}, this release reads {version}")
+    for name in document:
+        if name not in (*_FIELDS, *_MORE_FIELDS):
+            raise ValueError(f"{path} does not describe a bundle: {shown(name)} is none of {', '.join((*_FIELDS, *_MORE_FIELDS))}")
+    for name in _NEEDED:
+        if name not in document:
+            raise ValueError(f"{path} does not describe a bundle: it has no {name!r}")
+    task = _checked_task(document["task"], path, for_runtime=for_runtime)
+    for side in ("source_lang", "target_lang"):
+        language_of_data(document[side], str(path))
+    for name in ("tokenizer", "subwords"):
+        if not isinstance(document[name], str):
+            raise ValueError(f"{path} names the {name} {shown(document[name])}, which is no text")
+    models = _checked_models(document.get("models", ["model.pt"]), path)
+    codes = document.get("codes")
+    languages = (document["source_lang"], document["target_lang"])
+    more = {name: document.get(name) for name in _MORE_FILES}
+    for name in [*models, *(name for name in (codes, *more.values()) if name is not None), *(f"dict.{language}.txt" for language in languages)]:
+        _require_file(folder, name, path)
+    card = document.get("card", {})
+    if not isinstance(card, dict):
+        raise ValueError(f"{path} has the card {shown(card)}: it must be an object")
+    rest = {name: document[name] for name in ("source_lang", "target_lang", "tokenizer", "subwords")}
+    check = texts_of_options if for_runtime else checked_options
+    for name in ("options", "runtime_options"):
+        rest[name] = check(document.get(name, {}), task, str(path))
+    return {**rest, **more, "task": task, "models": models, "codes": codes, "card": card}
+
+
+def _checked_task(task: object, path: Path, *, for_runtime: bool) -> str:
+    if for_runtime and isinstance(task, str):
+        return task
+    from ..common.checkpoints import require_known_task
+
+    return require_known_task(task, str(path))
+
+
+def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
+    try:
+        if path.is_symlink() or not path.is_file():
+            # A pipe or device would be waited for.
+            raise ValueError(f"{folder} is no bundle: {path.name} is {_kind(path)}; make one with fairseq-hrt bundle")
+        with open(path, "rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError as error:
+        raise ValueError(f"{folder} is no bundle: {error}; make one with fairseq-hrt bundle") from error
+    if len(content) > LARGEST:
+        raise ValueError(f"{path} does not describe a bundle: it has more than {LARGEST} bytes")
+    try:
+        document = json.loads(content.decode("utf-8"), object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise ValueError(f"{path} does not describe a bundle: {reason}") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"{path} does not describe a bundle: it is {shown(document)}, no object")
+    return document
+
+
+def _kind(path: Path) -> str:
+    if path.is_symlink():
+        return "a link"
+    return "no plain file" if path.exists() else "missing"
+
+
+def _without_repeats(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    """An object whose keys are distinct: who checks the first must not be served the last."""
+    found: Dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{shown(name)} stands there twice")
+        found[name] = value
+    return found
+
+
+def _checked_models(models: object, path: Path) -> List[str]:
+    if not isinstance(models, list) or not 1 <= len(models) <= MOST_MODELS or len(set(map(repr, models))) < len(models):
+        raise ValueError(f"{path} names the models {shown(models)}: it must be a list of 1 to {MOST_MODELS} distinct files")
+    return models
+
+
+def _require_file(folder: Path, name: object, path: Path) -> None:
+    """Refuses what does not lie in the folder itself."""
+    if not isinstance(name, str) or not _FILE.fullmatch(name):
+        raise ValueError(f"{path} names {shown(name)}, which the bundle does not hold: it must be the plain name of a file beside it")
+    if (folder / name).is_symlink():
+        raise ValueError(f"{path} names {shown(name)}, which is a link: a bundle holds its files itself")
+    if not (folder / name).is_file():
+        raise ValueError(f"{path} names {shown(name)}, which the bundle does not hold")
+
+
+def checked_options(options: object, task: str, subject: str) -> Dict[str, str]:
+    """The decoding options of a bundle, as texts.
+
+    Raises:
+        ValueError: a name or value that a bundle must not have.
+    """
+    if not isinstance(options, Mapping):
+        raise ValueError(f"{subject} has the options {shown(options)}: it must be an object")
+    allowed: Mapping[str, Optional[type]] = allowed_options(task)
+    return dict(option_of_data(name, value, allowed, subject) for name, value in options.items())
+
+
+def texts_of_options(options: object, task: str, subject: str) -> Dict[str, str]:
+    """The decoding options of a bundle as texts, for the runtime, which knows few names and reads numbers, switches and choices only.
+
+    Raises:
+        ValueError: not even that.
+    """
+    if not isinstance(options, Mapping) or not all(isinstance(value, (str, int, float)) for value in options.values()):
+        raise ValueError(f"{subject} has the options {shown(options)}: it must be an object of numbers, texts, true and false")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}

@@ -1,0 +1,55 @@
+"""fairseq's dictionaries without fairseq: which id a word has, and which word an id."""
+
+from pathlib import Path
+from typing import Dict, List, Sequence
+
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+_OVERWRITE = "#fairseq:overwrite"
+
+
+class Words:
+    """The words of a ``dict.LANGUAGE.txt``, with the ids that ``fairseq.data.Dictionary.load`` gives them.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ValueError: it cannot be read, or a line is not ``WORD COUNT``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.words: List[str] = list(SPECIAL)
+        known = {word: number for number, word in enumerate(SPECIAL)}
+        try:
+            lines = path.read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} cannot be read as a dictionary: {error}") from error
+        for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines, start=1):
+            word, space, count = line.rstrip().rpartition(" ")
+            overwrite = count == _OVERWRITE
+            if overwrite:
+                word, space, count = word.rpartition(" ")
+            if not space or not _is_number(count):
+                raise ValueError(f"{path}: line {number} is {line[:80]!r}, no word with its count")
+            if word in known and not overwrite:
+                raise ValueError(f"{path}: line {number} has the word {word[:80]!r} again; add {_OVERWRITE} where that is meant")
+            known[word] = len(self.words)
+            self.words.append(word)
+        # Special symbols in a text are words like any other, and unknown.
+        self._ids: Dict[str, int] = {word: number for word, number in known.items() if number >= len(SPECIAL)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def ids(self, words: Sequence[str]) -> List[int]:
+        """Ids of a text's words; that of ``<unk>`` for those that are unknown."""
+        get = self._ids.get
+        return [get(word, 3) for word in words]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True

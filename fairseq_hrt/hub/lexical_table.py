@@ -1,0 +1,131 @@
+"""Which target word a source word is translated to: IBM Model 1 (Brown et al., 1993), trained by EM with NumPy.
+
+Model 1 lets every target word be written by one source word of its sentence, or by the empty word, all equally likely before anything
+is known; EM finds t(target | source). All pairs of words that share a sentence are held once, sentences go by in blocks, so that memory grows
+with the different pairs and not with the text.
+"""
+
+from pathlib import Path
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+# Pairs of words that are looked at together.
+BLOCK = 1 << 22
+
+
+class LexicalTable(NamedTuple):
+    """t(target | source) of all pairs that share a sentence.
+
+    Attributes:
+        sources, targets: int64 ``[P]``, sorted by source, then target; source -1 is the empty word.
+        probabilities: float64 ``[P]``; they sum to 1 for each source.
+    """
+
+    sources: np.ndarray
+    targets: np.ndarray
+    probabilities: np.ndarray
+
+
+class _Block(NamedTuple):
+    """The pairs of some sentences: target word by target word, the empty word first.
+
+    Attributes:
+        keys: ``(source + 1) * width + target`` of each pair.
+        starts: where the pairs of each target word begin.
+    """
+
+    keys: np.ndarray
+    starts: np.ndarray
+
+
+def _blocks(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], width: int) -> Iterator[_Block]:
+    keys: List[np.ndarray] = []
+    groups: List[np.ndarray] = []
+    size = 0
+    for source, target in zip(sources, targets):
+        with_empty = np.concatenate(([0], source.astype(np.int64) + 1))
+        pairs = (with_empty[None, :] * width + target.astype(np.int64)[:, None]).ravel()
+        keys.append(pairs)
+        groups.append(np.full(len(target), len(with_empty)))
+        size += len(pairs)
+        if size >= BLOCK:
+            yield _block(keys, groups)
+            keys, groups, size = [], [], 0
+    if size:
+        yield _block(keys, groups)
+
+
+def _block(keys: List[np.ndarray], groups: List[np.ndarray]) -> _Block:
+    lengths = np.concatenate(groups)
+    return _Block(np.concatenate(keys), np.cumsum(lengths) - lengths)
+
+
+def train(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], *, iterations: int = 5) -> LexicalTable:
+    """Trains Model 1.
+
+    Args:
+        sources, targets: word ids of each sentence, from 0, without ``</s>``; pairs with an empty side are passed over.
+        iterations: of EM.
+
+    Raises:
+        ValueError: different numbers of sentences, no words, or no iterations.
+    """
+    if len(sources) != len(targets):
+        raise ValueError(f"{len(sources)} source but {len(targets)} target sentences: they must belong together line by line")
+    if iterations < 1:
+        raise ValueError(f"{iterations} iterations: give at least 1")
+    both = [(source, target) for source, target in zip(sources, targets) if len(source) and len(target)]
+    if not both:
+        raise ValueError("there is no pair of sentences with words on both sides")
+    kept_sources, kept_targets = zip(*both)
+    width = max(int(target.max()) for target in kept_targets) + 1
+    keys = np.zeros(0, np.int64)
+    for block in _blocks(kept_sources, kept_targets, width):
+        keys = np.union1d(keys, block.keys)
+    owners = keys // width
+    firsts = np.flatnonzero(np.diff(owners, prepend=-1))
+    sizes = np.diff(np.append(firsts, len(keys)))
+    # All targets of a source equally likely: the first step counts how often they stand together.
+    probabilities = np.repeat(1.0 / sizes, sizes)
+    for _ in range(iterations):
+        counts = np.zeros(len(keys))
+        for block in _blocks(kept_sources, kept_targets, width):
+            places = np.searchsorted(keys, block.keys)
+            shares = probabilities[places]
+            totals = np.add.reduceat(shares, block.starts)
+            shares /= np.repeat(totals, np.diff(np.append(block.starts, len(shares))))
+            counts += np.bincount(places, shares, minlength=len(keys))
+        probabilities = counts / np.repeat(np.add.reduceat(counts, firsts), sizes)
+    return LexicalTable(owners - 1, keys % width, probabilities)
+
+
+def best_targets(table: LexicalTable, *, best: int, least: float) -> Iterator[Tuple[int, int, float]]:
+    """(source, target, probability) of each source's most probable targets, the empty word left out.
+
+    Args:
+        best: at most that many of each source.
+        least: and none that is less probable.
+    """
+    order = np.lexsort((table.targets, -table.probabilities, table.sources))
+    sources = table.sources[order]
+    ranks = np.arange(len(order)) - np.searchsorted(sources, sources)
+    chosen = order[(ranks < best) & (sources >= 0) & (table.probabilities[order] >= least)]
+    for place in chosen:
+        yield int(table.sources[place]), int(table.targets[place]), float(table.probabilities[place])
+
+
+def write_lex(path: Path, table: LexicalTable, sources: Sequence[str], targets: Sequence[str], *, best: int = 100, least: float = 1e-4) -> int:
+    """Writes Marian's format, ``TARGET SOURCE PROBABILITY`` a line, and returns the number of lines.
+
+    Args:
+        sources, targets: the words of the ids.
+    """
+    count = 0
+    partial = path.with_name(path.name + ".partial")
+    with open(partial, "w", encoding="utf-8", newline="\n") as file:
+        for source, target, probability in best_targets(table, best=best, least=least):
+            file.write(f"{targets[target]} {sources[source]} {probability:.6f}\n")
+            count += 1
+    partial.replace(path)
+    return count

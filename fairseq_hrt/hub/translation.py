@@ -1,0 +1,60 @@
+"""What a translator returns, whichever engine decodes."""
+
+from dataclasses import dataclass, field
+from typing import List, Optional, Sequence
+
+# Source tokens that are translated in one piece at most; longer lines are cut. No training corpus has longer sentences.
+LONGEST = 256
+# Of decoding, before those of the bundle: nobody wants to read a literal <unk>; unkpen=0 lets the model write it all the same.
+DEFAULTS = {"unkpen": "inf"}
+
+
+@dataclass
+class Translation:
+    """One translated line.
+
+    Attributes:
+        text: raw text.
+        source: the raw line.
+        tokens: subwords, ``</s>`` included.
+        score: what the decoder ranks by; None for a line without words. A line that was cut has the mean of its pieces.
+        positional_scores: log-probability of each token.
+        steps: decoder passes that the sentence needed.
+        token_steps: the pass (1 = first) in which each token was fixed.
+        alternatives: further hypotheses, best first (``nbest``).
+    """
+
+    text: str
+    source: str
+    tokens: List[str] = field(default_factory=list)
+    score: Optional[float] = None
+    positional_scores: List[float] = field(default_factory=list)
+    steps: int = 0
+    token_steps: List[int] = field(default_factory=list)
+    alternatives: List["Translation"] = field(default_factory=list)
+
+
+def join_pieces(line: str, pieces: Sequence[Sequence[Translation]]) -> Translation:
+    """The translation of a line.
+
+    Args:
+        line: raw text.
+        pieces: the hypotheses of each of its pieces, best first; none for a line without words.
+    """
+    if not pieces:
+        return Translation("", line)
+    if len(pieces) == 1:
+        first, *others = pieces[0]
+        first.alternatives = others
+        return first
+    parts = [best[0] for best in pieces]
+    scores = [part.score for part in parts if part.score is not None]
+    return Translation(
+        text=" ".join(part.text for part in parts if part.text),
+        source=line,
+        tokens=[token for part in parts for token in part.tokens],
+        score=sum(scores) / len(scores) if len(scores) == len(parts) else None,
+        positional_scores=[score for part in parts for score in part.positional_scores],
+        steps=sum(part.steps for part in parts),
+        token_steps=[step for part in parts for step in part.token_steps],
+    )

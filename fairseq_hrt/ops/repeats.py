@@ -1,0 +1,89 @@
+"""A graph whose neighbouring vertices on a path never write the same word: what a text without immediate repeats is searched in."""
+
+import torch
+from torch import Tensor
+
+from .checks import check, only_inside, probabilities
+
+
+@torch.no_grad()
+def without_repeats(links: Tensor, tokens: Tensor, token_scores: Tensor, vertex_lengths: Tensor) -> Tensor:
+    """Links from the first vertex of a word to the first vertex of the next, over all repeats of the word between them.
+
+    With S(u, v) = 1 where both vertices write the same token, M = E P_v S (a link to a repeat, with that repeat's token) and
+    D = E (1 - S), the chains of repeats sum up to a geometric series:
+
+        D + M D + M M D + … = (I - M)^(-1) D
+
+    one unit triangular system of non-negative numbers, so without cancellation. A path over the new links visits the vertices where
+    its words begin; log-links of the path plus log-probabilities of its words' first tokens are log-probability of printing these
+    words from there, however often the graph repeats them.
+
+    Args:
+        links: ``[B, L, L]``, log P(v | u), impossible for v <= u.
+        tokens: LongTensor ``[B, L]``, what each vertex writes.
+        token_scores: ``[B, L]``, what a repeat costs besides its link: log P(token | v), or weighted; zeros: nothing.
+        vertex_lengths: LongTensor ``[B]``.
+
+    Returns:
+        ``[B, L, L]``; equal to ``links`` where no two joined vertices write the same token. Rows sum to at most 1.
+
+    Raises:
+        ValueError: shapes or lengths that do not fit, or NaN.
+    """
+    check(links, vertex_lengths)
+    edges = probabilities(links, vertex_lengths)
+    same = tokens.unsqueeze(2) == tokens.unsqueeze(1)
+    repeats = (edges * token_scores.to(edges.dtype).exp().unsqueeze(1)).masked_fill(~same, 0.0)
+    others = edges.masked_fill(same, 0.0)
+    # The diagonal of a unit triangular system is not read: -M stands for I - M.
+    through = torch.linalg.solve_triangular(repeats.neg(), others, upper=True, unitriangular=True)
+    return through.log().to(links.dtype)
+
+
+@torch.no_grad()
+def best_printing_path(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> Tensor:
+    """The most probable path that prints the target, where a word may be repeated by vertices that follow each other:
+
+        f_k(v) = match_k(v) + max_u [max(f_k(u), f_(k-1)(u)) + links(u, v)]
+
+    Args:
+        match, links, target_lengths, vertex_lengths: see :func:`.dag_log_likelihood`.
+
+    Returns:
+        LongTensor ``[B, L]``: index of the target token that each vertex writes, -1 for vertices that the path passes by, and
+        everywhere where no path fits.
+
+    Raises:
+        ValueError: shapes or lengths that do not fit, or NaN.
+    """
+    check(links, vertex_lengths, match, target_lengths)
+    batch, steps, size = match.shape
+    # [B, T, L] -> [B, L, T]
+    scores, edges = match.double().transpose(1, 2), only_inside(links, vertex_lengths).double()
+    best = torch.full_like(scores, float("-inf"))
+    best[:, 0, 0] = scores[:, 0, 0]
+    # The predecessor of (v, k), and whether it has written the token before.
+    parents = torch.zeros_like(best, dtype=torch.long)
+    advances = torch.zeros_like(best, dtype=torch.bool)
+    before = torch.full_like(scores[:, :, :1], float("-inf"))
+    before = torch.cat([before, best[:, :, :-1]], 2)
+    for vertex in range(1, size):
+        into = edges[:, :vertex, vertex, None]
+        value, parent = torch.maximum(best[:, :vertex], before[:, :vertex]).add(into).max(1)
+        parents[:, vertex] = parent
+        advances[:, vertex] = (before > best).gather(1, parent.unsqueeze(1)).squeeze(1)
+        best[:, vertex] = value + scores[:, vertex]
+        before[:, vertex, 1:] = best[:, vertex, :-1]
+    rows = torch.arange(batch, device=match.device)
+    vertex, step = vertex_lengths - 1, target_lengths - 1
+    running = best[rows, vertex, step] > float("-inf")
+    alignment = torch.full((batch, size), -1, device=match.device)
+    for _ in range(size):
+        place = vertex.unsqueeze(1)
+        alignment.scatter_(1, place, torch.where(running.unsqueeze(1), step.unsqueeze(1), alignment.gather(1, place)))
+        running = running & (vertex > 0)
+        parent, advanced = parents[rows, vertex, step], advances[rows, vertex, step]
+        step = torch.where(running & advanced, step - 1, step)
+        vertex = torch.where(running, parent, vertex)
+    return alignment

@@ -1,0 +1,159 @@
+"""The C interface of the kernel (kernel/runtime.h) for ctypes; structures have the same fields in the same order."""
+
+import ctypes as C
+from functools import lru_cache
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+import numpy as np
+
+from .format import ACTIVATIONS, FAMILIES, Header
+from .library import load_library
+
+INTERFACE = 1
+OK, MEMORY, INVALID, NUMBER, REFUSED = range(5)
+STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi")
+# gelu_fast and gelu_accurate are two names of one formula.
+_ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3)))
+_MESSAGE = 512
+
+
+class SideShape(C.Structure):
+    """fh_side_shape."""
+
+    _fields_ = [
+        *((name, C.c_int32) for name in "vocabulary width layers heads inner positions pre_norm final_norm embedding_norm longest".split()),
+        ("scale", C.c_double),
+    ]
+
+
+class Shape(C.Structure):
+    """fh_shape."""
+
+    _fields_ = [
+        *((name, C.c_int32) for name in (
+            "family activation bos pad eos unk shared_embedding tied_output output_bias special_symbols chunk_count relative_window "
+            "learn_tail directions block causal independent middle_to_side link_heads link_rows reach count_bos length_classes"
+        ).split()),
+        ("chunk_sizes", C.POINTER(C.c_int32)),
+        ("epsilon", C.c_double),
+        ("scale", C.c_double),
+        ("encoder", SideShape),
+        ("decoder", SideShape),
+    ]  # fmt: skip
+
+
+class Tensor(C.Structure):
+    """fh_tensor."""
+
+    _fields_ = [("name", C.c_char_p), ("data", C.c_void_p), ("rows", C.c_int64), ("columns", C.c_int64), ("type", C.c_int32)]
+
+
+class Options(C.Structure):
+    """fh_options."""
+
+    _fields_ = [
+        *((name, C.c_int32) for name in (
+            "beam nbest min_len max_len_b normalize scores batch_size nat_beam eos_last_chunk draft_chunk draft_width table_size "
+            "strategy keep_repeats"
+        ).split()),
+        ("table_limits", C.POINTER(C.c_double)),
+        ("table_chunks", C.POINTER(C.c_int32)),
+        *((name, C.c_double) for name in "lenpen unkpen max_len_a beta length_beta scale".split()),
+    ]  # fmt: skip
+
+
+class Results(C.Structure):
+    """fh_results."""
+
+    _fields_ = [
+        ("sentences", C.c_int32),
+        ("hypotheses", C.c_int32),
+        ("counts", C.POINTER(C.c_int32)),
+        ("starts", C.POINTER(C.c_int64)),
+        ("lengths", C.POINTER(C.c_int32)),
+        ("steps", C.POINTER(C.c_int32)),
+        ("scores", C.POINTER(C.c_double)),
+        ("tokens", C.POINTER(C.c_int32)),
+        ("token_steps", C.POINTER(C.c_int32)),
+        ("positional", C.POINTER(C.c_float)),
+    ]
+
+
+@lru_cache(maxsize=None)
+def kernel() -> C.CDLL:
+    """The library with its functions declared.
+
+    Raises:
+        ValueError: there is none on this machine, or it belongs to another release; how to get one.
+    """
+    library = load_library()
+    message = [C.c_char_p, C.c_size_t]
+    ints, longs = C.POINTER(C.c_int32), C.POINTER(C.c_int64)
+    functions = {
+        "fh_interface": (C.c_int32, []),
+        "fh_model_new": (C.c_int, [C.POINTER(C.c_void_p), C.POINTER(Shape), C.POINTER(Tensor), C.c_int64, C.c_char_p, *message]),
+        "fh_model_free": (None, [C.c_void_p]),
+        "fh_model_isa": (C.c_char_p, [C.c_void_p]),
+        "fh_model_bytes": (C.c_int64, [C.c_void_p]),
+        "fh_engine_new": (C.c_int, [C.POINTER(C.c_void_p), C.c_void_p, C.c_int32, *message]),
+        "fh_engine_free": (None, [C.c_void_p]),
+        "fh_engine_shortlist": (C.c_int, [C.c_void_p, longs, ints, C.c_int64, ints, C.c_int64, *message]),
+        "fh_decode": (C.c_int, [C.c_void_p, ints, longs, C.c_int32, C.POINTER(Options), C.POINTER(C.POINTER(Results)), *message]),
+        "fh_results_free": (None, [C.POINTER(Results)]),
+    }
+    for name, (result, arguments) in functions.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            raise ValueError(f"the kernel of the runtime has no {name}: it belongs to another release; install fairseq_hrt again") from None
+        function.restype, function.argtypes = result, arguments
+    if library.fh_interface() != INTERFACE:
+        raise ValueError("the kernel of the runtime belongs to another release; fix: install fairseq_hrt again")
+    return library
+
+
+def message_buffer() -> Any:
+    """Where a call writes its error."""
+    return C.create_string_buffer(_MESSAGE)
+
+
+def pointer(array: np.ndarray, kind: Any) -> Any:
+    """The array's data as the argument of a call; the array has to stay."""
+    return array.ctypes.data_as(C.POINTER(kind))
+
+
+def shape_of(header: Header) -> Tuple[Shape, Any]:
+    """The header for C, and what has to stay while it is used."""
+    shape = Shape()
+    values: Dict[str, Any] = {name: getattr(header, name) for name, _ in Shape._fields_ if hasattr(header, name)}
+    values["family"], values["activation"] = FAMILIES.index(header.family), _ACTIVATION[header.activation]
+    values["chunk_count"] = len(header.chunk_sizes)
+    chunks = (C.c_int32 * max(len(header.chunk_sizes), 1))(*header.chunk_sizes)
+    values["chunk_sizes"] = C.cast(chunks, C.POINTER(C.c_int32))
+    for name, value in values.items():
+        setattr(shape, name, value)
+    for side, part in (("encoder", shape.encoder), ("decoder", shape.decoder)):
+        for name, _ in SideShape._fields_[1:]:
+            if name != "longest":
+                setattr(part, name, getattr(header, f"{side}_{name}"))
+    shape.encoder.vocabulary, shape.decoder.vocabulary = header.source_vocabulary, header.target_vocabulary
+    shape.encoder.longest, shape.decoder.longest = header.longest_source, header.longest_target
+    return shape, chunks
+
+
+def tensor_table(tensors: Mapping[str, np.ndarray]) -> Tuple[Any, List[np.ndarray]]:
+    """The tensors for C, and the arrays that have to stay meanwhile."""
+    table = (Tensor * max(len(tensors), 1))()
+    kept = []
+    for entry, (name, array) in zip(table, tensors.items()):
+        array = np.ascontiguousarray(array)
+        kept.append(array)
+        entry.name, entry.data = name.encode(), array.ctypes.data
+        entry.rows, entry.columns = (1, array.shape[0]) if array.ndim == 1 else array.shape
+        entry.type = {np.dtype(np.int8): 1, np.dtype(np.float32): 2}[array.dtype]
+    return table, kept
+
+
+def encode_isa(isa: Optional[str]) -> Optional[bytes]:
+    """An instruction set's name for C."""
+    return None if isa is None else isa.encode()

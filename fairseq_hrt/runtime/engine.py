@@ -1,0 +1,266 @@
+"""Decoding without PyTorch: a converted model, token ids in, token ids out.
+
+    engine = Engine.open("model.safetensors", threads=2)
+    engine.header.family                    # "hrt"; also .source_vocabulary, .eos, .chunk_sizes, … (see .format.Header)
+    engine.isa                              # "avx512vnni": which instruction set the kernel uses
+    options = DecodeOptions(beam=1, hrt_decode_chunk="3")
+    for best in engine.decode([[17, 4, 2], [9, 2]], options):      # one list for each sentence, best first
+        best[0].tokens, best[0].score                              # ids with </s>, what hypotheses are ranked by
+    engine.set_shortlist(Shortlist(offsets, candidates, always))   # None switches it off
+    engine.close()
+
+Sources are dictionary ids that end in ``</s>``; results have their order and number. The result of a sentence does not
+depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the last bit. Options carry the names and defaults of
+``fairseq-generate``; :meth:`DecodeOptions.parse` reads them from text. What the runtime does not know is refused by name with
+:class:`UnsupportedOption` (the eager engine does it then, ``--engine torch``), bad values with ValueError; both name the option.
+Calls release the interpreter's lock; calls from several threads take turns.
+"""
+
+import ctypes as C
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import binding, library
+from .format import Header, ModelFileError, read_header, read_model
+from .options import DecodeOptions, UnsupportedOption, options_for
+
+__all__ = [
+    "DecodeOptions", "Engine", "Header", "ModelFileError", "NumericalError", "Result", "Shortlist", "UnsupportedOption",
+    "read_header", "read_model",
+]  # fmt: skip
+
+
+class NumericalError(ArithmeticError):
+    """The model computed NaN where a probability was needed."""
+
+
+@dataclass
+class Result:
+    """One hypothesis.
+
+    Attributes:
+        tokens: dictionary ids, ``</s>`` last.
+        score: what hypotheses are ranked by; None without scores.
+        positional_scores: log-probability of each token; empty without scores.
+        steps: decoder passes that the sentence needed.
+        token_steps: the pass (1 = first) in which each token was fixed.
+    """
+
+    tokens: List[int]
+    score: Optional[float]
+    positional_scores: List[float]
+    steps: int
+    token_steps: List[int] = field(default_factory=list)
+
+
+class Shortlist(NamedTuple):
+    """Which target words a source word may lead to.
+
+    Attributes:
+        offsets: int64 ``[source vocabulary + 1]``; candidates of source word w are ``candidates[offsets[w]:offsets[w + 1]]``.
+        candidates: int32, target ids.
+        always: int32, target ids that are candidates of every sentence. Special symbols always are.
+    """
+
+    offsets: np.ndarray
+    candidates: np.ndarray
+    always: np.ndarray
+
+
+class Engine:
+    """A model with its threads; see this module's text.
+
+    Args:
+        header, tensors: what :func:`.format.read_model` returns.
+        threads: sentences are decoded on that many threads, which share the weights.
+        isa: a forced instruction set; None: the best one that this machine has, or what FAIRSEQ_HRT_RUNTIME_ISA names.
+    """
+
+    def __init__(self, header: Header, tensors: Mapping[str, np.ndarray], *, threads: int = 1, isa: Optional[str] = None) -> None:
+        if not isinstance(threads, int) or not 1 <= threads <= 4096:
+            raise ValueError(f"threads={threads!r}: give a number from 1 to 4096")
+        self.header, self.threads = header, threads
+        self._lock = threading.Lock()
+        self._model, self._engine = C.c_void_p(), C.c_void_p()
+        self._kernel = binding.kernel()
+        shape, kept = binding.shape_of(header)
+        table, arrays = binding.tensor_table(tensors)
+        message = binding.message_buffer()
+        forced = binding.encode_isa(isa or library.forced_instruction_set() or None)
+        status = self._kernel.fh_model_new(C.byref(self._model), C.byref(shape), table, len(tensors), forced, message, len(message))
+        del kept, arrays
+        _check(status, message)
+        _check(self._kernel.fh_engine_new(C.byref(self._engine), self._model, threads, message, len(message)), message)
+        self._options: Tuple[Optional[DecodeOptions], Any] = (None, None)
+
+    @classmethod
+    def open(cls, path: Union[str, Path], *, threads: int = 1, isa: Optional[str] = None) -> "Engine":
+        """Loads a model file.
+
+        Raises:
+            ModelFileError: see :func:`.format.read_model`.
+            ValueError: no kernel on this machine, a bad number of threads, or an instruction set that it has not.
+        """
+        header, tensors = read_model(Path(path))
+        return cls(header, tensors, threads=threads, isa=isa)
+
+    @property
+    def isa(self) -> str:
+        """The instruction set in use."""
+        return self._kernel.fh_model_isa(self._alive(self._model)).decode()
+
+    @property
+    def weight_bytes(self) -> int:
+        """Memory of the weights."""
+        return int(self._kernel.fh_model_bytes(self._alive(self._model)))
+
+    def decode(self, sources: Sequence[Sequence[int]], options: DecodeOptions = DecodeOptions()) -> List[List[Result]]:
+        """Hypotheses of each source, best first, ``options.nbest`` at most.
+
+        Args:
+            sources: dictionary ids ending in ``</s>``.
+
+        Raises:
+            UnsupportedOption: an option that this model or the runtime does not know.
+            ValueError: a bad value of an option, or a source that does not fit the model.
+            NumericalError: a probability is NaN.
+            MemoryError: buffers could not grow.
+        """
+        flat, offsets = _flatten(sources)
+        message = binding.message_buffer()
+        found = C.POINTER(binding.Results)()
+        with self._lock:
+            engine = self._alive(self._engine)
+            if self._options[0] != options:
+                self._options = (options, options_for(self.header, options))
+            c_options, _ = self._options[1]
+            status = self._kernel.fh_decode(
+                engine, flat, offsets, len(sources), C.byref(c_options), C.byref(found), message, len(message)
+            )
+        _check(status, message)
+        try:
+            results = _results(found.contents, options.scores)
+        finally:
+            self._kernel.fh_results_free(found)
+        if options.bidirectional_deduplicate and self.header.family == "bidirectional":
+            for best in results:
+                for result in best:
+                    _deduplicate(result)
+        return results
+
+    def set_shortlist(self, shortlist: Optional[Shortlist]) -> None:
+        """Restricts the words of each sentence to candidates of its source words; None: all words again.
+
+        Raises:
+            ValueError: the shortlist belongs to other dictionaries.
+        """
+        message = binding.message_buffer()
+        with self._lock:
+            engine = self._alive(self._engine)
+            if shortlist is None:
+                _check(self._kernel.fh_engine_shortlist(engine, None, None, 0, None, 0, message, len(message)), message)
+                return
+            offsets = np.ascontiguousarray(shortlist.offsets, np.int64)
+            candidates, always = (np.ascontiguousarray(part, np.int32) for part in (shortlist.candidates, shortlist.always))
+            if offsets.shape != (self.header.source_vocabulary + 1,) or candidates.ndim != 1 or always.ndim != 1:
+                raise ValueError(
+                    f"the shortlist is made for {offsets.size - 1} source words, the model has {self.header.source_vocabulary}; make it again"
+                )
+            status = self._kernel.fh_engine_shortlist(
+                engine, binding.pointer(offsets, C.c_int64), binding.pointer(candidates, C.c_int32), candidates.size,
+                binding.pointer(always, C.c_int32), always.size, message, len(message),
+            )  # fmt: skip
+        _check(status, message)
+
+    def close(self) -> None:
+        """Frees the weights and ends the threads; the engine cannot be used any more."""
+        with self._lock:
+            for handle, free in ((self._engine, "fh_engine_free"), (self._model, "fh_model_free")):
+                if handle:
+                    getattr(self._kernel, free)(handle)
+                    handle.value = None
+
+    def __enter__(self) -> "Engine":
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_engine", None) is not None and hasattr(self, "_kernel"):
+            self.close()
+
+    @staticmethod
+    def _alive(handle: C.c_void_p) -> C.c_void_p:
+        if not handle:
+            raise ValueError("the engine is closed")
+        return handle
+
+
+def _check(status: int, message: Any) -> None:
+    """Raises what a call reports."""
+    if status == binding.OK:
+        return
+    text = message.value.decode(errors="replace")
+    kinds = {binding.MEMORY: MemoryError, binding.NUMBER: NumericalError, binding.REFUSED: UnsupportedOption}
+    raise kinds.get(status, ValueError)(text)
+
+
+def _flatten(sources: Sequence[Sequence[int]]) -> Tuple[Any, Any]:
+    """The tokens of all sentences and where each begins, for C."""
+    offsets = (C.c_int64 * (len(sources) + 1))()
+    flat: List[int] = []
+    for number, source in enumerate(sources):
+        flat.extend(source.tolist() if isinstance(source, np.ndarray) else source)
+        offsets[number + 1] = len(flat)
+    bad = [token for token in flat if not isinstance(token, (int, np.integer)) or not 0 <= token < 1 << 31]
+    if bad:
+        raise ValueError(f"{bad[0]!r} is no token id; sources are lists of integers from the dictionary")
+    return (C.c_int32 * max(len(flat), 1))(*flat), offsets
+
+
+def _results(found: binding.Results, scores: bool) -> List[List[Result]]:
+    results: List[List[Result]] = []
+    number = 0
+    for sentence in range(found.sentences):
+        best = []
+        for _ in range(found.counts[sentence]):
+            start = found.starts[number]
+            end = start + found.lengths[number]
+            best.append(
+                Result(
+                    tokens=found.tokens[start:end],
+                    score=found.scores[number] if scores else None,
+                    positional_scores=found.positional[start:end] if scores else [],
+                    steps=found.steps[number],
+                    token_steps=found.token_steps[start:end],
+                )
+            )
+            number += 1
+        results.append(best)
+    return results
+
+
+def _deduplicate(result: Result) -> None:
+    """Collapses immediately repeated n-grams, n from 4 to 1, until nothing changes; scores are those of the search."""
+    kept = list(range(len(result.tokens) - 1))
+    changed = True
+    while changed:
+        changed = False
+        for size in (4, 3, 2, 1):
+            place = 0
+            while place + 2 * size <= len(kept):
+                first, second = kept[place : place + size], kept[place + size : place + 2 * size]
+                if [result.tokens[n] for n in first] == [result.tokens[n] for n in second]:
+                    del kept[place + size : place + 2 * size]
+                    changed = True
+                else:
+                    place += 1
+    kept.append(len(result.tokens) - 1)
+    for name in ("tokens", "positional_scores", "token_steps"):
+        values = getattr(result, name)
+        setattr(result, name, [values[place] for place in kept] if values else values)

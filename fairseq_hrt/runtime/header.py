@@ -1,0 +1,225 @@
+"""The hyper-parameters of a model file: a strict JSON schema."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Tuple
+
+FORMAT = 1
+FAMILIES = ("autoregressive", "hrt", "bidirectional", "dag")
+ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh")
+STORED = ("int8", "float32")
+# Sizes beyond these are no translation model but a broken file.
+LARGEST = 1 << 20
+MOST_LAYERS, MOST_SYMBOLS = 512, 1 << 24
+
+
+class ModelFileError(ValueError):
+    """A model file that cannot be used; the message names the file and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """Hyper-parameters of a model; the JSON has exactly these fields.
+
+    Attributes:
+        family: what the decoder is, one of ``FAMILIES``.
+        weights: how matrices are stored, ``int8`` or ``float32``.
+        source_vocabulary, target_vocabulary: words of the dictionaries.
+        special_symbols: ids of the decoder's input behind the target dictionary (mask and start symbols of hrt).
+        encoder_width, decoder_width: D; likewise layers, heads, and inner sizes of the feed-forward layers.
+        encoder_pre_norm, decoder_pre_norm: the norm stands before each block.
+        encoder_final_norm, decoder_final_norm: and one behind the last layer.
+        encoder_embedding_norm, decoder_embedding_norm: and one behind the embedding.
+        encoder_scale, decoder_scale: the embeddings' factor.
+        encoder_positions, decoder_positions: rows of the position tables; 0: no positions.
+        longest_source: most source tokens, ``</s>`` included.
+        longest_target: the decoder's capacity in fairseq's rule of the maximum length.
+        shared_embedding: source and target words have one embedding.
+        tied_output: the output layer is the target embedding.
+        output_bias: the output layer has a bias.
+        epsilon: of all norms.
+        chunk_sizes, relative_window, learn_tail: of hrt, see its decoder.
+        directions, block, causal, independent, middle_to_side: of bidirectional, see its decoder.
+        link_heads, link_rows, reach, scale, count_bos, length_classes: of dag; rows of the table of positions, 0: any distance,
+            λ, whether ``<s>`` counts as source token, classes of the length head (0: none).
+    """
+
+    family: str
+    weights: str
+    source_vocabulary: int
+    target_vocabulary: int
+    bos: int
+    pad: int
+    eos: int
+    unk: int
+    encoder_width: int
+    decoder_width: int
+    encoder_layers: int
+    decoder_layers: int
+    encoder_heads: int
+    decoder_heads: int
+    encoder_inner: int
+    decoder_inner: int
+    encoder_pre_norm: bool
+    decoder_pre_norm: bool
+    encoder_final_norm: bool
+    decoder_final_norm: bool
+    encoder_embedding_norm: bool
+    decoder_embedding_norm: bool
+    activation: str
+    encoder_scale: float
+    decoder_scale: float
+    encoder_positions: int
+    decoder_positions: int
+    longest_source: int
+    longest_target: int
+    shared_embedding: bool
+    tied_output: bool
+    output_bias: bool
+    epsilon: float = 1e-5
+    special_symbols: int = 0
+    chunk_sizes: Tuple[int, ...] = ()
+    relative_window: int = 0
+    learn_tail: bool = True
+    directions: int = 1
+    block: int = 1
+    causal: bool = True
+    independent: bool = False
+    middle_to_side: bool = False
+    link_heads: int = 0
+    link_rows: int = 0
+    reach: int = 0
+    scale: float = 0.0
+    count_bos: bool = False
+    length_classes: int = 0
+
+    def to_json(self) -> str:
+        """The text that :meth:`from_json` reads."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Header":
+        """Reads and checks the JSON.
+
+        Raises:
+            ModelFileError: what is wrong, by the name of the field.
+        """
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ModelFileError(f"its header is no JSON ({error})") from None
+        if not isinstance(values, dict):
+            raise ModelFileError("its header is no JSON object")
+        version = values.pop("format", None)
+        if version != FORMAT or isinstance(version, bool):
+            raise ModelFileError(f"its format is {version!r}, this release reads {FORMAT}; convert the model again")
+        known = {item.name: item for item in fields(cls)}
+        odd = sorted(set(values) ^ set(known))
+        if odd:
+            raise ModelFileError(f"its header lacks or does not know the field {odd[0]!r}")
+        header = cls(**{name: _typed(name, item.type, values[name]) for name, item in known.items()})
+        header.check()
+        return header
+
+    def check(self) -> None:
+        """Refuses values that no model has.
+
+        Raises:
+            ModelFileError: naming the field.
+        """
+        _check_sizes(self)
+        _check_family(self)
+
+
+def _typed(name: str, kind: type, value: object) -> object:
+    """A JSON value as the field's type."""
+    if kind is bool and isinstance(value, bool):
+        return value
+    if kind is int and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            pass
+    if kind is str and isinstance(value, str):
+        return value
+    if kind is Tuple[int, ...] and isinstance(value, (list, tuple)):
+        if all(isinstance(item, int) and not isinstance(item, bool) for item in value):
+            return tuple(value)
+    raise ModelFileError(f"the field {name!r} of its header holds {value!r:.80}")
+
+
+def _demand(fits: bool, header: Header, *names: str) -> None:
+    if not fits:
+        values = ", ".join(f"{name}={getattr(header, name)!r}" for name in names)
+        raise ModelFileError(f"its header holds {values:.200}, which no model has")
+
+
+def _check_sizes(header: Header) -> None:
+    def between(name: str, low: int, high: int) -> None:
+        _demand(low <= getattr(header, name) <= high, header, name)
+
+    _demand(header.family in FAMILIES, header, "family")
+    _demand(header.weights in STORED, header, "weights")
+    _demand(header.activation in ACTIVATIONS, header, "activation")
+    for name in ("source_vocabulary", "target_vocabulary"):
+        between(name, 5, MOST_SYMBOLS)
+    for name in ("encoder_width", "decoder_width", "encoder_inner", "decoder_inner", "longest_source", "longest_target"):
+        between(name, 1, LARGEST)
+    for name in ("encoder_positions", "decoder_positions", "special_symbols", "link_rows", "reach", "length_classes"):
+        between(name, 0, LARGEST)
+    between("encoder_layers", 0, MOST_LAYERS)
+    between("decoder_layers", 1, MOST_LAYERS)
+    for side in ("encoder", "decoder"):
+        between(f"{side}_heads", 1, getattr(header, f"{side}_width"))
+        _demand(getattr(header, f"{side}_width") % getattr(header, f"{side}_heads") == 0, header, f"{side}_width", f"{side}_heads")
+        _demand(math.isfinite(getattr(header, f"{side}_scale")), header, f"{side}_scale")
+        # The source and all slots of the longest target have to have positions.
+    _demand(header.encoder_positions in (0, header.longest_source), header, "encoder_positions", "longest_source")
+    _demand(0 < header.epsilon < 1, header, "epsilon")
+    special = ("bos", "pad", "eos", "unk")
+    for name in special:
+        between(name, 0, min(header.source_vocabulary, header.target_vocabulary) - 1)
+    _demand(len({getattr(header, name) for name in special}) == 4, header, *special)
+    if header.shared_embedding:
+        _demand(header.source_vocabulary == header.target_vocabulary, header, "source_vocabulary", "target_vocabulary")
+        _demand(header.encoder_width == header.decoder_width, header, "encoder_width", "decoder_width")
+
+
+def needed_positions(header: Header) -> int:
+    """Rows that the decoder's position table has to have."""
+    ahead = max(header.chunk_sizes, default=0) if header.family == "hrt" else header.block
+    return header.longest_target + 1 + ahead if header.family != "dag" else header.longest_target
+
+
+def _check_family(header: Header) -> None:
+    family = header.family
+    positions = header.decoder_positions
+    _demand(positions == 0 or positions >= header.longest_target, header, "decoder_positions", "longest_target")
+    if family == "hrt":
+        sizes = header.chunk_sizes
+        _demand(0 < len(sizes) <= 256 and len(set(sizes)) == len(sizes), header, "chunk_sizes")
+        _demand(all(2 <= size <= 4096 for size in sizes), header, "chunk_sizes")
+        _demand(header.special_symbols == 1 + len(sizes), header, "special_symbols", "chunk_sizes")
+        _demand(0 <= header.relative_window <= 65536, header, "relative_window")
+    else:
+        _demand(not header.chunk_sizes, header, "family", "chunk_sizes")
+        _demand(header.special_symbols == 0, header, "family", "special_symbols")
+        _demand(header.relative_window == 0, header, "family", "relative_window")
+    if family == "bidirectional":
+        h, z = header.directions, header.block
+        _demand(1 <= h <= 4096 and (h == 1 or h % 2 == 0), header, "directions")
+        _demand(1 <= z <= 4096 and (z == 1 or z % h == 0), header, "block", "directions")
+        _demand(not header.middle_to_side or h == 2, header, "middle_to_side", "directions")
+    else:
+        _demand((header.directions, header.block) == (1, 1), header, "family", "directions", "block")
+    if family == "dag":
+        _demand(1 <= header.link_heads <= header.decoder_width, header, "link_heads")
+        _demand(header.decoder_width % header.link_heads == 0, header, "link_heads", "decoder_width")
+        _demand(header.link_rows == 1 or header.link_rows >= header.longest_target, header, "link_rows", "longest_target")
+        _demand(0 < header.scale <= 1e6, header, "scale")
+        _demand(header.length_classes != 1, header, "length_classes")
+    else:
+        _demand((header.link_heads, header.link_rows, header.length_classes) == (0, 0, 0), header, "family", "link_heads")

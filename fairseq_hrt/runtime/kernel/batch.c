@@ -1,0 +1,289 @@
+/* Many sentences: checked, sorted, cut into batches and spread over threads; results in the order of the sentences. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "search.h"
+#include "shortlist.h"
+#include "threads.h"
+
+/* Source tokens of one batch at most, beyond its first sentence: what its buffers grow with. */
+#define MOST_TOKENS 2048
+
+struct fh_engine {
+    const fh_model *model;
+    int32_t threads;
+    fh_pool *pool;
+    fh_work *works; /* [threads] */
+    fh_shortlists *shortlists;
+};
+
+typedef struct {
+    int32_t number, length, limit, chunk;
+} entry;
+
+typedef struct {
+    fh_engine *engine;
+    const fh_options *options;
+    const int32_t *tokens;
+    const int64_t *offsets;
+    entry *entries;  /* sorted */
+    int32_t *starts; /* batch b holds entries starts[b] to starts[b + 1] - 1 */
+    int32_t batches;
+    fh_found *found; /* [sentences], by number */
+    fh_error *errors; /* [batches] */
+} job;
+
+static int report(const fh_error *error, char *message, size_t size) {
+    if (message && size) snprintf(message, size, "%s", error->code ? error->text : "");
+    return error->code;
+}
+
+int fh_engine_new(fh_engine **engine, const fh_model *model, int32_t threads, char *message, size_t size) {
+    fh_error error = {0};
+    *engine = NULL;
+    fh_engine *e = NULL;
+    if (!model || threads < 1 || threads > 4096)
+        fh_fail(&error, FH_INVALID, "threads=%d: give a number from 1 to 4096", (int)threads);
+    else if (!(e = calloc(1, sizeof *e)) || !(e->works = calloc((size_t)threads, sizeof *e->works)))
+        fh_out_of_memory(&error, (size_t)threads * sizeof *e->works);
+    if (!error.code) {
+        e->model = model;
+        e->threads = threads;
+        for (int32_t i = 0; i < threads; i++) fh_work_start(&e->works[i], model);
+        e->pool = fh_pool_new(threads, &error);
+    }
+    if (error.code)
+        fh_engine_free(e);
+    else
+        *engine = e;
+    return report(&error, message, size);
+}
+
+void fh_engine_free(fh_engine *e) {
+    if (!e) return;
+    fh_pool_free(e->pool);
+    for (int32_t i = 0; e->works && i < e->threads; i++) fh_work_free(&e->works[i]);
+    free(e->works);
+    fh_shortlists_free(e->shortlists);
+    free(e);
+}
+
+int fh_engine_shortlist(fh_engine *e, const int64_t *offsets, const int32_t *candidates, int64_t count, const int32_t *always, int64_t always_count,
+                        char *message, size_t size) {
+    fh_error error = {0};
+    fh_shortlists *lists = NULL;
+    if (offsets) lists = fh_shortlists_new(e->model, offsets, candidates, count, always, always_count, &error);
+    if (!error.code) {
+        fh_shortlists_free(e->shortlists);
+        e->shortlists = lists;
+    }
+    return report(&error, message, size);
+}
+
+/* ------------------------------------------------------------------ checks */
+
+static int check_options(const fh_model *m, const fh_options *o, fh_error *error) {
+    const fh_shape *s = &m->shape;
+    int fits = o->beam >= 1 && o->nbest >= 1 && o->nbest <= o->beam && o->min_len >= 0 && o->max_len_b >= 0 && o->batch_size >= 1;
+    fits = fits && isfinite(o->lenpen) && isfinite(o->max_len_a) && o->max_len_a >= 0 && !isnan(o->unkpen) && o->unkpen > -INFINITY;
+    if (s->family == FH_HRT) {
+        fits = fits && o->nat_beam >= 1 && o->nat_beam <= o->beam && o->table_size >= 1 && o->table_limits && o->table_chunks;
+        for (int32_t i = 0; fits && i < o->table_size; i++) {
+            int known = o->table_chunks[i] == 1;
+            for (int32_t k = 0; k < s->chunk_count; k++) known = known || o->table_chunks[i] == s->chunk_sizes[k];
+            fits = known && !isnan(o->table_limits[i]);
+        }
+        fits = fits && o->table_limits[o->table_size - 1] == INFINITY && o->draft_width >= 0 && o->draft_width <= 4096;
+        int known = o->draft_chunk == 0;
+        for (int32_t k = 0; k < s->chunk_count; k++) known = known || o->draft_chunk == s->chunk_sizes[k];
+        fits = fits && known && !(o->draft_chunk && (o->beam != 1 || o->table_size != 1 || o->table_chunks[0] != 1));
+    }
+    if (s->family == FH_DAG)
+        fits = fits && o->strategy >= FH_GREEDY && o->strategy <= FH_JOINT_VITERBI && isfinite(o->beta) && isfinite(o->length_beta) && o->scale > 0 &&
+               o->scale <= 1e6 && o->nbest == 1;
+    return fits ? FH_OK : fh_fail(error, FH_INVALID, "the decoding options do not fit the model");
+}
+
+static int32_t chunk_of(const fh_model *m, const fh_options *o, int32_t length) {
+    if (m->shape.family != FH_HRT) return 0;
+    if (o->draft_chunk) return o->draft_chunk;
+    /* Without </s>, as users count. */
+    int32_t i = 0;
+    while (length - 1 > o->table_limits[i]) i++;
+    return o->table_chunks[i];
+}
+
+static int check_sentence(const fh_model *m, const int32_t *tokens, int64_t length, int32_t number, fh_error *error) {
+    if (length < 1) return fh_fail(error, FH_INVALID, "sentence %d has no tokens; at least </s> is needed", (int)number);
+    if (length > m->encoder.shape.longest)
+        return fh_fail(error, FH_INVALID, "sentence %d has %lld tokens, the model takes %d; split it", (int)number, (long long)length,
+                       (int)m->encoder.shape.longest);
+    for (int64_t i = 0; i < length; i++)
+        if (tokens[i] < 0 || tokens[i] >= m->encoder.shape.vocabulary || tokens[i] == m->shape.pad)
+            return fh_fail(error, FH_INVALID, "token %d of sentence %d is %d, which is padding or not in the dictionary of %d words", (int)i, (int)number,
+                           (int)tokens[i], (int)m->encoder.shape.vocabulary);
+    return FH_OK;
+}
+
+/* ------------------------------------------------------------------ batches */
+
+/* Sentences of one chunk size together, longest first. */
+static int earlier(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    if (x->chunk != y->chunk) return x->chunk < y->chunk ? -1 : 1;
+    if (x->length != y->length) return x->length > y->length ? -1 : 1;
+    return x->number < y->number ? -1 : 1;
+}
+
+static int make_entries(job *j, int32_t sentences, fh_error *error) {
+    const fh_model *m = j->engine->model;
+    for (int32_t i = 0; i < sentences; i++) {
+        int64_t length = j->offsets[i + 1] - j->offsets[i];
+        if (check_sentence(m, j->tokens + j->offsets[i], length, i, error)) return error->code;
+        int32_t limit = fh_length_limit(j->options, (int32_t)length, m->decoder.shape.longest);
+        if (m->shape.family != FH_DAG && j->options->min_len > limit)
+            return fh_fail(error, FH_INVALID,
+                           "--min-len %d is greater than the maximum length %d of a sentence; lower --min-len or raise --max-len-a/--max-len-b",
+                           (int)j->options->min_len, (int)limit);
+        j->entries[i] = (entry){i, (int32_t)length, limit, chunk_of(m, j->options, (int32_t)length)};
+    }
+    qsort(j->entries, (size_t)sentences, sizeof *j->entries, earlier);
+    /* As many batches as there are threads, if there are sentences for them. */
+    int32_t most = (sentences + j->engine->threads - 1) / j->engine->threads;
+    if (most > j->options->batch_size) most = j->options->batch_size;
+    int64_t tokens = 0;
+    for (int32_t i = 0; i < sentences; i++) {
+        const entry *one = &j->entries[i];
+        int full = i == 0 || i - j->starts[j->batches - 1] >= most || tokens + one->length > MOST_TOKENS || one->chunk != one[-1].chunk;
+        if (full) {
+            j->starts[j->batches++] = i;
+            tokens = 0;
+        }
+        tokens += one->length;
+    }
+    j->starts[j->batches] = sentences;
+    return FH_OK;
+}
+
+static int decode_batch(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
+    switch (w->model->shape.family) {
+        case FH_HRT:
+            if (w->options->draft_chunk) return fh_decode_drafts(w, chunk, limits, found);
+            return chunk == 1 ? fh_decode_plain(w, limits, found) : fh_decode_hrt(w, chunk, limits, found);
+        case FH_BIDIRECTIONAL:
+            return w->model->shape.block == 1 && w->model->shape.directions == 1 ? fh_decode_plain(w, limits, found) : fh_decode_blocks(w, limits, found);
+        case FH_DAG:
+            return fh_decode_dag(w, found);
+        default:
+            return fh_decode_plain(w, limits, found);
+    }
+}
+
+static void run_batch(void *context, int32_t batch, int32_t thread) {
+    job *j = context;
+    fh_work *w = &j->engine->works[thread];
+    entry *entries = j->entries + j->starts[batch];
+    int32_t count = j->starts[batch + 1] - j->starts[batch];
+    memset(&w->error, 0, sizeof w->error);
+    w->options = j->options;
+    w->shortlists = j->engine->shortlists;
+    size_t n = (size_t)count;
+    fh_found *found = calloc(n, sizeof *found + sizeof(int32_t *) + 2 * sizeof(int32_t));
+    if (!found) {
+        fh_out_of_memory(&j->errors[batch], n * sizeof *found);
+        return;
+    }
+    const int32_t **sources = (const int32_t **)(found + count);
+    int32_t *lengths = (int32_t *)(sources + count), *limits = lengths + count;
+    for (int32_t i = 0; i < count; i++) {
+        sources[i] = j->tokens + j->offsets[entries[i].number];
+        lengths[i] = entries[i].length;
+        limits[i] = entries[i].limit;
+    }
+    if (!fh_encode(w, sources, lengths, count) && !fh_shortlist_batch(w, sources, lengths, count)) decode_batch(w, entries[0].chunk, limits, found);
+    for (int32_t i = 0; i < count; i++) {
+        fh_found_cut(&found[i], j->options->nbest);
+        j->found[entries[i].number] = found[i];
+    }
+    j->errors[batch] = w->error;
+    free(found);
+}
+
+/* ------------------------------------------------------------------ results */
+
+static fh_results *flatten(const fh_found *found, int32_t sentences, fh_error *error) {
+    size_t hypotheses = 0, tokens = 0;
+    for (int32_t i = 0; i < sentences; i++) {
+        hypotheses += (size_t)found[i].count;
+        for (int32_t n = 0; n < found[i].count; n++) tokens += (size_t)found[i].items[n]->length;
+    }
+    size_t n = (size_t)sentences;
+    size_t bytes = sizeof(fh_results) + hypotheses * (sizeof(int64_t) + sizeof(double) + 2 * sizeof(int32_t)) + n * sizeof(int32_t) +
+                   tokens * (2 * sizeof(int32_t) + sizeof(float));
+    fh_results *r = malloc(bytes);
+    if (!r) {
+        fh_out_of_memory(error, bytes);
+        return NULL;
+    }
+    r->sentences = sentences;
+    r->hypotheses = (int32_t)hypotheses;
+    r->starts = (int64_t *)(r + 1);
+    r->scores = (double *)(r->starts + hypotheses);
+    r->counts = (int32_t *)(r->scores + hypotheses);
+    r->lengths = r->counts + n;
+    r->steps = r->lengths + hypotheses;
+    r->tokens = r->steps + hypotheses;
+    r->token_steps = r->tokens + tokens;
+    r->positional = (float *)(r->token_steps + tokens);
+    int64_t at = 0;
+    size_t number = 0;
+    for (int32_t i = 0; i < sentences; i++) {
+        r->counts[i] = found[i].count;
+        for (int32_t k = 0; k < found[i].count; k++, number++) {
+            const fh_hypothesis *h = found[i].items[k];
+            size_t length = (size_t)h->length;
+            r->starts[number] = at;
+            r->lengths[number] = h->length;
+            r->steps[number] = h->passes;
+            r->scores[number] = h->score;
+            memcpy(r->tokens + at, h->tokens, length * sizeof(int32_t));
+            memcpy(r->token_steps + at, h->steps, length * sizeof(int32_t));
+            memcpy(r->positional + at, h->scores, length * sizeof(float));
+            at += h->length;
+        }
+    }
+    return r;
+}
+
+int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_options *options, fh_results **results,
+              char *message, size_t size) {
+    fh_error error = {0};
+    *results = NULL;
+    if (sentences < 0 || offsets[0] != 0) fh_fail(&error, FH_INVALID, "%d sentences", (int)sentences);
+    for (int32_t i = 0; i < sentences && !error.code; i++)
+        if (offsets[i] > offsets[i + 1]) fh_fail(&error, FH_INVALID, "sentence %d ends before it begins", (int)i);
+    size_t n = (size_t)(sentences > 0 ? sentences : 0);
+    job j = {.engine = e, .options = options, .tokens = tokens, .offsets = offsets};
+    if (!error.code && !check_options(e->model, options, &error)) {
+        j.entries = calloc(n + 1, sizeof *j.entries);
+        j.starts = calloc(n + 1, sizeof *j.starts);
+        j.found = calloc(n + 1, sizeof *j.found);
+        j.errors = calloc(n + 1, sizeof *j.errors);
+        if (!j.entries || !j.starts || !j.found || !j.errors) fh_out_of_memory(&error, n * sizeof *j.errors);
+    }
+    if (!error.code && !make_entries(&j, sentences, &error)) {
+        fh_pool_run(e->pool, j.batches, run_batch, &j);
+        for (int32_t b = 0; b < j.batches && !error.code; b++) error = j.errors[b];
+        if (!error.code) *results = flatten(j.found, sentences, &error);
+    }
+    for (size_t i = 0; j.found && i < n; i++) fh_found_clear(&j.found[i]);
+    free(j.entries);
+    free(j.starts);
+    free(j.found);
+    free(j.errors);
+    return report(&error, message, size);
+}
+
+void fh_results_free(fh_results *results) { free(results); }

@@ -1,0 +1,191 @@
+/* Beam search from left to right: the open hypotheses of a sentence are rows of the decoder. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "search.h"
+
+/* A word of a hypothesis, behind its parent; hypotheses share their beginnings. */
+typedef struct {
+    int32_t parent, token; /* parent -1: the first word */
+    double total;          /* log-probability up to here */
+} node;
+
+typedef struct {
+    int32_t node, row; /* node -1: nothing written yet */
+    double total;
+} open_hypothesis;
+
+typedef struct {
+    int32_t beam, token;
+    double total;
+} candidate;
+
+typedef struct {
+    const fh_search *search;
+    int32_t beams, width; /* width: candidates of a row, 2 * beams at most */
+    open_hypothesis *open; /* [sentences][beams] */
+    int32_t *counts;       /* [sentences], open hypotheses; 0: done */
+    fh_buffer nodes;
+    int32_t node_count;
+    /* One step. */
+    int32_t *rows, *tokens, *positions, *found_tokens, *found_counts;
+    float *found_scores;
+    fh_ask *asks;
+    candidate *candidates; /* [beams * width] */
+    open_hypothesis *next; /* [beams] */
+    uint8_t *taken;        /* [beams] */
+    fh_buffer memory;
+} beam_state;
+
+static int start(fh_work *w, const fh_search *search, beam_state *b) {
+    size_t n = (size_t)w->sentences, beams = (size_t)search->beam, all = n * beams;
+    b->search = search;
+    b->beams = search->beam;
+    int64_t width = 2 * (int64_t)search->beam, words = w->model->decoder.shape.vocabulary;
+    b->width = (int32_t)(width < words ? width : words);
+    size_t wide = all * (size_t)b->width;
+    size_t bytes = beams * (size_t)b->width * sizeof(candidate) + (all + beams) * sizeof(open_hypothesis) + all * sizeof(fh_ask) +
+                   (n + 4 * all + 2 * wide) * sizeof(int32_t) + beams;
+    if (all > (1 << 22) || wide > (1 << 27))
+        return fh_fail(&w->error, FH_INVALID, "--beam %d is too many for %d sentences of a batch; lower it", (int)search->beam, (int)n);
+    if (fh_reserve(&b->memory, bytes, 1, &w->error) || fh_rows(w, (int32_t)all)) return w->error.code;
+    b->candidates = b->memory.data;
+    b->open = (open_hypothesis *)(b->candidates + beams * (size_t)b->width);
+    b->next = b->open + all;
+    b->asks = (fh_ask *)(b->next + beams);
+    b->counts = (int32_t *)(b->asks + all);
+    b->rows = b->counts + n;
+    b->tokens = b->rows + all;
+    b->positions = b->tokens + all;
+    b->found_counts = b->positions + all;
+    b->found_tokens = b->found_counts + all;
+    b->found_scores = (float *)(b->found_tokens + wide);
+    b->taken = (uint8_t *)(b->found_scores + wide);
+    for (size_t s = 0; s < n; s++) {
+        for (size_t i = 0; i < beams; i++) w->rows[s * beams + i].source = (int32_t)s;
+        /* All hypotheses of a sentence are equal at first: one stands for them. */
+        b->open[s * beams] = (open_hypothesis){-1, (int32_t)(s * beams), 0.0};
+        b->counts[s] = 1;
+    }
+    return FH_OK;
+}
+
+/* Node of one more word; -1 and an error when memory is out. */
+static int32_t write_word(fh_work *w, beam_state *b, int32_t parent, int32_t token, double total) {
+    if (fh_extend(&b->nodes, (size_t)b->node_count + 1, sizeof(node), &w->error)) return -1;
+    ((node *)b->nodes.data)[b->node_count] = (node){parent, token, total};
+    return b->node_count++;
+}
+
+static int finish(fh_work *w, beam_state *b, int32_t last, int32_t length, fh_found *found) {
+    fh_hypothesis *h = fh_hypothesis_new(w, length);
+    if (!h) return w->error.code;
+    const node *nodes = b->nodes.data;
+    h->score = fh_rank(w->options, nodes[last].total, length);
+    h->passes = length;
+    for (int32_t i = length - 1, at = last; i >= 0; at = nodes[at].parent, i--) {
+        h->tokens[i] = nodes[at].token;
+        h->scores[i] = (float)(nodes[at].total - (nodes[at].parent < 0 ? 0.0 : nodes[nodes[at].parent].total));
+        h->steps[i] = i + 1;
+    }
+    return fh_found_add(w, found, h);
+}
+
+static int better(const void *one, const void *other) {
+    const candidate *a = one, *b = other;
+    if (a->total != b->total) return a->total > b->total ? -1 : 1;
+    if (a->beam != b->beam) return a->beam < b->beam ? -1 : 1;
+    return a->token < b->token ? -1 : a->token > b->token;
+}
+
+/* The rows of the hypotheses that go on: the first child of a row keeps it, others get copies in rows that nobody needs any more. */
+static int move_rows(fh_work *w, beam_state *b, int32_t sentence, int32_t count) {
+    open_hypothesis *next = b->next;
+    int32_t base = sentence * b->beams;
+    memset(b->taken, 0, (size_t)b->beams);
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t i = 0; i < count; i++) {
+            int32_t own = next[i].row - base;
+            if (!pass && !b->taken[own]) {
+                b->taken[own] = 1;
+                next[i].row = -1 - next[i].row; /* settled */
+            } else if (pass && next[i].row >= 0) {
+                int32_t free = 0;
+                while (b->taken[free]) free++;
+                b->taken[free] = 1;
+                if (fh_row_copy(w, base + free, next[i].row)) return w->error.code;
+                next[i].row = -1 - (base + free);
+            }
+        }
+    for (int32_t i = 0; i < count; i++) next[i].row = -1 - next[i].row;
+    memcpy(b->open + base, next, (size_t)count * sizeof *next);
+    return FH_OK;
+}
+
+/* One sentence's step: `first` is its first row of this step. */
+static int advance(fh_work *w, beam_state *b, int32_t sentence, int32_t first, int32_t place, fh_found *found) {
+    open_hypothesis *open = b->open + (size_t)sentence * b->beams;
+    int32_t count = 0, eos = w->model->shape.eos, going = 0;
+    for (int32_t i = 0; i < b->counts[sentence]; i++)
+        for (int32_t k = 0; k < b->found_counts[first + i]; k++) {
+            size_t at = (size_t)(first + i) * b->width + k;
+            double total = open[i].total + (double)b->found_scores[at];
+            if (total > -INFINITY) b->candidates[count++] = (candidate){i, b->found_tokens[at], total};
+        }
+    qsort(b->candidates, (size_t)count, sizeof *b->candidates, better);
+    /* Half of twice N candidates may be finished, and N have to remain open. */
+    for (int32_t i = 0; i < count && i < 2 * b->beams; i++) {
+        const candidate *c = &b->candidates[i];
+        int32_t parent = open[c->beam].node;
+        if (c->token == eos) {
+            if (i >= b->beams || found->count >= b->beams) continue;
+            int32_t last = write_word(w, b, parent, eos, c->total);
+            if (last < 0 || finish(w, b, last, place + 1, found)) return w->error.code;
+        } else if (going < b->beams) {
+            int32_t at = write_word(w, b, parent, c->token, c->total);
+            if (at < 0) return w->error.code;
+            b->next[going++] = (open_hypothesis){at, open[c->beam].row, c->total};
+        }
+    }
+    b->counts[sentence] = found->count < b->beams && place < b->search->max_len[sentence] ? going : 0;
+    return b->counts[sentence] ? move_rows(w, b, sentence, going) : FH_OK;
+}
+
+static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
+    const fh_search *search = b->search;
+    const node *nodes = b->nodes.data;
+    int32_t at = 0;
+    for (int32_t s = 0; s < w->sentences; s++)
+        for (int32_t i = 0; i < b->counts[s]; i++, at++) {
+            const open_hypothesis *one = &b->open[(size_t)s * b->beams + i];
+            b->rows[at] = one->row;
+            b->tokens[at] = one->node < 0 ? search->start : nodes[one->node].token;
+            b->positions[at] = place * search->stride;
+            b->asks[at] = fh_ask_at(w, s, place, search->min_len[s], search->max_len[s]);
+        }
+    *rows = at;
+    if (!at) return FH_OK;
+    fh_step plan = {.rows = at, .row = b->rows, .tokens = b->tokens, .positions = b->positions, .causal = 1, .stride = search->stride};
+    float *features;
+    if (fh_decode_step(w, &plan, &features)) return w->error.code;
+    return fh_best_lists(w, features, b->asks, at, b->width, b->found_tokens, b->found_scores, b->found_counts, NULL);
+}
+
+int fh_beam(fh_work *w, const fh_search *search, fh_found *found) {
+    beam_state b = {0};
+    int32_t rows = 1;
+    start(w, search, &b);
+    for (int32_t place = 0; !w->error.code; place++) {
+        if (step(w, &b, place, &rows) || !rows) break;
+        for (int32_t s = 0, first = 0; s < w->sentences && !w->error.code; s++) {
+            int32_t mine = b.counts[s];
+            if (mine) advance(w, &b, s, first, place, &found[s]);
+            first += mine;
+        }
+    }
+    for (int32_t s = 0; s < w->sentences; s++) fh_found_sort(&found[s]);
+    fh_release(&b.memory);
+    fh_release(&b.nodes);
+    return w->error.code;
+}

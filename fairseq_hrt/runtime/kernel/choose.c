@@ -1,0 +1,168 @@
+#include "choose.h"
+
+#include <math.h>
+
+#include "shortlist.h"
+
+/* Rows whose values over the whole vocabulary are held at once. */
+#define HELD 64
+
+fh_ask fh_plain_ask(const fh_work *w, int32_t sentence) {
+    fh_ask ask = {.sentence = sentence, .bans = 0, .only = -1};
+    fh_ban(&ask, w->model->shape.pad);
+    if (isinf(w->options->unkpen)) fh_ban(&ask, w->model->shape.unk);
+    return ask;
+}
+
+void fh_ban(fh_ask *ask, int32_t token) {
+    if (ask->bans < FH_MOST_BANS) ask->banned[ask->bans++] = token;
+}
+
+fh_ask fh_ask_at(const fh_work *w, int32_t sentence, int32_t place, int32_t min_len, int32_t max_len) {
+    fh_ask ask = fh_plain_ask(w, sentence);
+    if (place >= max_len)
+        ask.only = w->model->shape.eos;
+    else if (place < min_len)
+        fh_ban(&ask, w->model->shape.eos);
+    return ask;
+}
+
+static int not_a_number(fh_work *w) {
+    return fh_fail(&w->error, FH_NUMBER,
+                   "the model computed NaN probabilities: its weights are broken (a diverged or truncated training?); convert another checkpoint");
+}
+
+/* The output layer of the rows from `first` on that share one, and how many they are. */
+static int32_t same_matrix(const fh_work *w, const fh_ask *asks, int32_t first, int32_t rows, const fh_matrix **matrix, const fh_choice_list **list) {
+    *list = w->shortlists ? &w->lists[asks[first].sentence] : NULL;
+    *matrix = *list ? &(*list)->matrix : w->model->output;
+    if (!*list) return rows - first;
+    int32_t next = first + 1;
+    while (next < rows && asks[next].sentence == asks[first].sentence) next++;
+    return next - first;
+}
+
+static int32_t inside(const fh_choice_list *list, int32_t token) { return list ? fh_shortlist_place(list, token) : token; }
+static int32_t outside(const fh_choice_list *list, int32_t place) { return list && place >= 0 ? ((const int32_t *)list->ids.data)[place] : place; }
+
+/* The rules of `rows` asks, with the ids of their output layer. The ids lie behind the rules in the same buffer. */
+static int make_rules(fh_work *w, const fh_ask *asks, int32_t rows, const fh_choice_list *list, fh_rule **rules) {
+    if (fh_reserve(&w->choice, (size_t)rows, sizeof(fh_rule) + FH_MOST_BANS * sizeof(int32_t), &w->error)) return w->error.code;
+    double penalty = w->options->unkpen;
+    *rules = w->choice.data;
+    int32_t *ids = (int32_t *)(*rules + rows), unk = inside(list, w->model->shape.unk);
+    for (int32_t r = 0; r < rows; r++, ids += FH_MOST_BANS) {
+        for (int32_t i = 0; i < asks[r].bans; i++) ids[i] = inside(list, asks[r].banned[i]);
+        (*rules)[r] = (fh_rule){.banned = ids, .bans = asks[r].bans, .unk = penalty != 0 && !isinf(penalty) ? unk : -1, .unk_penalty = (float)penalty};
+    }
+    return FH_OK;
+}
+
+static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, const fh_matrix *matrix, const fh_choice_list *list,
+                   int32_t *tokens, float *scores) {
+    int32_t d = w->model->decoder.shape.width;
+    fh_rule *rules;
+    fh_input input;
+    if (make_rules(w, asks, rows, list, &rules) || fh_prepare(w, &input, matrix->kind, features, d, rows, d, 0)) return w->error.code;
+    float *sums = NULL;
+    if (scores) {
+        if (fh_reserve(&w->logits, (size_t)rows, sizeof(float), &w->error)) return w->error.code;
+        sums = w->logits.data;
+    }
+    w->model->operations->best(matrix, &input, rules, tokens, scores, sums);
+    for (int32_t r = 0; r < rows; r++) {
+        if (tokens[r] == FH_NAN) return not_a_number(w);
+        if (tokens[r] == FH_NONE) return fh_fail(&w->error, FH_INVALID, "every word is forbidden; lower --unkpen or give a larger shortlist");
+        tokens[r] = outside(list, tokens[r]);
+        if (scores) scores[r] -= sums[r];
+    }
+    return FH_OK;
+}
+
+int fh_best_words(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, int32_t *tokens, float *scores) {
+    size_t d = (size_t)w->model->decoder.shape.width;
+    for (int32_t first = 0, count; first < rows; first += count) {
+        const fh_matrix *matrix;
+        const fh_choice_list *list;
+        count = same_matrix(w, asks, first, rows, &matrix, &list);
+        if (best_of(w, features + first * d, asks + first, count, matrix, list, tokens + first, scores ? scores + first : NULL)) return w->error.code;
+    }
+    for (int32_t r = 0; r < rows; r++)
+        if (asks[r].only >= 0) {
+            tokens[r] = asks[r].only;
+            if (scores && fh_word_scores(w, features + r * d, asks + r, 1, tokens + r, scores + r)) return w->error.code;
+        }
+    return FH_OK;
+}
+
+/* Values of some rows over their output layer: *values [rows][outputs]. */
+static int values_of(fh_work *w, const float *features, int32_t rows, const fh_matrix *matrix, float **values) {
+    fh_input input;
+    int32_t d = w->model->decoder.shape.width;
+    if (fh_reserve(&w->logits, (size_t)rows * matrix->outputs, sizeof(float), &w->error) ||
+        fh_prepare(w, &input, matrix->kind, features, d, rows, d, 0))
+        return w->error.code;
+    w->model->operations->product(matrix, &input, *values = w->logits.data, matrix->outputs, 0, NULL, 0);
+    return FH_OK;
+}
+
+static float penalty_of(const fh_work *w, int32_t token) {
+    return token == w->model->shape.unk && w->options->unkpen != 0 ? (float)w->options->unkpen : 0.0f;
+}
+
+/* Score of a word whose values over the vocabulary are known; a word outside the shortlist has none. */
+static float one_score(const fh_work *w, const float *row, float sum, const fh_choice_list *list, int32_t token) {
+    int32_t place = inside(list, token);
+    return place < 0 ? -INFINITY : row[place] - penalty_of(w, token) - sum;
+}
+
+int fh_word_scores(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, const int32_t *words, float *scores) {
+    size_t d = (size_t)w->model->decoder.shape.width;
+    for (int32_t r = 0; r < rows; r++) {
+        const fh_matrix *matrix;
+        const fh_choice_list *list;
+        float *row = NULL;
+        same_matrix(w, asks, r, r + 1, &matrix, &list);
+        if (values_of(w, features + r * d, 1, matrix, &row)) return w->error.code;
+        float sum = w->model->operations->logsumexp(row, matrix->outputs);
+        if (isnan(sum) || sum == INFINITY) return not_a_number(w);
+        scores[r] = one_score(w, row, sum, list, words[r]);
+    }
+    return FH_OK;
+}
+
+int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, int32_t n, int32_t *tokens, float *scores, int32_t *counts,
+                  float *ends) {
+    const fh_model *m = w->model;
+    size_t d = (size_t)m->decoder.shape.width;
+    for (int32_t first = 0, count; first < rows; first += count) {
+        const fh_matrix *matrix;
+        const fh_choice_list *list;
+        fh_rule *rules;
+        float *values = NULL;
+        count = same_matrix(w, asks, first, rows, &matrix, &list);
+        if (count > HELD) count = HELD;
+        if (values_of(w, features + first * d, count, matrix, &values) || make_rules(w, asks + first, count, list, &rules)) return w->error.code;
+        for (int32_t r = 0; r < count; r++) {
+            const float *row = values + (size_t)r * matrix->outputs;
+            size_t at = (size_t)(first + r) * n;
+            float sum = m->operations->logsumexp(row, matrix->outputs);
+            if (isnan(sum) || sum == INFINITY) return not_a_number(w);
+            if (ends) ends[first + r] = one_score(w, row, sum, list, m->shape.eos);
+            if (asks[first + r].only >= 0) {
+                counts[first + r] = 1;
+                tokens[at] = asks[first + r].only;
+                scores[at] = one_score(w, row, sum, list, tokens[at]);
+                continue;
+            }
+            int32_t found = m->operations->top(row, matrix->outputs, &rules[r], n, tokens + at, scores + at);
+            if (found == FH_NAN) return not_a_number(w);
+            counts[first + r] = found;
+            for (int32_t i = 0; i < found; i++) {
+                tokens[at + i] = outside(list, tokens[at + i]);
+                scores[at + i] -= sum;
+            }
+        }
+    }
+    return FH_OK;
+}

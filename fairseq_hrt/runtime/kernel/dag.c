@@ -1,0 +1,195 @@
+/* Directed acyclic graphs: one decoder pass, then a path. See dag/generator.py. */
+#include <math.h>
+#include <string.h>
+
+#include "graph.h"
+
+/* Vertices of the sentences that pass through the decoder together: what the buffers grow with. */
+#define MOST_VERTICES 2048
+
+/* Words and scores of the given vertices (none of them the first or the last one). */
+static int words_at(fh_work *w, fh_graph *g, const int32_t *vertices, int32_t count, int scores) {
+    const fh_shape *s = &w->model->shape;
+    size_t d = (size_t)w->model->decoder.shape.width, n = (size_t)count;
+    if (!count) return FH_OK;
+    if (fh_reserve(&w->gathered, n * (d * sizeof(float) + sizeof(fh_ask) + 2 * sizeof(int32_t)), 1, &w->error)) return w->error.code;
+    float *rows = w->gathered.data;
+    fh_ask *asks = (fh_ask *)(rows + n * d);
+    int32_t *tokens = (int32_t *)(asks + n);
+    float *values = (float *)(tokens + n);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(rows + i * d, g->features + (size_t)vertices[i] * d, d * sizeof *rows);
+        asks[i] = fh_plain_ask(w, g->sentence);
+        fh_ban(&asks[i], s->bos);
+        fh_ban(&asks[i], s->eos);
+    }
+    if (fh_best_words(w, rows, asks, count, tokens, scores ? values : NULL)) return w->error.code;
+    for (size_t i = 0; i < n; i++) {
+        g->tokens[vertices[i]] = tokens[i];
+        if (scores) g->scores[vertices[i]] = values[i];
+    }
+    return FH_OK;
+}
+
+/* What the first and the last vertex write, and, if wanted, its log-probability. */
+static int ends(fh_work *w, fh_graph *g, int scores) {
+    size_t d = (size_t)w->model->decoder.shape.width;
+    int32_t last = g->size - 1;
+    fh_ask ask = fh_plain_ask(w, g->sentence);
+    g->tokens[0] = w->model->shape.bos;
+    g->tokens[last] = w->model->shape.eos;
+    if (scores && !fh_word_scores(w, g->features, &ask, 1, &g->tokens[0], &g->scores[0]))
+        fh_word_scores(w, g->features + (size_t)last * d, &ask, 1, &g->tokens[last], &g->scores[last]);
+    return w->error.code;
+}
+
+/* The path as a translation: repetitions of the word before are dropped, what they cost stays in the word that is kept. */
+static int finish(fh_work *w, const fh_graph *g, const double *links, int scores, fh_found *found) {
+    fh_hypothesis *h = fh_hypothesis_new(w, g->length);
+    if (!h) return w->error.code;
+    int32_t kept = 0;
+    double total = 0, carried = scores ? g->scores[0] : 0.0;
+    for (int32_t i = 1; i < g->length; i++) {
+        int32_t u = g->path[i - 1], v = g->path[i], ending = i + 1 == g->length;
+        double part = scores ? g->scores[v] + log(links[(size_t)u * g->size + v]) : 0.0;
+        if (kept && !ending && !w->options->keep_repeats && g->tokens[v] == h->tokens[kept - 1]) {
+            h->scores[kept - 1] += (float)part;
+            total += part;
+        } else if (ending || kept < g->limit) {
+            h->tokens[kept] = g->tokens[v];
+            h->scores[kept] = (float)(part + carried);
+            total += part + carried;
+            h->steps[kept++] = 1;
+            carried = 0;
+        }
+    }
+    h->length = kept;
+    h->passes = 1;
+    h->score = fh_rank(w->options, total, kept);
+    if (isnan(h->score)) fh_fail(&w->error, FH_NUMBER, "the model computed NaN probabilities: its weights are broken; convert another checkpoint");
+    return fh_found_add(w, found, h);
+}
+
+/* Links without repeats where the text is to have none, under the weight that the search gives to words; counted: with their whole
+ * probability, of which scores are made. */
+static int printed_links(fh_work *w, const fh_graph *g, double weight, const double **searched, const double **counted) {
+    size_t all = (size_t)g->size * g->size;
+    if (fh_reserve(&w->links, 2 * all, sizeof(double), &w->error)) return w->error.code;
+    double *whole = w->links.data, *weighted = whole + all;
+    fh_without_repeats(g, 1.0, whole);
+    *counted = *searched = whole;
+    if (weight != 1.0) {
+        fh_without_repeats(g, weight, weighted);
+        *searched = weighted;
+    }
+    return FH_OK;
+}
+
+static int lookahead(fh_work *w, fh_graph *g, const double *links) {
+    double *weights;
+    if (fh_reserve(&w->path, (size_t)g->size, sizeof(double), &w->error)) return w->error.code;
+    weights = w->path.data;
+    /* Relative to the best vertex, so that nothing underflows; the best vertex behind u is the same. */
+    double top = -INFINITY;
+    for (int32_t v = 1; v < g->size; v++)
+        if (w->options->beta * g->scores[v] > top) top = w->options->beta * g->scores[v];
+    for (int32_t v = 0; v < g->size; v++) weights[v] = exp(w->options->beta * g->scores[v] - top);
+    return fh_follow(w, g, links, weights);
+}
+
+static int decode_graph(fh_work *w, fh_graph *g, fh_found *found) {
+    const fh_options *o = w->options;
+    int32_t strategy = o->strategy, scores = o->scores;
+    int keeps = o->keep_repeats || strategy == FH_GREEDY, all = !keeps || strategy == FH_LOOKAHEAD || strategy == FH_JOINT_VITERBI;
+    const double *searched = g->links, *counted = g->links;
+    if (fh_graph_links(w, g)) return w->error.code;
+    if (all) {
+        for (int32_t v = 1; v + 1 < g->size; v++) g->path[v - 1] = v;
+        if (words_at(w, g, g->path, g->size - 2, 1)) return w->error.code;
+    }
+    if (ends(w, g, scores || all)) return w->error.code;
+    double weight = strategy == FH_LOOKAHEAD ? o->beta : strategy == FH_JOINT_VITERBI ? 1.0 : 0.0;
+    if (!keeps && printed_links(w, g, weight, &searched, &counted)) return w->error.code;
+    if (strategy == FH_GREEDY) {
+        fh_follow(w, g, searched, NULL);
+    } else if (strategy == FH_LOOKAHEAD) {
+        if (weight != 0.0)
+            lookahead(w, g, searched);
+        else
+            fh_follow(w, g, searched, NULL);
+    } else {
+        /* Twice the words that the scale promises, in float32 as the eager engine computes it. */
+        float twice = (float)(2 * g->size) / (float)o->scale;
+        int32_t most = twice < (float)g->limit ? (int32_t)twice : g->limit;
+        fh_best_path(w, g, searched, most, strategy == FH_JOINT_VITERBI);
+    }
+    if (w->error.code) return w->error.code;
+    if (!all && words_at(w, g, g->path + 1, g->length - 2, scores)) return w->error.code;
+    return finish(w, g, counted, scores, found);
+}
+
+/* The graphs of some sentences, from one decoder pass. */
+static int decode_some(fh_work *w, const fh_graph *graphs, int32_t count, fh_found *found) {
+    const fh_shape *s = &w->model->shape;
+    fh_buffer memory = {0}, kept = {0};
+    size_t n = (size_t)count, vertices = 0, largest = 0, d = (size_t)w->model->decoder.shape.width;
+    for (size_t i = 0; i < n; i++) {
+        vertices += (size_t)graphs[i].size;
+        if ((size_t)graphs[i].size > largest) largest = (size_t)graphs[i].size;
+    }
+    size_t bytes = (2 * n + 2 * vertices + 3 * largest) * sizeof(int32_t) + (largest * largest + 1) * sizeof(double);
+    if (fh_reserve(&memory, bytes, 1, &w->error) || fh_rows(w, count)) goto end;
+    double *links = memory.data;
+    int32_t *rows = (int32_t *)(links + largest * largest), *counts = rows + n, *tokens = counts + n, *positions = tokens + vertices, *words = positions + vertices;
+    int32_t *path = words + largest, at = 0;
+    float *scores = (float *)(path + largest), *features;
+    for (int32_t i = 0; i < count; i++) {
+        rows[i] = i;
+        counts[i] = graphs[i].size;
+        w->rows[i].source = graphs[i].sentence;
+        for (int32_t v = 0; v < graphs[i].size; v++, at++) {
+            tokens[at] = v == 0 ? s->bos : v + 1 == graphs[i].size ? s->eos : s->unk;
+            positions[at] = v;
+        }
+    }
+    fh_step step = {.rows = count, .row = rows, .count = counts, .tokens = tokens, .positions = positions, .stride = 1};
+    if (fh_decode_step(w, &step, &features) || fh_reserve(&kept, vertices * d, sizeof(float), &w->error)) goto end;
+    memcpy(kept.data, features, vertices * d * sizeof(float));
+    at = 0;
+    for (int32_t i = 0; i < count && !w->error.code; i++) {
+        fh_graph g = graphs[i];
+        g.features = (float *)kept.data + (size_t)at * d;
+        g.links = links;
+        g.tokens = words;
+        g.scores = scores;
+        g.path = path;
+        decode_graph(w, &g, &found[g.sentence]);
+        at += g.size;
+    }
+end:
+    fh_release(&memory);
+    fh_release(&kept);
+    return w->error.code;
+}
+
+int fh_decode_dag(fh_work *w, fh_found *found) {
+    fh_buffer memory = {0};
+    if (fh_reserve(&memory, (size_t)w->sentences, sizeof(fh_graph), &w->error)) return w->error.code;
+    fh_graph *graphs = memory.data;
+    const float *encoded = w->encoded.data;
+    int32_t count = 0, vertices = 0;
+    for (int32_t s = 0; s < w->sentences && !w->error.code; s++) {
+        int32_t size = fh_graph_size(w, s, encoded);
+        encoded += (size_t)w->source_lengths[s] * w->model->encoder.shape.width;
+        if (count && vertices + size > MOST_VERTICES) {
+            decode_some(w, graphs, count, found);
+            count = vertices = 0;
+        }
+        /* No path has more words than the graph has vertices. */
+        graphs[count++] = (fh_graph){.sentence = s, .size = size, .limit = fh_length_limit(w->options, w->source_lengths[s], size + 1)};
+        vertices += size;
+    }
+    if (count && !w->error.code) decode_some(w, graphs, count, found);
+    fh_release(&memory);
+    return w->error.code;
+}

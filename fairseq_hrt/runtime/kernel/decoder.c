@@ -1,0 +1,230 @@
+/* A step of the decoder: any number of new tokens of any number of rows, each row with a cache of its own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "work.h"
+
+/* Tokens that a new cache holds at first. */
+#define FIRST_CAPACITY 32
+
+static size_t layer_floats(const fh_work *w, int32_t capacity) {
+    return fh_cache_size(w->model->decoder.shape.heads, w->model->decoder.head_width, capacity);
+}
+
+int fh_rows(fh_work *w, int32_t count) {
+    if (count > w->row_room) {
+        fh_row *rows = realloc(w->rows, (size_t)count * sizeof *rows);
+        if (!rows) return fh_out_of_memory(&w->error, (size_t)count * sizeof *rows);
+        memset(rows + w->row_room, 0, (size_t)(count - w->row_room) * sizeof *rows);
+        w->rows = rows;
+        w->row_room = count;
+    }
+    for (int32_t r = 0; r < count; r++) {
+        w->rows[r].length = 0;
+        w->rows[r].source = r;
+    }
+    return FH_OK;
+}
+
+/* Makes the cache of a row large enough, what is in it kept. */
+static int reserve_row(fh_work *w, fh_row *row, int32_t tokens) {
+    if (tokens <= row->capacity) return FH_OK;
+    int32_t capacity = row->capacity ? row->capacity : FIRST_CAPACITY, layers = w->model->decoder.shape.layers;
+    while (capacity < tokens) capacity *= 2;
+    size_t old = layer_floats(w, row->capacity), more = layer_floats(w, capacity), kept = layer_floats(w, row->length);
+    fh_buffer grown = {0};
+    if (fh_reserve(&grown, more * (size_t)layers, sizeof(float), &w->error)) return w->error.code;
+    if (row->length)
+        for (int32_t l = 0; l < layers; l++)
+            memcpy((float *)grown.data + l * more, (float *)row->cache.data + l * old, kept * sizeof(float));
+    fh_release(&row->cache);
+    row->cache = grown;
+    row->capacity = capacity;
+    return FH_OK;
+}
+
+int fh_row_copy(fh_work *w, int32_t to, int32_t from) {
+    fh_row *a = &w->rows[to];
+    const fh_row *b = &w->rows[from];
+    a->length = 0;
+    if (reserve_row(w, a, b->length)) return w->error.code;
+    size_t mine = layer_floats(w, a->capacity), theirs = layer_floats(w, b->capacity), used = layer_floats(w, b->length);
+    for (int32_t l = 0; l < w->model->decoder.shape.layers && used; l++)
+        memcpy((float *)a->cache.data + l * mine, (float *)b->cache.data + l * theirs, used * sizeof(float));
+    a->length = b->length;
+    a->source = b->source;
+    return FH_OK;
+}
+
+/* One row of a step: where its new tokens and its wanted ones lie. */
+typedef struct {
+    int32_t row, first, count, wanted, wants;
+} piece;
+
+typedef struct {
+    const fh_step *step;
+    piece *pieces;
+    int32_t tokens, wants;
+    int32_t *keys;  /* positions for relative vectors, of slots */
+    int32_t *ahead; /* [tokens]: keys that each may see */
+    int32_t *query; /* [tokens]: positions likewise */
+    uint8_t *mask;
+} plan;
+
+static int make_plan(fh_work *w, const fh_step *step, plan *p) {
+    const fh_side *t = &w->model->decoder;
+    int32_t longest = 1, most = 1, window = w->model->shape.relative_window;
+    p->step = step;
+    p->tokens = 0;
+    for (int32_t r = 0; r < step->rows; r++) {
+        int32_t count = step->count ? step->count[r] : 1, total = w->rows[step->row[r]].length + count;
+        if (reserve_row(w, &w->rows[step->row[r]], total)) return w->error.code;
+        p->tokens += count;
+        if (total > longest) longest = total;
+        if (count > most) most = count;
+    }
+    p->wants = step->chosen ? step->chosen_count : p->tokens;
+    size_t masked = step->directions > 1 ? (size_t)most * longest : 1;
+    if (fh_reserve(&w->slots, (size_t)step->rows, sizeof(piece), &w->error) ||
+        fh_reserve(&w->ahead, (size_t)p->tokens * 2, sizeof(int32_t), &w->error) ||
+        fh_reserve(&w->key_positions, (size_t)longest, sizeof(int32_t), &w->error) || fh_reserve(&w->mask, masked, 1, &w->error) ||
+        fh_reserve(&w->scratch, fh_attention_scratch(longest, window), sizeof(float), &w->error))
+        return w->error.code;
+    for (int32_t r = 0; r < step->rows; r++) {
+        size_t other = fh_attention_scratch(w->source_lengths[w->rows[step->row[r]].source], 0);
+        if (fh_reserve(&w->scratch, other, sizeof(float), &w->error)) return w->error.code;
+    }
+    size_t width = (size_t)t->shape.width;
+    if (fh_reserve(&w->x, (size_t)p->tokens * width, sizeof(float), &w->error) || fh_reserve(&w->y, (size_t)p->tokens * width, sizeof(float), &w->error) ||
+        fh_reserve(&w->mixed, (size_t)p->tokens * width, sizeof(float), &w->error) ||
+        fh_reserve(&w->projected, (size_t)p->tokens * 3 * width, sizeof(float), &w->error))
+        return w->error.code;
+    p->pieces = w->slots.data;
+    p->ahead = w->ahead.data;
+    p->query = p->ahead + p->tokens;
+    p->keys = w->key_positions.data;
+    p->mask = w->mask.data;
+    for (int32_t i = 0; i < longest; i++) p->keys[i] = i * step->stride;
+    int32_t at = 0, wanted = 0;
+    for (int32_t r = 0; r < step->rows; r++) {
+        int32_t count = step->count ? step->count[r] : 1, length = w->rows[step->row[r]].length;
+        piece *one = &p->pieces[r];
+        *one = (piece){step->row[r], at, count, step->chosen ? wanted : at, step->chosen ? 0 : count};
+        for (int32_t i = 0; i < count; i++, at++) {
+            p->ahead[at] = step->causal ? length + i + 1 : length + count;
+            p->query[at] = (length + i) * step->stride;
+        }
+        while (step->chosen && wanted < step->chosen_count && step->chosen[wanted] < at) {
+            wanted++;
+            one->wants++;
+        }
+    }
+    if (wanted != (step->chosen ? step->chosen_count : 0)) return fh_fail(&w->error, FH_INVALID, "a token outside the step was asked for");
+    return FH_OK;
+}
+
+/* Self-attention of the queries [wants or tokens][ldq] of every row; last: only the wanted ones. */
+static void attend_rows(fh_work *w, const plan *p, const fh_layer *layer, int32_t number, const float *queries, ptrdiff_t ldq, int last) {
+    const fh_side *t = &w->model->decoder;
+    int32_t directions = p->step->directions;
+    for (int32_t r = 0; r < p->step->rows; r++) {
+        const piece *one = &p->pieces[r];
+        fh_row *row = &w->rows[one->row];
+        int32_t total = row->length + one->count, from = last ? one->wanted : one->first, rows = last ? one->wants : one->count;
+        if (!rows) continue;
+        fh_cache cache = {(float *)row->cache.data + (size_t)number * layer_floats(w, row->capacity), t->shape.heads, t->head_width};
+        fh_attention a = {.cache = &cache, .tokens = total, .rows = rows, .queries = queries + (size_t)from * ldq, .ldq = ldq,
+                          .out = (float *)w->mixed.data + (size_t)from * t->shape.width, .ldo = t->shape.width, .scratch = w->scratch.data,
+                          .visible = p->ahead + from};
+        if (layer->relative.data) {
+            a.relative = &layer->relative;
+            a.key_positions = p->keys;
+            a.query_positions = p->query + from;
+        }
+        if (directions > 1) {
+            for (int32_t q = 0; q < rows; q++) {
+                int32_t slot = row->length + (last && p->step->chosen ? p->step->chosen[from + q] - one->first : q);
+                for (int32_t k = 0; k < total; k++) p->mask[(size_t)q * total + k] = k % directions == slot % directions;
+            }
+            a.mask = p->mask;
+            a.ldm = total;
+        }
+        w->model->operations->attend(&a);
+    }
+}
+
+/* Attention to the source: neighbouring rows of one sentence ask together. */
+static void attend_source(fh_work *w, const plan *p, int32_t number, const float *queries, int last) {
+    const fh_side *t = &w->model->decoder;
+    int32_t d = t->shape.width;
+    for (int32_t r = 0, next; r < p->step->rows; r = next) {
+        int32_t source = w->rows[p->pieces[r].row].source, rows = 0, from = last ? p->pieces[r].wanted : p->pieces[r].first;
+        for (next = r; next < p->step->rows && w->rows[p->pieces[next].row].source == source; next++)
+            rows += last ? p->pieces[next].wants : p->pieces[next].count;
+        if (!rows) continue;
+        fh_cache cache = fh_memory(w, source, number);
+        fh_attention a = {.cache = &cache, .tokens = w->source_lengths[source], .rows = rows, .queries = queries + (size_t)from * d, .ldq = d,
+                          .out = (float *)w->mixed.data + (size_t)from * d, .ldo = d, .scratch = w->scratch.data};
+        w->model->operations->attend(&a);
+    }
+}
+
+/* The wanted rows of [tokens][ld] move to the front. */
+static void keep_chosen(float *x, ptrdiff_t ld, int32_t width, const int32_t *chosen, int32_t count) {
+    for (int32_t i = 0; i < count; i++)
+        if (chosen[i] != i) memmove(x + (size_t)i * ld, x + (size_t)chosen[i] * ld, (size_t)width * sizeof *x);
+}
+
+static int layer_step(fh_work *w, const plan *p, int32_t number, float *x, int32_t *rows) {
+    const fh_model *m = w->model;
+    const fh_side *t = &m->decoder;
+    const fh_layer *layer = &t->layers[number];
+    int32_t d = t->shape.width, pre = t->shape.pre_norm, last = number + 1 == t->shape.layers && p->step->chosen;
+    float eps = (float)m->shape.epsilon, *in = x, *qkv = w->projected.data, *mixed = w->mixed.data;
+    if (pre) m->operations->norm(x, d, *rows, d, layer->self_norm.gain, layer->self_norm.bias, eps, in = w->y.data, d);
+    if (fh_linear(w, &layer->self_input, in, d, *rows, 0, qkv, 3 * d, 0, NULL, 0)) return w->error.code;
+    for (int32_t r = 0; r < p->step->rows; r++) {
+        const piece *one = &p->pieces[r];
+        const fh_row *row = &w->rows[one->row];
+        fh_cache cache = {(float *)row->cache.data + (size_t)number * layer_floats(w, row->capacity), t->shape.heads, t->head_width};
+        const float *new = qkv + (size_t)one->first * 3 * d;
+        fh_cache_put(&cache, row->length, one->count, new + d, 3 * d, new + 2 * d, 3 * d);
+    }
+    if (last) {
+        const int32_t *chosen = p->step->chosen;
+        keep_chosen(qkv, 3 * d, d, chosen, p->wants);
+        keep_chosen(x, d, d, chosen, p->wants);
+        for (int32_t i = 0; i < p->wants; i++) {
+            p->ahead[i] = p->ahead[chosen[i]];
+            p->query[i] = p->query[chosen[i]];
+        }
+        *rows = p->wants;
+    }
+    attend_rows(w, p, layer, number, qkv, 3 * d, last);
+    if (fh_linear(w, &layer->self_output, mixed, d, *rows, 0, x, d, 0, x, d)) return w->error.code;
+    if (!pre) m->operations->norm(x, d, *rows, d, layer->self_norm.gain, layer->self_norm.bias, eps, x, d);
+    in = x;
+    if (pre) m->operations->norm(x, d, *rows, d, layer->cross_norm.gain, layer->cross_norm.bias, eps, in = w->y.data, d);
+    if (fh_linear(w, &layer->cross_query, in, d, *rows, 0, qkv, d, 0, NULL, 0)) return w->error.code;
+    attend_source(w, p, number, qkv, last);
+    if (fh_linear(w, &layer->cross_output, mixed, d, *rows, 0, x, d, 0, x, d)) return w->error.code;
+    if (!pre) m->operations->norm(x, d, *rows, d, layer->cross_norm.gain, layer->cross_norm.bias, eps, x, d);
+    return fh_feed_forward(w, t, layer, x, *rows);
+}
+
+int fh_decode_step(fh_work *w, const fh_step *step, float **features) {
+    const fh_model *m = w->model;
+    const fh_side *t = &m->decoder;
+    plan p = {0};
+    if (make_plan(w, step, &p)) return w->error.code;
+    float *x = w->x.data;
+    if (fh_embed(w, t, step->tokens, step->positions, p.tokens, x)) return w->error.code;
+    int32_t rows = p.tokens, d = t->shape.width;
+    for (int32_t l = 0; l < t->shape.layers; l++)
+        if (layer_step(w, &p, l, x, &rows)) return w->error.code;
+    if (t->final_norm.gain && rows) m->operations->norm(x, d, rows, d, t->final_norm.gain, t->final_norm.bias, (float)m->shape.epsilon, x, d);
+    for (int32_t r = 0; r < step->rows; r++) w->rows[step->row[r]].length += p.pieces[r].count;
+    w->passes++;
+    *features = x;
+    return FH_OK;
+}

@@ -1,0 +1,177 @@
+#include "graph.h"
+
+#include <math.h>
+#include <string.h>
+
+int32_t fh_graph_size(fh_work *w, int32_t sentence, const float *encoded) {
+    const fh_model *m = w->model;
+    const fh_shape *s = &m->shape;
+    int32_t length = w->source_lengths[sentence], d = m->encoder.shape.width, most = m->decoder.shape.longest;
+    double size;
+    if (s->length_classes) {
+        int32_t best = 0;
+        double highest = -INFINITY;
+        for (int32_t c = 0; c < s->length_classes; c++) {
+            double value = 0;
+            for (int32_t i = 0; i < d; i++) {
+                double mean = 0;
+                for (int32_t r = 0; r < length; r++) mean += encoded[(size_t)r * d + i];
+                value += mean / length * m->length_weights[(size_t)c * d + i];
+            }
+            value += m->length_biases[c];
+            if (value > highest) {
+                highest = value;
+                best = c;
+            }
+        }
+        int32_t words = best - s->length_classes / 2 + length;
+        /* 0.1 * 30 is a little less than 3. */
+        size = floor(w->options->scale * (words > 1 ? words : 1) + 1e-6) + 2;
+    } else {
+        size = floor(w->options->scale * (length + s->count_bos) + 1e-6);
+        if (size < 2) size = 2;
+    }
+    return size < most ? (int32_t)size : most;
+}
+
+/* The vertices that a link from u leads to: u + 1 to *end - 1. */
+static int32_t reach_of(const fh_shape *s, int32_t u, int32_t size) {
+    return s->reach && u + 1 + s->reach < size ? u + 1 + s->reach : size;
+}
+
+int fh_graph_links(fh_work *w, fh_graph *g) {
+    const fh_model *m = w->model;
+    const fh_operations *o = m->operations;
+    int32_t size = g->size, d = m->decoder.shape.width, heads = m->shape.link_heads, wide = m->links.outputs;
+    size_t room = ((size_t)size + FH_BLOCK) / FH_BLOCK * FH_BLOCK;
+    if (fh_reserve(&w->projected, (size_t)size * wide + room, sizeof(float), &w->error) ||
+        fh_reserve(&w->own_cache, fh_cache_size(heads, d / heads, size), sizeof(float), &w->error))
+        return w->error.code;
+    float *all = w->projected.data, *row = all + (size_t)size * wide;
+    ptrdiff_t per_row = m->shape.link_rows == 1 ? 0 : wide;
+    if (size > m->shape.link_rows && per_row) return fh_fail(&w->error, FH_INVALID, "a graph of %d vertices is larger than the model", (int)size);
+    if (fh_linear(w, &m->links, g->features, d, size, 0, all, wide, 0, m->link_table, per_row)) return w->error.code;
+    fh_cache cache = {w->own_cache.data, heads, d / heads};
+    fh_cache_put(&cache, 0, size, all + d, wide, all + d, wide);
+    memset(g->links, 0, (size_t)size * size * sizeof *g->links);
+    for (int32_t u = 0; u + 1 < size; u++) {
+        float *mine = all + (size_t)u * wide, *gates = mine + 2 * d;
+        double *to = g->links + (size_t)u * size;
+        int32_t first = u + 1, end = reach_of(&m->shape, u, size);
+        o->softmax(gates, heads);
+        for (int32_t h = 0; h < heads; h++) {
+            o->scores(&cache, h, mine + h * (d / heads), end, row);
+            o->softmax(row + first, end - first);
+            for (int32_t v = first; v < end; v++) to[v] += (double)gates[h] * row[v];
+        }
+    }
+    return FH_OK;
+}
+
+void fh_without_repeats(const fh_graph *g, double weight, double *out) {
+    int32_t size = g->size;
+    for (int32_t u = size - 1; u >= 0; u--) {
+        const double *from = g->links + (size_t)u * size;
+        double *to = out + (size_t)u * size;
+        for (int32_t v = 0; v < size; v++) to[v] = g->tokens[u] == g->tokens[v] ? 0.0 : from[v];
+        for (int32_t v = u + 1; v < size; v++) {
+            if (g->tokens[u] != g->tokens[v] || !(from[v] > 0)) continue;
+            /* Under a weight not less than e^-50: a vertex that leads to a repeat only must lead somewhere. */
+            double cost = weight * g->scores[v];
+            if (weight != 1.0 && cost < -50.0) cost = -50.0;
+            double share = from[v] * exp(cost);
+            const double *behind = out + (size_t)v * size;
+            for (int32_t k = v + 1; k < size; k++) to[k] += share * behind[k];
+        }
+    }
+}
+
+static int broken(fh_work *w) {
+    return fh_fail(&w->error, FH_NUMBER,
+                   "a link of the graph leads nowhere: the model computed NaN; its weights are broken (a diverged or truncated training?); "
+                   "convert another checkpoint");
+}
+
+int fh_follow(fh_work *w, fh_graph *g, const double *links, const double *weights) {
+    int32_t u = 0, last = g->size - 1;
+    g->length = 0;
+    g->path[g->length++] = 0;
+    while (u < last) {
+        const double *row = links + (size_t)u * g->size;
+        int32_t best = -1;
+        double highest = -1;
+        for (int32_t v = u + 1; v <= last; v++) {
+            double value = weights ? row[v] * weights[v] : row[v];
+            if (isnan(value)) return broken(w);
+            if (value > highest) {
+                highest = value;
+                best = v;
+            }
+        }
+        g->path[g->length++] = u = best;
+    }
+    return FH_OK;
+}
+
+int fh_best_path(fh_work *w, fh_graph *g, const double *links, int32_t most, int tokens) {
+    int32_t size = g->size, last = size - 1;
+    if (most > size - 2) most = size - 2;
+    if (most < 1) most = 1;
+    size_t n = (size_t)size;
+    if (fh_reserve(&w->path, (n * n + 2 * n) * sizeof(double) + (size_t)most * n * sizeof(int32_t), 1, &w->error)) return w->error.code;
+    double *now = w->path.data, *next = now + n;
+    double *logs = next + n;
+    int32_t *parents = (int32_t *)(logs + n * n), chosen = 0, end = -1;
+    for (size_t i = 0; i < n * n; i++) {
+        if (isnan(links[i])) return broken(w);
+        logs[i] = links[i] > 0 ? log(links[i]) : -INFINITY;
+    }
+    double first = tokens ? g->scores[0] : 0.0, highest = -INFINITY;
+    for (int32_t v = 0; v < size; v++)
+        now[v] = v > 0 && v < last ? logs[v] + first + (tokens ? g->scores[v] : 0.0f) : -INFINITY;
+    for (int32_t k = 1; k <= most; k++) {
+        int32_t *parent = parents + (size_t)(k - 1) * n;
+        if (k > 1) {
+            for (int32_t v = 0; v < size; v++) {
+                next[v] = -INFINITY;
+                parent[v] = -1;
+            }
+            for (int32_t u = 1; u < last; u++) {
+                if (now[u] == -INFINITY) continue;
+                const double *row = logs + (size_t)u * n;
+                for (int32_t v = u + 1; v < last; v++)
+                    if (now[u] + row[v] > next[v]) {
+                        next[v] = now[u] + row[v];
+                        parent[v] = u;
+                    }
+            }
+            for (int32_t v = 1; v < last && tokens; v++) next[v] += g->scores[v];
+            double *swap = now;
+            now = next;
+            next = swap;
+        }
+        double total = -INFINITY;
+        int32_t at = -1;
+        for (int32_t v = 1; v < last; v++)
+            if (now[v] + logs[(size_t)v * n + last] > total) {
+                total = now[v] + logs[(size_t)v * n + last];
+                at = v;
+            }
+        double rank = total / pow((double)k, w->options->length_beta);
+        if (at >= 0 && (end < 0 || rank > highest)) {
+            highest = rank;
+            chosen = k;
+            end = at;
+        }
+    }
+    /* Without inner vertices there is only the link from the first vertex to the last; where that is too far the best links lead on. */
+    if (end < 0 && !(links[last] > 0)) return fh_follow(w, g, links, NULL);
+    g->length = chosen + 2;
+    g->path[0] = 0;
+    g->path[chosen + 1] = last;
+    for (int32_t k = chosen, v = end; k > 0; k--) {
+        g->path[k] = v;
+        if (k > 1) v = parents[(size_t)(k - 1) * n + v];
+    }
+    return FH_OK;
+}

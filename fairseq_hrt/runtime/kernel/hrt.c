@@ -1,0 +1,159 @@
+/* Hybrid-regressive decoding: every k-th token from left to right, then all the others in one pass. See hrt/generator.py. */
+#include <math.h>
+#include <string.h>
+
+#include "search.h"
+
+/* Rows of stage II that are decoded together, by their tokens: what the buffers grow with. */
+#define MOST_TOKENS 4096
+
+/* Stage I: found holds z_1 ... z_m of each sentence, </s> last. */
+static int skip_at(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam, int32_t scores, fh_found *found) {
+    fh_buffer memory = {0};
+    size_t n = (size_t)w->sentences;
+    if (fh_reserve(&memory, 2 * n, sizeof(int32_t), &w->error)) return w->error.code;
+    int32_t *shortest = memory.data, *longest = shortest + n, place = 0;
+    for (int32_t s = 0; s < w->sentences; s++) {
+        /* A translation of at most that many words and </s> fills this many chunks; the last token is </s>. */
+        int32_t chunks = (limits[s] + 1) / chunk;
+        longest[s] = (chunks > 1 ? chunks : 1) - 1;
+        shortest[s] = w->options->min_len / chunk < longest[s] ? w->options->min_len / chunk : longest[s];
+    }
+    while (w->model->chunk_sizes[place] != chunk) place++;
+    fh_search search = {.start = w->model->decoder.shape.vocabulary + 1 + place, .stride = chunk, .min_len = shortest, .max_len = longest,
+                        .beam = beam, .scores = scores};
+    (beam == 1 ? fh_left_to_right : fh_beam)(w, &search, found);
+    fh_release(&memory);
+    return w->error.code;
+}
+
+/* What the mask at a position (from 1) of a row with m chunks may say. */
+static fh_ask ask_mask(const fh_work *w, int32_t sentence, int32_t position, int32_t chunk, int32_t m) {
+    fh_ask ask = fh_plain_ask(w, sentence);
+    int32_t earliest = w->options->min_len;
+    if (w->options->eos_last_chunk && chunk * (m - 1) > earliest) earliest = chunk * (m - 1);
+    if (position <= earliest) fh_ban(&ask, w->model->shape.eos);
+    return ask;
+}
+
+/* The translation of one row: cut at the first </s>, scored by Eq. 2. words, values: of its masks. */
+static fh_hypothesis *complete(fh_work *w, const fh_hypothesis *z, int32_t chunk, const int32_t *words, const float *values) {
+    int32_t length = chunk * z->length, end = 0, eos = w->model->shape.eos, mask = 0;
+    for (int32_t i = 0; i < length && !end; i++) {
+        int32_t token = (i + 1) % chunk ? words[mask++] : z->tokens[i / chunk];
+        if (token == eos) end = i + 1;
+    }
+    fh_hypothesis *h = fh_hypothesis_new(w, end);
+    if (!h) return NULL;
+    double total = 0;
+    mask = 0;
+    for (int32_t i = 0; i < length; i++) {
+        int32_t kept = (i + 1) % chunk == 0;
+        float score = kept ? z->scores[i / chunk] : values ? values[mask] : 0.0f;
+        int32_t token = kept ? z->tokens[i / chunk] : words[mask];
+        mask += !kept;
+        /* Where nothing was learnt behind the first </s> predictions are noise. */
+        if (i < end || kept || w->model->shape.learn_tail) total += score;
+        if (i < end) {
+            h->tokens[i] = token;
+            h->scores[i] = score;
+            h->steps[i] = kept ? (i + 1) / chunk : z->length + 1;
+        }
+    }
+    h->passes = z->length + 1;
+    h->score = fh_rank(w->options, total, length);
+    return h;
+}
+
+/* One row of stage II. */
+typedef struct {
+    const fh_hypothesis *z;
+    int32_t sentence;
+} masked_row;
+
+/* Stage II of some rows, their translations added to found. */
+static int skip_cmlm(fh_work *w, int32_t chunk, const masked_row *rows, int32_t count, int32_t scores, fh_found *found) {
+    fh_buffer memory = {0};
+    size_t tokens = 0, masks = 0, n = (size_t)count;
+    for (size_t r = 0; r < n; r++) {
+        tokens += (size_t)rows[r].z->length * chunk;
+        masks += (size_t)rows[r].z->length * (chunk - 1);
+    }
+    if (fh_reserve(&memory, masks * sizeof(fh_ask) + (2 * tokens + 2 * n + 3 * masks) * sizeof(int32_t), 1, &w->error)) return w->error.code;
+    fh_ask *asks = memory.data;
+    int32_t *input = (int32_t *)(asks + masks), *positions = input + tokens, *row = positions + tokens, *counts = row + n;
+    int32_t *chosen = counts + n, *words = chosen + masks;
+    float *values = scores ? (float *)(words + masks) : NULL, *features;
+    int32_t at = 0, mask = 0;
+    for (int32_t r = 0; r < count; r++) {
+        const fh_hypothesis *z = rows[r].z;
+        row[r] = r;
+        counts[r] = z->length * chunk;
+        for (int32_t i = 1; i <= counts[r]; i++, at++) {
+            positions[at] = i;
+            input[at] = z->tokens[(i - 1) / chunk];
+            if (i % chunk == 0) continue;
+            input[at] = w->model->decoder.shape.vocabulary;
+            chosen[mask] = at;
+            asks[mask++] = ask_mask(w, rows[r].sentence, i, chunk, z->length);
+        }
+    }
+    if (!fh_rows(w, count)) {
+        for (int32_t r = 0; r < count; r++) w->rows[r].source = rows[r].sentence;
+        fh_step step = {.rows = count, .row = row, .count = counts, .tokens = input, .positions = positions, .stride = 1, .chosen = chosen,
+                        .chosen_count = mask};
+        if (!fh_decode_step(w, &step, &features)) fh_best_words(w, features, asks, mask, words, values);
+    }
+    mask = 0;
+    for (int32_t r = 0; r < count && !w->error.code; r++) {
+        fh_found_add(w, &found[rows[r].sentence], complete(w, rows[r].z, chunk, words + mask, values ? values + mask : NULL));
+        mask += rows[r].z->length * (chunk - 1);
+    }
+    fh_release(&memory);
+    return w->error.code;
+}
+
+/* Stage II of all kept hypotheses, in pieces. */
+static int complete_all(fh_work *w, int32_t chunk, const fh_found *kept, int32_t scores, fh_found *found) {
+    fh_buffer memory = {0};
+    size_t n = 0;
+    for (int32_t s = 0; s < w->sentences; s++) n += (size_t)kept[s].count;
+    if (fh_reserve(&memory, n + 1, sizeof(masked_row), &w->error)) return w->error.code;
+    masked_row *rows = memory.data;
+    int32_t count = 0, tokens = 0;
+    for (int32_t s = 0; s < w->sentences; s++)
+        for (int32_t i = 0; i < kept[s].count && !w->error.code; i++) {
+            int32_t more = kept[s].items[i]->length * chunk;
+            if (count && tokens + more > MOST_TOKENS) {
+                skip_cmlm(w, chunk, rows, count, scores, found);
+                count = tokens = 0;
+            }
+            rows[count++] = (masked_row){kept[s].items[i], s};
+            tokens += more;
+        }
+    if (count && !w->error.code) skip_cmlm(w, chunk, rows, count, scores, found);
+    fh_release(&memory);
+    return w->error.code;
+}
+
+int fh_two_stages(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam, int32_t nat_beam, int32_t scores, fh_found *found) {
+    fh_buffer memory = {0};
+    size_t n = (size_t)w->sentences;
+    if (fh_reserve(&memory, n, sizeof(fh_found), &w->error)) return w->error.code;
+    fh_found *first = memory.data;
+    memset(first, 0, n * sizeof *first);
+    if (!skip_at(w, chunk, limits, beam, scores, first)) {
+        for (size_t s = 0; s < n; s++) fh_found_cut(&first[s], nat_beam);
+        complete_all(w, chunk, first, scores, found);
+        for (size_t s = 0; s < n; s++) fh_found_sort(&found[s]);
+    }
+    for (size_t s = 0; s < n; s++) fh_found_clear(&first[s]);
+    fh_release(&memory);
+    return w->error.code;
+}
+
+int fh_decode_hrt(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
+    /* Several completed hypotheses are compared by their scores, whether these are wanted or not. */
+    int32_t scores = w->options->scores || w->options->nat_beam > 1;
+    return fh_two_stages(w, chunk, limits, fh_beam_width(w), w->options->nat_beam, scores, found);
+}

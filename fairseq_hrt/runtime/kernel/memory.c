@@ -1,0 +1,66 @@
+#include "memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "operations.h"
+
+int fh_fail(fh_error *error, int code, const char *format, ...) {
+    if (error->code == FH_OK) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(error->text, sizeof error->text, format, arguments);
+        va_end(arguments);
+        error->code = code;
+    }
+    return error->code;
+}
+
+int fh_out_of_memory(fh_error *error, size_t bytes) {
+    return fh_fail(error, FH_MEMORY, "out of memory: %zu bytes were not to be had; decode smaller batches or shorter sentences", bytes);
+}
+
+void *fh_aligned(size_t bytes) {
+    if (bytes > SIZE_MAX / 2) return NULL;
+    bytes = (bytes + FH_ALIGNMENT) / FH_ALIGNMENT * FH_ALIGNMENT;
+#if defined(_WIN32)
+    return _aligned_malloc(bytes, FH_ALIGNMENT);
+#else
+    return aligned_alloc(FH_ALIGNMENT, bytes);
+#endif
+}
+
+void fh_aligned_free(void *data) {
+#if defined(_WIN32)
+    _aligned_free(data);
+#else
+    free(data);
+#endif
+}
+
+static int grow(fh_buffer *buffer, size_t count, size_t width, int keep, fh_error *error) {
+    if (width && count > SIZE_MAX / 4 / width) return fh_out_of_memory(error, SIZE_MAX);
+    size_t bytes = count * width;
+    if (bytes <= buffer->bytes && buffer->data) return FH_OK;
+    /* A little more than is needed now: sentences of one batch get longer step by step. */
+    size_t roomy = bytes + bytes / 2 + 64;
+    void *data = fh_aligned(roomy);
+    if (!data) data = fh_aligned(roomy = bytes);
+    if (!data) return fh_out_of_memory(error, bytes);
+    if (keep && buffer->data) memcpy(data, buffer->data, buffer->bytes);
+    fh_aligned_free(buffer->data);
+    buffer->data = data;
+    buffer->bytes = roomy;
+    return FH_OK;
+}
+
+int fh_reserve(fh_buffer *buffer, size_t count, size_t width, fh_error *error) { return grow(buffer, count, width, 0, error); }
+int fh_extend(fh_buffer *buffer, size_t count, size_t width, fh_error *error) { return grow(buffer, count, width, 1, error); }
+
+void fh_release(fh_buffer *buffer) {
+    fh_aligned_free(buffer->data);
+    buffer->data = NULL;
+    buffer->bytes = 0;
+}

@@ -1,0 +1,43 @@
+/* A model in memory: packed weights, norms and tables. Read only once it is built, so that threads share it. */
+#ifndef FH_MODEL_H
+#define FH_MODEL_H
+
+#include "memory.h"
+#include "operations.h"
+
+typedef struct {
+    const float *gain, *bias; /* NULL: there is none */
+} fh_norm;
+
+typedef struct {
+    fh_matrix self_input, self_output, cross_query, cross_memory, cross_output, inner, outer;
+    fh_norm self_norm, cross_norm, final_norm;
+    fh_relative relative; /* data NULL: none */
+} fh_layer;
+
+typedef struct {
+    fh_side_shape shape;
+    int32_t head_width;
+    const fh_matrix *embedding; /* a row is the vector of a word */
+    const float *positions;     /* [positions][width]; NULL: none */
+    fh_norm embedding_norm, final_norm;
+    fh_layer *layers;
+} fh_side;
+
+struct fh_model {
+    fh_shape shape;
+    const fh_operations *operations;
+    fh_side encoder, decoder;
+    fh_matrix source_embedding, target_embedding, own_output;
+    const fh_matrix *output;
+    const float *special; /* [special_symbols][width], not scaled yet */
+    fh_matrix links;
+    const float *link_table;                     /* [link_rows][2 width + heads] */
+    const float *length_weights, *length_biases; /* [classes][encoder width], [classes] */
+    int32_t *chunk_sizes;
+    /* Everything the model holds, to be freed. */
+    void **parts;
+    size_t part_count, part_room, bytes;
+};
+
+#endif

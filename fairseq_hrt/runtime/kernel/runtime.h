@@ -1,0 +1,104 @@
+/* The public interface of the runtime: a model, an engine that decodes with it, and results. Called through ctypes.
+ *
+ * Every function that can fail returns an fh_status and writes one line into `message` (`size` bytes, always ended by a zero byte).
+ * Nothing is global: several models and engines may live side by side; one engine is used by one thread at a time. What comes in is
+ * checked here again, whatever the caller has checked.
+ */
+#ifndef FH_RUNTIME_H
+#define FH_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FH_INTERFACE 1 /* changes with every change of a structure or a function below */
+
+#if defined(_WIN32)
+#define FH_PUBLIC __declspec(dllexport)
+#else
+#define FH_PUBLIC __attribute__((visibility("default")))
+#endif
+
+typedef enum {
+    FH_OK = 0,
+    FH_MEMORY = 1,    /* an allocation failed */
+    FH_INVALID = 2,   /* a value, a size or a token that does not fit */
+    FH_NUMBER = 3,    /* the model computed a value that is not a number */
+    FH_REFUSED = 4    /* an option that this model or the runtime does not know */
+} fh_status;
+
+typedef enum { FH_AUTOREGRESSIVE = 0, FH_HRT = 1, FH_BIDIRECTIONAL = 2, FH_DAG = 3 } fh_family;
+typedef enum { FH_RELU = 0, FH_GELU = 1, FH_GELU_TANH = 2, FH_TANH = 3 } fh_activation;
+typedef enum { FH_GREEDY = 0, FH_LOOKAHEAD = 1, FH_VITERBI = 2, FH_JOINT_VITERBI = 3 } fh_strategy;
+
+/* Sizes of one side of the model; see Header in format.py. */
+typedef struct {
+    int32_t vocabulary, width, layers, heads, inner, positions;
+    int32_t pre_norm, final_norm, embedding_norm;
+    int32_t longest; /* source tokens; the decoder's capacity */
+    double scale;
+} fh_side_shape;
+
+typedef struct {
+    int32_t family; /* fh_family */
+    int32_t activation;
+    int32_t bos, pad, eos, unk;
+    int32_t shared_embedding, tied_output, output_bias;
+    int32_t special_symbols, chunk_count, relative_window, learn_tail;
+    int32_t directions, block, causal, independent, middle_to_side;
+    int32_t link_heads, link_rows, reach, count_bos, length_classes;
+    const int32_t *chunk_sizes; /* [chunk_count] */
+    double epsilon, scale;
+    fh_side_shape encoder, decoder;
+} fh_shape;
+
+typedef struct {
+    const char *name;
+    const void *data;
+    int64_t rows, columns; /* a vector has one row of `columns` */
+    int32_t type;          /* 1: int8, 2: float32 */
+} fh_tensor;
+
+typedef struct {
+    int32_t beam, nbest, min_len, max_len_b, normalize, scores, batch_size;
+    int32_t nat_beam, eos_last_chunk, draft_chunk, draft_width; /* hrt; draft_chunk 0: no drafts */
+    int32_t table_size;                                         /* hrt: source length -> chunk size */
+    int32_t strategy, keep_repeats;                             /* dag */
+    const double *table_limits;                                 /* [table_size], ascending, the last one infinite */
+    const int32_t *table_chunks;                                /* [table_size] */
+    double lenpen, unkpen, max_len_a, beta, length_beta, scale;
+} fh_options;
+
+typedef struct fh_model fh_model;
+typedef struct fh_engine fh_engine;
+
+/* Hypotheses of all sentences one behind the other, best first. Hypothesis h has lengths[h] tokens from starts[h] on. */
+typedef struct {
+    int32_t sentences, hypotheses;
+    int32_t *counts;          /* [sentences], hypotheses of each */
+    int64_t *starts;          /* [hypotheses] */
+    int32_t *lengths, *steps; /* [hypotheses] */
+    double *scores;           /* [hypotheses] */
+    int32_t *tokens, *token_steps;
+    float *positional;
+} fh_results;
+
+FH_PUBLIC int32_t fh_interface(void);
+/* Takes copies of all tensors. isa: a forced instruction set, or NULL. The tensors are found by their names (format.py). */
+FH_PUBLIC int fh_model_new(fh_model **model, const fh_shape *shape, const fh_tensor *tensors, int64_t count, const char *isa, char *message,
+                           size_t size);
+FH_PUBLIC void fh_model_free(fh_model *model);
+FH_PUBLIC const char *fh_model_isa(const fh_model *model);
+FH_PUBLIC int64_t fh_model_bytes(const fh_model *model);
+
+/* threads: at least 1, the caller's included. The model must outlive the engine. */
+FH_PUBLIC int fh_engine_new(fh_engine **engine, const fh_model *model, int32_t threads, char *message, size_t size);
+FH_PUBLIC void fh_engine_free(fh_engine *engine);
+/* Candidates of each source word, see Shortlist in engine.py; offsets NULL: none. Takes copies. */
+FH_PUBLIC int fh_engine_shortlist(fh_engine *engine, const int64_t *offsets, const int32_t *candidates, int64_t count, const int32_t *always,
+                                  int64_t always_count, char *message, size_t size);
+/* Sentence i has the tokens offsets[i] to offsets[i + 1] - 1. */
+FH_PUBLIC int fh_decode(fh_engine *engine, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_options *options,
+                        fh_results **results, char *message, size_t size);
+FH_PUBLIC void fh_results_free(fh_results *results);
+
+#endif

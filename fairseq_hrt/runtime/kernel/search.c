@@ -1,0 +1,180 @@
+/* Hypotheses, and greedy search from left to right. */
+#include "search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+fh_hypothesis *fh_hypothesis_new(fh_work *w, int32_t length) {
+    size_t bytes = sizeof(fh_hypothesis) + (size_t)length * (2 * sizeof(int32_t) + sizeof(float));
+    fh_hypothesis *h = calloc(1, bytes);
+    if (!h) {
+        fh_out_of_memory(&w->error, bytes);
+        return NULL;
+    }
+    h->length = length;
+    h->tokens = (int32_t *)(h + 1);
+    h->steps = h->tokens + length;
+    h->scores = (float *)(h->steps + length);
+    return h;
+}
+
+int fh_found_add(fh_work *w, fh_found *found, fh_hypothesis *hypothesis) {
+    if (!hypothesis) return w->error.code;
+    if (found->count == found->room) {
+        int32_t room = found->room ? 2 * found->room : 1;
+        fh_hypothesis **items = realloc(found->items, (size_t)room * sizeof *items);
+        if (!items) {
+            free(hypothesis);
+            return fh_out_of_memory(&w->error, (size_t)room * sizeof *items);
+        }
+        found->items = items;
+        found->room = room;
+    }
+    found->items[found->count++] = hypothesis;
+    return FH_OK;
+}
+
+void fh_found_sort(fh_found *found) {
+    for (int32_t i = 1; i < found->count; i++) {
+        fh_hypothesis *one = found->items[i];
+        int32_t j = i;
+        for (; j > 0 && found->items[j - 1]->score < one->score; j--) found->items[j] = found->items[j - 1];
+        found->items[j] = one;
+    }
+}
+
+void fh_found_cut(fh_found *found, int32_t count) {
+    while (found->count > count) free(found->items[--found->count]);
+}
+
+void fh_found_clear(fh_found *found) {
+    fh_found_cut(found, 0);
+    free(found->items);
+    memset(found, 0, sizeof *found);
+}
+
+double fh_rank(const fh_options *options, double total, int32_t length) {
+    return options->normalize ? total / pow((double)length, options->lenpen) : total;
+}
+
+int32_t fh_length_limit(const fh_options *options, int32_t source_length, int32_t capacity) {
+    double limit = options->max_len_a * source_length + options->max_len_b;
+    if (!(limit < capacity - 1)) return capacity - 1;
+    return limit > 0 ? (int32_t)limit : 0;
+}
+
+int32_t fh_beam_width(const fh_work *w) {
+    int32_t most = w->model->decoder.shape.vocabulary - 1;
+    return w->options->beam < most ? w->options->beam : most;
+}
+
+int fh_decode_plain(fh_work *w, const int32_t *limits, fh_found *found) {
+    fh_buffer shortest = {0};
+    if (fh_reserve(&shortest, (size_t)w->sentences, sizeof(int32_t), &w->error)) return w->error.code;
+    for (int32_t s = 0; s < w->sentences; s++) ((int32_t *)shortest.data)[s] = w->options->min_len;
+    fh_search search = {.start = w->model->shape.eos, .stride = 1, .min_len = shortest.data, .max_len = limits, .beam = fh_beam_width(w),
+                        .scores = w->options->scores};
+    (search.beam == 1 ? fh_left_to_right : fh_beam)(w, &search, found);
+    fh_release(&shortest);
+    return w->error.code;
+}
+
+/* Where greedy search keeps what it has written: [sentences][most]. */
+typedef struct {
+    int32_t most, *words, *length, *rows, *current, *positions, *tokens;
+    float *scores, *values;
+    fh_ask *asks;
+} greedy;
+
+static int start(fh_work *w, const fh_search *search, fh_buffer *memory, greedy *g) {
+    size_t n = (size_t)w->sentences;
+    g->most = 0;
+    for (int32_t s = 0; s < w->sentences; s++)
+        if (search->max_len[s] + 1 > g->most) g->most = search->max_len[s] + 1;
+    size_t all = n * (size_t)g->most;
+    size_t bytes = n * sizeof(fh_ask) + (all * 2 + n * 6) * sizeof(int32_t);
+    if (fh_reserve(memory, bytes, 1, &w->error) || fh_rows(w, w->sentences)) return w->error.code;
+    g->asks = memory->data;
+    g->words = (int32_t *)(g->asks + n);
+    g->scores = (float *)(g->words + all);
+    g->length = (int32_t *)(g->scores + all);
+    g->rows = g->length + n;
+    g->current = g->rows + n;
+    g->positions = g->current + n;
+    g->tokens = g->positions + n;
+    g->values = (float *)(g->tokens + n);
+    memset(g->length, 0, n * sizeof *g->length);
+    return FH_OK;
+}
+
+static int finish(fh_work *w, const fh_search *search, const greedy *g, fh_found *found) {
+    for (int32_t s = 0; s < w->sentences; s++) {
+        fh_hypothesis *h = fh_hypothesis_new(w, g->length[s]);
+        if (!h) return w->error.code;
+        double total = 0;
+        for (int32_t i = 0; i < h->length; i++) {
+            h->tokens[i] = g->words[(size_t)s * g->most + i];
+            h->steps[i] = i + 1;
+            if (search->scores) total += h->scores[i] = g->scores[(size_t)s * g->most + i];
+        }
+        h->passes = h->length;
+        h->score = fh_rank(w->options, total, h->length);
+        if (fh_found_add(w, &found[s], h)) return w->error.code;
+    }
+    return FH_OK;
+}
+
+/* Without scores a sentence that has reached its maximum length needs no more passes: </s> follows. */
+static int32_t drop_full(fh_work *w, const fh_search *search, greedy *g, int32_t open, int32_t place) {
+    int32_t kept = 0;
+    for (int32_t r = 0; r < open; r++) {
+        int32_t s = g->rows[r];
+        if (place >= search->max_len[s]) {
+            g->words[(size_t)s * g->most + g->length[s]++] = w->model->shape.eos;
+            continue;
+        }
+        g->rows[kept] = s;
+        g->current[kept++] = g->current[r];
+    }
+    return kept;
+}
+
+int fh_left_to_right(fh_work *w, const fh_search *search, fh_found *found) {
+    fh_buffer memory = {0};
+    greedy g = {0};
+    int32_t open = w->sentences, eos = w->model->shape.eos;
+    if (start(w, search, &memory, &g)) {
+        fh_release(&memory);
+        return w->error.code;
+    }
+    for (int32_t r = 0; r < open; r++) {
+        g.rows[r] = r;
+        g.current[r] = search->start;
+    }
+    for (int32_t place = 0; open && !w->error.code; place++) {
+        if (!search->scores) open = drop_full(w, search, &g, open, place);
+        if (!open) break;
+        for (int32_t r = 0; r < open; r++) {
+            g.positions[r] = place * search->stride;
+            g.asks[r] = fh_ask_at(w, g.rows[r], place, search->min_len[g.rows[r]], search->max_len[g.rows[r]]);
+        }
+        fh_step step = {.rows = open, .row = g.rows, .tokens = g.current, .positions = g.positions, .causal = 1, .stride = search->stride};
+        float *features;
+        if (fh_decode_step(w, &step, &features) || fh_best_words(w, features, g.asks, open, g.tokens, search->scores ? g.values : NULL)) break;
+        int32_t kept = 0;
+        for (int32_t r = 0; r < open; r++) {
+            int32_t s = g.rows[r];
+            size_t at = (size_t)s * g.most + g.length[s]++;
+            g.words[at] = g.tokens[r];
+            if (search->scores) g.scores[at] = g.values[r];
+            if (g.tokens[r] == eos) continue;
+            g.rows[kept] = s;
+            g.current[kept++] = g.tokens[r];
+        }
+        open = kept;
+    }
+    if (!w->error.code) finish(w, search, &g, found);
+    fh_release(&memory);
+    return w->error.code;
+}

@@ -1,0 +1,58 @@
+/* Hypotheses and the searches that find them. */
+#ifndef FH_SEARCH_H
+#define FH_SEARCH_H
+
+#include "choose.h"
+#include "work.h"
+
+/* One finished translation; the arrays lie in the same allocation. */
+typedef struct {
+    int32_t length, passes; /* tokens with </s>; decoder passes that the sentence needed */
+    double score;           /* what hypotheses are ranked by */
+    int32_t *tokens, *steps; /* steps: the pass that fixed each token, from 1 */
+    float *scores;
+} fh_hypothesis;
+
+/* The hypotheses of one sentence. */
+typedef struct {
+    fh_hypothesis **items;
+    int32_t count, room;
+} fh_found;
+
+fh_hypothesis *fh_hypothesis_new(fh_work *work, int32_t length);
+/* Takes the hypothesis over, also when it fails. */
+int fh_found_add(fh_work *work, fh_found *found, fh_hypothesis *hypothesis);
+/* Best first; those of equal score keep their order. */
+void fh_found_sort(fh_found *found);
+void fh_found_clear(fh_found *found);
+/* Drops all but the first `count`. */
+void fh_found_cut(fh_found *found, int32_t count);
+/* log-probability / length ** lenpen, or the log-probability itself. */
+double fh_rank(const fh_options *options, double total, int32_t length);
+
+/* A left-to-right search: token i stands at position stride * (i + 1). */
+typedef struct {
+    int32_t start, stride;
+    const int32_t *min_len, *max_len; /* [sentences] */
+    int32_t beam;                     /* at most the vocabulary's words less one */
+    int32_t scores;                   /* positional scores are wanted; a beam always has them */
+} fh_search;
+
+/* found: [sentences of the batch], best first. */
+int fh_left_to_right(fh_work *work, const fh_search *search, fh_found *found);
+int fh_beam(fh_work *work, const fh_search *search, fh_found *found);
+
+/* One batch that is encoded already, by the ways of each family. limits: [sentences], fairseq's maximum lengths. */
+int fh_decode_plain(fh_work *work, const int32_t *limits, fh_found *found);
+int fh_decode_hrt(fh_work *work, int32_t chunk, const int32_t *limits, fh_found *found);
+/* Both stages of hrt for every sentence; scores: of the tokens, needed to rank several. */
+int fh_two_stages(fh_work *work, int32_t chunk, const int32_t *limits, int32_t beam, int32_t nat_beam, int32_t scores, fh_found *found);
+int fh_decode_drafts(fh_work *work, int32_t chunk, const int32_t *limits, fh_found *found);
+int fh_decode_blocks(fh_work *work, const int32_t *limits, fh_found *found);
+int fh_decode_dag(fh_work *work, fh_found *found);
+/* The rule of the maximum length: min(int(a x + b), capacity - 1), at least 0. */
+int32_t fh_length_limit(const fh_options *options, int32_t source_length, int32_t capacity);
+/* The most hypotheses a beam may have. */
+int32_t fh_beam_width(const fh_work *work);
+
+#endif

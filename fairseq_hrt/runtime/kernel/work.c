@@ -1,0 +1,98 @@
+/* The pieces that encoder and decoder share. */
+#include "work.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int fh_work_start(fh_work *work, const fh_model *model) {
+    memset(work, 0, sizeof *work);
+    work->model = model;
+    return FH_OK;
+}
+
+void fh_work_free(fh_work *w) {
+    fh_buffer *buffers[] = {&w->memory, &w->memory_starts, &w->encoded, &w->marks,     &w->x,     &w->y,     &w->projected,
+                            &w->mixed,  &w->inner,         &w->prepared, &w->scratch,  &w->own_cache, &w->ahead, &w->key_positions,
+                            &w->mask,   &w->slots,         &w->logits,  &w->choice,    &w->gathered,  &w->links, &w->path};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) fh_release(buffers[i]);
+    for (int32_t i = 0; i < w->row_room; i++) fh_release(&w->rows[i].cache);
+    for (int32_t i = 0; i < w->list_room; i++) {
+        fh_release(&w->lists[i].buffer);
+        fh_release(&w->lists[i].ids);
+    }
+    free(w->rows);
+    free(w->lists);
+    memset(w, 0, sizeof *w);
+}
+
+int fh_prepare(fh_work *w, fh_input *input, fh_kind kind, const float *x, ptrdiff_t ldx, int32_t rows, int32_t inputs, int positive) {
+    if (fh_reserve(&w->prepared, fh_input_size(kind, rows, inputs), 1, &w->error)) return w->error.code;
+    w->model->operations->prepare(input, w->prepared.data, kind, x, ldx, rows, inputs, positive);
+    return FH_OK;
+}
+
+int fh_linear(fh_work *w, const fh_matrix *matrix, const float *x, ptrdiff_t ldx, int32_t rows, int positive, float *out, ptrdiff_t ldo,
+              int relu, const float *residual, ptrdiff_t ldr) {
+    fh_input input;
+    if (fh_prepare(w, &input, matrix->kind, x, ldx, rows, matrix->inputs, positive)) return w->error.code;
+    w->model->operations->product(matrix, &input, out, ldo, relu, residual, ldr);
+    return FH_OK;
+}
+
+/* In place, for what is not relu (that is part of the product). */
+static void activate(float *x, size_t count, int32_t activation) {
+    for (size_t i = 0; i < count; i++) {
+        float v = x[i];
+        if (activation == FH_GELU) x[i] = 0.5f * v * (1.0f + erff(v * 0.70710678f));
+        if (activation == FH_GELU_TANH) x[i] = 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
+        if (activation == FH_TANH) x[i] = tanhf(v);
+    }
+}
+
+int fh_feed_forward(fh_work *w, const fh_side *side, const fh_layer *layer, float *x, int32_t rows) {
+    const fh_model *m = w->model;
+    int32_t d = side->shape.width, inner = side->shape.inner, relu = m->shape.activation == FH_RELU;
+    float eps = (float)m->shape.epsilon;
+    if (fh_reserve(&w->y, (size_t)rows * d, sizeof(float), &w->error) || fh_reserve(&w->inner, (size_t)rows * inner, sizeof(float), &w->error))
+        return w->error.code;
+    float *h = w->inner.data, *in = x;
+    if (side->shape.pre_norm) {
+        in = w->y.data;
+        m->operations->norm(x, d, rows, d, layer->final_norm.gain, layer->final_norm.bias, eps, in, d);
+    }
+    if (fh_linear(w, &layer->inner, in, d, rows, 0, h, inner, relu, NULL, 0)) return w->error.code;
+    if (!relu) activate(h, (size_t)rows * inner, m->shape.activation);
+    if (fh_linear(w, &layer->outer, h, inner, rows, relu, x, d, 0, x, d)) return w->error.code;
+    if (!side->shape.pre_norm) m->operations->norm(x, d, rows, d, layer->final_norm.gain, layer->final_norm.bias, eps, x, d);
+    return FH_OK;
+}
+
+int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32_t *positions, int32_t rows, float *x) {
+    const fh_model *m = w->model;
+    int32_t d = side->shape.width, words = side->shape.vocabulary;
+    int32_t special = side == &m->decoder ? m->shape.special_symbols : 0;
+    float scale = (float)side->shape.scale;
+    for (int32_t r = 0; r < rows; r++, x += d) {
+        int32_t token = tokens[r], position = positions[r];
+        if (token < 0 || token >= words + special)
+            return fh_fail(&w->error, FH_INVALID, "token %d is not in the dictionary of %d words", (int)token, (int)words);
+        if (token < words)
+            fh_matrix_row(side->embedding, token, x);
+        else
+            memcpy(x, m->special + (size_t)(token - words) * d, (size_t)d * sizeof *x);
+        if (side->positions) {
+            if (position < 0 || position >= side->shape.positions)
+                return fh_fail(&w->error, FH_INVALID, "position %d is needed but the model has %d; lower --max-len-b or split the sentence",
+                               (int)position, (int)side->shape.positions);
+            const float *p = side->positions + (size_t)position * d;
+            for (int32_t c = 0; c < d; c++) x[c] = p[c] + scale * x[c];
+        } else {
+            for (int32_t c = 0; c < d; c++) x[c] *= scale;
+        }
+    }
+    x -= (ptrdiff_t)rows * d;
+    if (side->embedding_norm.gain)
+        m->operations->norm(x, d, rows, d, side->embedding_norm.gain, side->embedding_norm.bias, (float)m->shape.epsilon, x, d);
+    return FH_OK;
+}

@@ -1,0 +1,233 @@
+"""Decoding options of the runtime: those of ``fairseq-generate`` that it honours; the rest is refused by name."""
+
+import ctypes as C
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from . import binding
+from .format import Header
+
+
+class UnsupportedOption(ValueError):
+    """An option that only the eager engine honours."""
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """What is decoded and how; names and defaults of ``fairseq-generate``.
+
+    Attributes:
+        scores: compute scores and positional scores. False saves the logsumexp over the vocabulary of greedy decoding; scores
+            of the results are then None.
+        batch_size: most sentences decoded together.
+        hrt_draft_chunk: lossless drafts: decode with this chunk, correct the draft by the same model's C_d = 1, greedily. The
+            tokens are those of ``hrt_decode_chunk="1"``, ``beam=1``. None: no drafts.
+        hrt_draft_width: most draft tokens that are checked in one pass; 0: chosen from the sizes of the model.
+        dag_decode_upsample_scale: None: that of the training.
+        dag_allow_unk: vertices may write the unknown word, less ``unkpen``.
+    """
+
+    beam: int = 5
+    nbest: int = 1
+    lenpen: float = 1.0
+    normalize: bool = True
+    unkpen: float = 0.0
+    min_len: int = 1
+    max_len_a: float = 0.0
+    max_len_b: int = 200
+    scores: bool = True
+    batch_size: int = 32
+    hrt_decode_chunk: Optional[str] = None
+    hrt_chunk_table: str = "10:1,30:2,inf:1"
+    hrt_nat_beam: Optional[int] = None
+    hrt_eos_last_chunk: bool = False
+    hrt_draft_chunk: Optional[int] = None
+    hrt_draft_width: int = 0
+    bidirectional_deduplicate: bool = False
+    dag_decode_strategy: str = "lookahead"
+    dag_decode_beta: float = 1.0
+    dag_decode_length_beta: float = 1.0
+    dag_decode_upsample_scale: Optional[float] = None
+    dag_keep_repeats: bool = False
+    dag_allow_unk: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any], **own: Any) -> "DecodeOptions":
+        """Reads options by the names of ``fairseq-generate`` (``{"beam": "1", "hrt_decode_chunk": "3"}``), values as text or as
+        numbers; options that do not change what is decoded (``batch_size`` of fairseq, ``cpu``, …) are the caller's to leave out.
+
+        Args:
+            own: values of this class that go before ``options``.
+
+        Raises:
+            UnsupportedOption: an option that only the eager engine honours, by name.
+            ValueError: a value that cannot be read.
+        """
+        values: Dict[str, Any] = {}
+        known = {item.name: item for item in fields(cls)}
+        for name, value in options.items():
+            if name in NEUTRAL and _text(value) in NEUTRAL[name]:
+                continue
+            if name == "unnormalized":
+                values["normalize"] = not _truth(name, value)
+            elif name in known:
+                values[name] = _read(name, known[name].type, value)
+            else:
+                raise UnsupportedOption(f"{_flag(name)} {_text(value)}: the runtime does not know it; use --engine torch")
+        return cls(**{**values, **own})
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise ValueError(f"--beam {self.beam}: at least one hypothesis has to be kept; --beam 1 is greedy search")
+        if not 1 <= self.nbest <= self.beam:
+            raise ValueError(f"--nbest {self.nbest} with --beam {self.beam}: --nbest must lie between 1 and --beam")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size={self.batch_size}: at least one sentence has to be decoded at a time")
+        for name in ("beam", "min_len", "max_len_b", "batch_size", "hrt_draft_width"):
+            if not 0 <= getattr(self, name) < 1 << 30:
+                raise ValueError(f"{_flag(name)} {getattr(self, name)}: give a number from 0 to {(1 << 30) - 1}")
+        for name in ("lenpen", "max_len_a", "dag_decode_beta", "dag_decode_length_beta"):
+            if not math.isfinite(getattr(self, name)):
+                raise ValueError(f"{_flag(name)} {getattr(self, name)} must be a finite number")
+        if math.isnan(self.unkpen) or self.unkpen == -math.inf or self.max_len_a < 0:
+            raise ValueError(f"--unkpen {self.unkpen}, --max-len-a {self.max_len_a}: give a number, and a length of at least 0")
+
+
+# Options whose value asks for nothing: name -> such values, as text.
+NEUTRAL = {
+    "sampling": ("False",), "temperature": ("1", "1.0"), "no_repeat_ngram_size": ("0",), "diverse_beam_groups": ("-1",),
+    "diversity_rate": ("-1.0", "-1"), "constraints": ("None",), "match_source_len": ("False",), "lm_path": ("None",),
+    "print_alignment": ("None",), "prefix_size": ("0",), "retain_iter_history": ("False",), "score_reference": ("False",),
+    "bidirectional_scoring": ("canonical",), "dag_no_repeat_consecutive": ("0",), "dag_lm_path": ("None",),
+    "hrt_nat_beam": ("None",), "hrt_decode_chunk": ("None",), "dag_decode_upsample_scale": ("None",),
+}  # fmt: skip
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _text(value: Any) -> str:
+    return value.name if hasattr(value, "name") else str(value)
+
+
+def _truth(name: str, value: Any) -> bool:
+    text = str(value).lower()
+    if text not in ("true", "false", "1", "0", ""):
+        raise ValueError(f"{_flag(name)} {value!r} is neither true nor false")
+    return text in ("true", "1", "")
+
+
+def _read(name: str, kind: Any, value: Any) -> Any:
+    """A value, or its text, as a field's type."""
+    if kind is bool:
+        return _truth(name, value)
+    if kind in (str, Optional[str]):
+        return _text(value)
+    try:
+        if kind in (int, Optional[int]):
+            return int(str(value))
+        return float(str(value))
+    except ValueError:
+        raise ValueError(f"{_flag(name)} {_text(value)!r} is no number") from None
+
+
+def chunk_table(header: Header, options: DecodeOptions) -> List[Tuple[float, int]]:
+    """(longest source without ``</s>``, chunk size) pairs, ascending, the last limit infinite; as the eager engine reads them.
+
+    Raises:
+        ValueError: a value that cannot be read, or a chunk size that was not trained.
+    """
+    choice = options.hrt_decode_chunk
+    if choice is None:
+        table = [(math.inf, min(header.chunk_sizes))]
+    elif choice == "auto":
+        table = _parse_table(options.hrt_chunk_table)
+    elif choice.isdecimal() and int(choice) >= 1:
+        table = [(math.inf, int(choice))]
+    else:
+        raise ValueError(f"--hrt-decode-chunk {choice!r} is neither a chunk size (1, 2, …) nor auto")
+    for size in [size for _, size in table] + ([options.hrt_draft_chunk] if options.hrt_draft_chunk is not None else []):
+        if size != 1 and size not in header.chunk_sizes:
+            trained = ", ".join(map(str, header.chunk_sizes))
+            raise ValueError(f"chunk size {size} was not trained: this model knows 1 (autoregressive) and {trained}")
+    return table
+
+
+def _parse_table(text: str) -> List[Tuple[float, int]]:
+    """``10:1,30:2,inf:1`` → [(10, 1), (30, 2), (inf, 1)]."""
+    try:
+        table = [(float(limit), int(size)) for limit, size in (entry.split(":") for entry in text.split(","))]
+    except ValueError:
+        table = []
+    limits = [limit for limit, _ in table]
+    ascending = all(lower < upper for lower, upper in zip(limits, limits[1:]))
+    if not table or not ascending or limits[-1] != math.inf or any(size < 1 for _, size in table):
+        raise ValueError(
+            f"--hrt-chunk-table {text!r}: expected ascending source lengths with their chunk sizes, the last one inf, such as 10:1,30:2,inf:1"
+        )
+    return table
+
+
+def _check_hrt(options: DecodeOptions, table: List[Tuple[float, int]], nat_beam: int) -> None:
+    if not 1 <= nat_beam <= options.beam:
+        raise ValueError(
+            f"--hrt-nat-beam {nat_beam} with --beam {options.beam}: the second stage completes hypotheses of the first, so it takes at "
+            "least 1 and at most --beam of them"
+        )
+    if options.nbest > nat_beam and {size for _, size in table} != {1}:
+        raise ValueError(
+            f"--nbest {options.nbest} with --hrt-nat-beam {nat_beam}: there are only as many translations as the second stage completes; "
+            "raise --hrt-nat-beam"
+        )
+    if options.hrt_draft_chunk is not None:
+        if options.hrt_draft_chunk < 2:
+            raise ValueError(f"hrt_draft_chunk={options.hrt_draft_chunk}: drafts are made with a chunk size of 2 or more")
+        if options.beam != 1 or table != [(math.inf, 1)]:
+            raise ValueError("hrt_draft_chunk: drafts are corrected by greedy decoding word by word; give beam=1 and hrt_decode_chunk=\"1\"")
+
+
+def _check_dag(options: DecodeOptions, scale: float) -> None:
+    strategy = options.dag_decode_strategy
+    if strategy not in binding.STRATEGIES:
+        raise UnsupportedOption(
+            f"--dag-decode-strategy {strategy}: the runtime knows {', '.join(binding.STRATEGIES)}; use --engine torch for others"
+        )
+    if options.nbest > 1 or options.min_len > 1:
+        name = f"--nbest {options.nbest}" if options.nbest > 1 else f"--min-len {options.min_len}"
+        raise UnsupportedOption(f"{name} needs --dag-decode-strategy beam, which the runtime does not know; use --engine torch")
+    if not 0 < scale <= 1e6:
+        raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0 and at most 1000000")
+
+
+def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options, Any]:
+    """The options for C, checked against the model, and what has to stay while they are used.
+
+    Raises:
+        UnsupportedOption, ValueError: by name.
+    """
+    table: List[Tuple[float, int]] = [(math.inf, 1)]
+    nat_beam = options.beam if options.hrt_nat_beam is None else options.hrt_nat_beam
+    scale = header.scale if options.dag_decode_upsample_scale is None else options.dag_decode_upsample_scale
+    if header.family == "hrt":
+        table = chunk_table(header, options)
+        _check_hrt(options, table, nat_beam)
+    elif options.hrt_draft_chunk is not None or options.hrt_decode_chunk is not None:
+        raise ValueError(f"--hrt-decode-chunk and hrt_draft_chunk: this is no hrt_transformer but a model of the family {header.family}")
+    if header.family == "dag":
+        _check_dag(options, scale)
+    # Vertices never write the unknown word unless they are allowed to.
+    unkpen = math.inf if header.family == "dag" and not options.dag_allow_unk else options.unkpen
+    limits = (C.c_double * len(table))(*(limit for limit, _ in table))
+    chunks = (C.c_int32 * len(table))(*(size for _, size in table))
+    values = binding.Options(
+        beam=options.beam, nbest=options.nbest, min_len=options.min_len, max_len_b=options.max_len_b, normalize=options.normalize,
+        scores=options.scores, batch_size=options.batch_size, nat_beam=nat_beam, eos_last_chunk=options.hrt_eos_last_chunk,
+        draft_chunk=options.hrt_draft_chunk or 0, draft_width=options.hrt_draft_width, table_size=len(table),
+        strategy=binding.STRATEGIES.index(options.dag_decode_strategy) if header.family == "dag" else 0,
+        keep_repeats=options.dag_keep_repeats, lenpen=options.lenpen, unkpen=unkpen, max_len_a=options.max_len_a,
+        beta=options.dag_decode_beta, length_beta=options.dag_decode_length_beta, scale=scale or 1.0,
+    )  # fmt: skip
+    values.table_limits, values.table_chunks = C.cast(limits, C.POINTER(C.c_double)), C.cast(chunks, C.POINTER(C.c_int32))
+    return values, (limits, chunks)

@@ -1,0 +1,64 @@
+"""Four words a step, two from each end, learn a small task through the real command line, in all their decoding modes."""
+
+import random
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+LETTERS = "abcdefgh"
+
+
+@pytest.fixture(scope="module")
+def trained(command, tmp_path_factory):
+    """A model that turns letters into capital letters; returns (data, checkpoint)."""
+    folder = tmp_path_factory.mktemp("capitals")
+    generator = random.Random(3)
+    for split, size in (("train", 3000), ("valid", 10), ("test", 100)):
+        lines = [generator.choices(LETTERS, k=generator.randint(1, 6)) for _ in range(size)]
+        (folder / f"{split}.de").write_text("".join(" ".join(line) + "\n" for line in lines))
+        (folder / f"{split}.en").write_text("".join(" ".join(line).upper() + "\n" for line in lines))
+    data = folder / "bin"
+    splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
+    command("fairseq-preprocess", "-s", "de", "-t", "en", *splits, "--destdir", data)
+    sides = [
+        argument
+        for side in ("encoder", "decoder")
+        for argument in (f"--{side}-layers=1", f"--{side}-embed-dim=64", f"--{side}-ffn-embed-dim=128")
+    ]
+    command(
+        "fairseq-train", data, "--user-dir", "fairseq_hrt", "--task", "translation_bidirectional", "--criterion",
+        "bidirectional_loss", "--arch", "bidirectional_transformer_tiny", "--dropout=0.0", *sides,
+        "--bidirectional-tokens-per-step", "2", "--optimizer", "adam", "--lr", "0.005", "--lr-scheduler", "inverse_sqrt",
+        "--warmup-updates", "60", "--max-tokens", "800", "--max-update", "600", "--seed", "1", "--cpu",
+        "--num-workers", "0", "--no-epoch-checkpoints", "--save-dir", folder / "model", "--log-format", "simple",
+        "--share-decoder-input-output-embed", "--disable-validation",
+    )  # fmt: skip
+    return data, folder / "model" / "checkpoint_last.pt"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(beam="1"),
+        dict(beam="4"),
+        dict(beam="4", bidirectional_scoring="paper"),
+        dict(beam="4", bidirectional_scoring="paper", bidirectional_length_penalty="gnmt", lenpen="0.6"),
+        dict(beam="4", bidirectional_length_penalty="gnmt", lenpen="0.6"),
+    ],
+    ids=str,
+)
+def test_capital_letters_are_learnt(trained, options):
+    """No way of scoring cuts translations: the words are there, and in their natural order."""
+    from fairseq_hrt.evaluation.systems import System, SystemSpec
+
+    data, checkpoint = trained
+    spec = SystemSpec("model", str(checkpoint), "translation_bidirectional", {"max_len_b": "15", **options})
+    system = System(spec, [str(data), "--source-lang", "de", "--target-lang", "en", "--cpu"])
+    sample = system.collate(range(100))
+    found = [best[0]["tokens"].tolist() for best in system.decode(sample)]
+    pad = system.task.target_dictionary.pad()
+    right = sum(words == [t for t in target.tolist() if t != pad] for words, target in zip(found, sample["target"]))
+    assert right >= 90
+    # Six words and </s>, four a step; the released search goes on until nothing better can come.
+    assert system.generator.counters.decoder_calls <= (4 if "bidirectional_scoring" in options else 3)

@@ -1,0 +1,106 @@
+"""``--score-reference``: Eq. 2 of given translations, against an independent scorer and against what decoding says of its own."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_hrt.common.options import DecodingOptions
+from fairseq_hrt.hrt.chunking import ChunkChooser
+from fairseq_hrt.hrt.config import HRTTaskConfig
+from fairseq_hrt.hrt.generator import HRTGenerator
+from fairseq_hrt.hrt.scorer import ChunkScorer
+from fairseq_hrt.hrt.task import HRTTranslationTask
+
+SYMBOLS = 6
+EOS, PAD = 2, 1
+TOLERANCE = 2e-5
+
+
+def score(hrt, models, sample, targets, chunk, table="3:1,5:2,inf:3"):
+    """The scored references; targets with ``</s>``."""
+    padded = torch.full((len(targets), max(map(len, targets)) + 1), PAD)
+    for row, target in zip(padded, targets):
+        row[: len(target)] = torch.tensor(target)
+    scorer = ChunkScorer(hrt.dictionary(SYMBOLS), ChunkChooser.parse(str(chunk), table, [2, 3]))
+    return [best for (best,) in scorer.generate(models, {**sample, "target": padded})]
+
+
+def naive(hrt, models, source, target, chunk, *, tail):
+    """(Eq. 2, log-probabilities of the target's tokens) sentence by sentence in plain loops."""
+    scorer = hrt.Scorer(models, source)
+    steps = -(-len(target) // chunk)
+    filled = [*target, *[EOS] * (chunk * steps - len(target))]
+    kept = filled[chunk - 1 :: chunk]
+    scores = {chunk * (i + 1): value for i, value in enumerate(scorer.first_stage(kept, chunk))}
+    if chunk > 1:
+        for j, row in scorer.second_stage(kept, chunk).items():
+            if tail == "eos" or j <= len(target):
+                scores[j] = float(row[filled[j - 1]])
+    return sum(scores.values()), [scores[j] for j in range(1, len(target) + 1)], len(filled)
+
+
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    chunk=st.sampled_from([2, 3, "auto"]),
+    tail=st.sampled_from(["eos", "pad"]),
+    lengths=st.lists(st.tuples(st.integers(1, 7), st.integers(1, 8)), min_size=1, max_size=3),
+    members=st.integers(1, 2),
+)
+def test_equals_an_independent_scorer(hrt, seed, chunk, tail, lengths, members):
+    models = [hrt.model(symbols=SYMBOLS, seed=seed + n, hrt_tail_target=tail) for n in range(members)]
+    sources = hrt.sources([length for length, _ in lengths], SYMBOLS, seed)
+    targets = hrt.sources([length for _, length in lengths], SYMBOLS, seed + 1)
+    found = score(hrt, models, hrt.sample(sources, extra=1), targets, chunk)
+    for source, target, mine in zip(sources, targets, found):
+        words = len(source) - 1
+        size = chunk if chunk != "auto" else 1 if words <= 3 else 2 if words <= 5 else 3
+        total, scores, length = naive(hrt, models, source, target, size, tail=tail)
+        assert mine["tokens"].tolist() == target
+        assert mine["log_likelihood"] == pytest.approx(total, abs=TOLERANCE)
+        assert float(mine["score"]) == pytest.approx(total / length, abs=TOLERANCE)
+        assert mine["positional_scores"].tolist() == pytest.approx(scores, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("tail", ["eos", "pad"])
+@pytest.mark.parametrize("chunk", [2, 3])
+def test_translations_are_scored_as_they_were_found(hrt, chunk, tail):
+    compared = 0
+    for seed in range(5):
+        model = hrt.model(symbols=SYMBOLS, seed=seed, hrt_tail_target=tail)
+        sample = hrt.sample(hrt.sources([5, 3, 7], SYMBOLS, seed))
+        generator = HRTGenerator(
+            [model], hrt.dictionary(SYMBOLS), DecodingOptions(beam=3, max_len_b=9), eos_last_chunk=True,
+            chooser=ChunkChooser.parse(str(chunk), "", [2, 3]),
+        )  # fmt: skip
+        for rank in range(3):
+            best = [hypotheses[rank] for hypotheses in generator.generate([model], sample)]
+            scored = score(hrt, [model], sample, [h["tokens"].tolist() for h in best], chunk)
+            for mine, theirs in zip(scored, best):
+                # A first stage that writes </s> before its last token contradicts itself: its text is that of fewer chunks.
+                if mine["steps"] == theirs["steps"]:
+                    compared += 1
+                    assert float(mine["score"]) == pytest.approx(float(theirs["score"]), abs=TOLERANCE)
+                    assert mine["positional_scores"].tolist() == pytest.approx(theirs["positional_scores"].tolist(), abs=TOLERANCE)
+                    assert mine["token_steps"].tolist() == theirs["token_steps"].tolist()
+    assert compared > 30
+
+
+@pytest.mark.parametrize(
+    "choice, kind", [(None, "ChunkScorer"), ("3", "ChunkScorer"), ("auto", "ChunkScorer"), ("1", "SequenceScorer")]
+)
+def test_the_task_scores_with_the_chunk_size_of_decoding(hrt, choice, kind):
+    task = HRTTranslationTask(HRTTaskConfig(hrt_decode_chunk=choice), hrt.dictionary(SYMBOLS), hrt.dictionary(SYMBOLS))
+    model = hrt.model(symbols=SYMBOLS)
+    scorer = task.build_generator([model], SimpleNamespace(score_reference=True))
+    assert type(scorer).__name__ == kind
+    assert kind == "SequenceScorer" or scorer.chooser.sizes == {None: {2}, "3": {3}, "auto": {1, 2}}[choice]
+
+
+def test_an_untrained_chunk_size_cannot_be_scored(hrt):
+    task = HRTTranslationTask(HRTTaskConfig(hrt_decode_chunk="4"), hrt.dictionary(SYMBOLS), hrt.dictionary(SYMBOLS))
+    with pytest.raises(ValueError, match="chunk size 4 was not trained"):
+        task.build_generator([hrt.model(symbols=SYMBOLS)], SimpleNamespace(score_reference=True))

@@ -1,0 +1,283 @@
+"""Bundles for the native runtime: made, proved, loaded and refused; the translations are those of PyTorch's engine."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from tiny_models import FAMILIES, LETTERS, write_bundle
+
+import fairseq_hrt
+from fairseq_hrt.cli import translate as verb
+from fairseq_hrt.hub import runtime_bundle
+from fairseq_hrt.hub.bundle import load_bundle
+from fairseq_hrt.hub.dictionary import Words
+from fairseq_hrt.hub.runtime_bundle import Agreement, add_runtime, require_equal
+from fairseq_hrt.hub.runtime_translator import RuntimeTranslator, UnsupportedOption, default_threads
+from fairseq_hrt.hub.translator import Translator
+from fairseq_hrt.runtime import build, library
+
+NATIVE = [family for family in FAMILIES if family != "jacobi"]
+LINES = ["a b c d", "", "j", "zzz a", "f e d c b a  a", "</s> <pad> b", "c c\tc", "h" * 3, " ".join("abcdefghij" * 30), "b\x00d"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernel():
+    """The compiled kernel, built where it is missing; skips without a C compiler."""
+    try:
+        library.load_library()
+    except library.LibraryUnavailable as error:
+        if build.compiler() is None:
+            pytest.skip(str(error))
+        build.build(objects=build.HERE.parents[1] / build.OBJECTS)
+
+
+def with_runtime(folder, family, weights="float32", shortlist=None, **changes):
+    def complete(bundle):
+        add_runtime(bundle, weights, data=folder.with_name(folder.name + "_data"), shortlist=shortlist)
+
+    if family == "dag":
+        # Vertices never write the unknown word, and repeats stay: whatever both engines make of them by themselves.
+        changes.setdefault("options", {"beam": "1", "max_len_b": "20", "unkpen": "1000", "dag_keep_repeats": "true"})
+    return write_bundle(folder, family, complete=complete, **changes)
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    place = tmp_path_factory.mktemp("bundles")
+    for family in NATIVE:
+        with_runtime(place / family, family)
+    return place
+
+
+def shown(found):
+    return [(one.text, one.tokens, one.steps, one.token_steps, len(one.alternatives)) for one in found]
+
+
+@pytest.mark.parametrize("family", NATIVE)
+def test_translations_are_those_of_pytorch(bundles, family):
+    native, torch = (fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("auto", "torch"))
+    assert isinstance(native, RuntimeTranslator) and isinstance(torch, Translator)
+    expected, found = torch.translate(LINES, details=True), native.translate(LINES, details=True, batch_size=3)
+    assert shown(found) == shown(expected)
+    for one, other in zip(found, expected):
+        assert one.source == other.source and one.score == pytest.approx(other.score, abs=1e-4)
+        assert one.positional_scores == pytest.approx(other.positional_scores, abs=1e-4)
+    assert native.translate(LINES) == [one.text for one in expected]
+    assert native.translate(LINES[0]) == expected[0].text and native.translate([]) == []
+    seen = []
+    assert native.translate(LINES, progress=lambda *done: seen.append(done), batch_size=2) == [one.text for one in expected]
+    assert seen[-1][0] == seen[-1][1] >= len(LINES)
+
+
+def test_options_of_a_call(bundles):
+    native, torch = (fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu", engine=engine, beam=3) for engine in ("runtime", "torch"))
+    for options in ({"nbest": 2}, {"hrt_decode_chunk": 1}, {"hrt_nat_beam": 1, "lenpen": 0.5}, {"max_len_b": 4}, {"unnormalized": True}, {"cpu": True}):
+        assert shown(native.translate(LINES[:4], details=True, **options)) == shown(torch.translate(LINES[:4], details=True, **options)), options
+
+
+def test_what_the_runtime_does_not_know(bundles, caplog):
+    native = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime")
+    for options, message in (({"sampling": True}, "--sampling"), ({"task": "translation_jacobi"}, "translation_jacobi"), ({"no_such": 1}, "--no-such")):
+        with pytest.raises(UnsupportedOption, match=f"{message}.*--engine torch"):
+            native.translate(["a"], **options)
+        with pytest.raises(UnsupportedOption, match=message):
+            fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime", **options)
+    with pytest.raises(UnsupportedOption, match="score"):
+        native.score(["a"], ["A"])
+    with pytest.raises(ValueError, match="batch_size=0"):
+        native.translate(["a"], batch_size=0)
+    # Left open, PyTorch takes over, and says so once.
+    auto = fairseq_hrt.from_pretrained(bundles / "autoregressive")
+    torch = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="torch")
+    jacobi = {"task": "translation_jacobi", "jacobi_window": 3}
+    assert [auto.translate(LINES, **jacobi) for _ in range(2)] == [torch.translate(LINES)] * 2
+    assert auto.score(["a b"], ["A"])[0].score == pytest.approx(torch.score(["a b"], ["A"])[0].score)
+    assert sum("PyTorch takes over" in record.message for record in caplog.records) == 1
+    assert isinstance(fairseq_hrt.from_pretrained(bundles / "autoregressive", **jacobi), Translator)
+
+
+def test_a_switch_set_to_false_leaves_the_training_its_say(bundles, tmp_path):
+    folder = tmp_path / "dag"
+    shutil.copytree(bundles / "dag", folder)
+    document = json.loads((folder / "bundle.json").read_text())
+    document["runtime_options"] = {"dag_keep_repeats": "true"}
+    (folder / "bundle.json").write_text(json.dumps(document))
+    native = fairseq_hrt.from_pretrained(folder, engine="runtime", dag_keep_repeats=False)
+    assert native.decode_options({}).dag_keep_repeats
+
+
+def test_engines(bundles, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="engine 'fast' is unknown"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", engine="fast")
+    with pytest.raises(ValueError, match="threads=0"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", threads=0)
+    with pytest.raises(ValueError, match="the runtime decodes on the CPU"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", engine="runtime", device="cuda")
+    plain = write_bundle(tmp_path / "plain", "autoregressive").folder
+    with pytest.raises(ValueError, match="holds no model for the runtime.*--runtime int8"):
+        fairseq_hrt.from_pretrained(plain, engine="runtime")
+    assert isinstance(fairseq_hrt.from_pretrained(plain), Translator)
+    with pytest.raises(ValueError, match="a shortlist needs the runtime"):
+        fairseq_hrt.from_pretrained(plain, use_shortlist=True)
+    with pytest.raises(ValueError, match="holds no shortlist"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", use_shortlist=True)
+
+    def missing():
+        raise library.LibraryUnavailable("no compiler")
+
+    # A machine without the kernel.
+    monkeypatch.setattr("fairseq_hrt.runtime.binding.kernel", missing)
+    assert isinstance(fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu"), Translator)
+    with pytest.raises(ValueError, match="no compiler"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", engine="runtime")
+
+
+def test_threads(bundles, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert default_threads() == 1
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert 1 <= default_threads() <= os.cpu_count()
+    model = fairseq_hrt.from_pretrained(bundles / "bidirectional", engine="runtime", threads=2)
+    expected, found = model.translate(LINES), {}
+    callers = [threading.Thread(target=lambda n=n: found.__setitem__(n, model.translate(LINES))) for n in range(3)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert found == {n: expected for n in range(3)}
+
+
+def test_int8_and_its_card(tmp_path):
+    bundle = with_runtime(tmp_path / "int8", "hrt", "int8")
+    assert "of 100 translations identical" in bundle.card["runtime, int8"]
+    assert "| runtime, int8 |" in (bundle.folder / "README.md").read_text()
+    assert load_bundle(bundle.folder).runtime == "runtime.safetensors"
+    assert (bundle.folder / "runtime.safetensors").stat().st_mode == (bundle.folder / "dict.de.txt").stat().st_mode
+    assert fairseq_hrt.from_pretrained(bundle.folder).engine.header.weights == "int8"
+
+
+def test_a_shortlist_in_a_bundle(tmp_path):
+    table = tmp_path / "lex"
+    # Every letter may become its own capital only.
+    table.write_text("".join(f"{letter.upper()} {letter} 0.9\n" for letter in LETTERS))
+    folder = with_runtime(tmp_path / "short", "autoregressive", shortlist=table).folder
+    everything = fairseq_hrt.from_pretrained(folder, engine="runtime")
+    model = fairseq_hrt.from_pretrained(folder, use_shortlist=True)
+    # With the hundred most frequent words it is the whole dictionary.
+    assert model.translate(LINES) == everything.translate(LINES)
+    assert "words a sentence on average" in load_bundle(folder).card["runtime, float32, shortlist"]
+    assert model.identity() != everything.identity()
+
+
+def test_what_cannot_be_made(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="--runtime int4: choose one of"):
+        with_runtime(tmp_path / "a", "autoregressive", "int4")
+    with pytest.raises(ValueError, match="translation_jacobi.*--engine torch"):
+        with_runtime(tmp_path / "b", "jacobi")
+    with pytest.raises(ValueError, match="--sampling: not supported"):
+        with_runtime(tmp_path / "c", "autoregressive", options={"sampling": "true", "beam": "1"})
+    # A conversion that went wrong is found by translating.
+    original = runtime_bundle.convert
+
+    def wrong(*arguments, **options):
+        header, tensors = original(*arguments, **options)
+        tensors["decoder.layers.0.final.norm.weight"] = -np.asarray(tensors["decoder.layers.0.final.norm.weight"])
+        return header, tensors
+
+    monkeypatch.setattr(runtime_bundle, "convert", wrong)
+    for weights in ("float32", "int8"):
+        with pytest.raises(ValueError, match="does not translate as PyTorch's engine does"):
+            with_runtime(tmp_path / f"d{weights}", "autoregressive", weights)
+    assert not [path for path in tmp_path.iterdir() if path.suffix == "" and not path.name.endswith("_data")]
+
+
+def test_agreement():
+    assert "3 of 4 translations identical" in str(Agreement(4, 3, 0.001))
+    require_equal(Agreement(4, 3, 0.001))
+    for bad in (Agreement(4, 1, 0.0), Agreement(4, 4, 0.02), Agreement(4, 4, float("nan"))):
+        with pytest.raises(ValueError, match="leave --runtime away"):
+            require_equal(bad)
+
+
+def damage_model(folder):
+    (folder / "runtime.safetensors").write_bytes(b"\x00" * 100)
+
+
+def swap_dictionary(folder):
+    with open(folder / "dict.en.txt", "a") as file:
+        file.write("more 1\n")
+
+
+def wrong_options(folder):
+    document = json.loads((folder / "bundle.json").read_text())
+    document["options"] = {"beam": ["5"]}
+    (folder / "bundle.json").write_text(json.dumps(document))
+
+
+def outside(folder):
+    document = json.loads((folder / "bundle.json").read_text())
+    document["runtime"] = "../other.safetensors"
+    (folder / "bundle.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (damage_model, "runtime.safetensors"), (swap_dictionary, "pack it again"), (wrong_options, "options"),
+        (outside, "which the bundle does not hold"), (lambda folder: (folder / "dict.de.txt").write_text("a\n"), "line 1 is 'a'"),
+    ],
+)  # fmt: skip
+def test_damaged_bundles_are_refused(bundles, tmp_path, damage, message):
+    folder = tmp_path / "damaged"
+    shutil.copytree(bundles / "autoregressive", folder)
+    damage(folder)
+    with pytest.raises(ValueError, match=message):
+        fairseq_hrt.from_pretrained(folder, engine="runtime")
+
+
+def test_dictionaries_are_read_as_fairseq_reads_them(tmp_path):
+    from fairseq.data import Dictionary
+
+    path = tmp_path / "dict.de.txt"
+    path.write_text("a 9\nb b 3\n<unk> 2 #fairseq:overwrite\nc\u2028d 1\na 1 #fairseq:overwrite\n", encoding="utf-8")
+    expected, found = Dictionary.load(str(path)), Words(path)
+    assert found.words == expected.symbols and len(found) == len(expected)
+    for word in ["a", "b b", "x", "c\u2028d", "</s>", "<pad>"]:
+        symbol = expected.index(word)
+        assert found.ids([word]) == [expected.unk() if symbol < expected.nspecial else symbol]
+    for content, message in (("a 1\na 2\n", "the word 'a' again"), ("a\n", "no word with its count"), ("a x\n", "no word")):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=message):
+            Words(path)
+
+
+def test_translating_needs_neither_pytorch_nor_fairseq(bundles, tmp_path):
+    (tmp_path / "x").write_text("a b\n\nc\n")
+    script = (
+        "import sys; from fairseq_hrt.__main__ import main; main(['translate', sys.argv[1], 'x', '--output', 'y']); "
+        "print([name for name in ('torch', 'fairseq', 'sacremoses', 'subword_nmt', 'tqdm') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", script, bundles / "hrt"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+    model = fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch")
+    assert (tmp_path / "y").read_text() == "".join(text + "\n" for text in model.translate(["a b", "", "c"]))
+
+
+def test_the_verb(bundles, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").write_text("a b\n\nc\n")
+    found = {}
+    for engine in ("torch", "runtime"):
+        verb.main([str(bundles / "dag"), "x", "--engine", engine, "--json", "--threads", "1", "--output", engine])
+        found[engine] = [json.loads(line) for line in (tmp_path / engine).read_text().splitlines()]
+    for one, other in zip(found["torch"], found["runtime"]):
+        assert {**one, "score": None, "positional_scores": []} == {**other, "score": None, "positional_scores": []}
+        assert one["positional_scores"] == pytest.approx(other["positional_scores"], abs=1e-4)
+    with pytest.raises(SystemExit):
+        verb.main([str(bundles / "dag"), "x", "--engine", "runtime", "--set", "dag_decode_strategy=beam"])
+    assert "--engine torch" in capfd.readouterr().err

@@ -1,0 +1,66 @@
+"""Subword units as subword-nmt applies them."""
+
+import io
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from fairseq_hrt.hub.subword_units import SubwordUnits
+
+WORDS = ["lower", "lowest", "newest", "wider", "wide", "aaaa", "aaabaaa", "größte", "größer", "ананас", "</w>", "low</w>er", "e@@", "x"]
+
+
+@pytest.fixture(scope="module", params=["0.2", "0.1"])
+def both(request, tmp_path_factory):
+    generator = random.Random(1)
+    text = [" ".join(generator.choices(WORDS, k=6)) + "\n" for _ in range(200)]
+    learnt = io.StringIO()
+    learn_bpe(text, learnt, 60, min_frequency=2, is_dict=False)
+    path = tmp_path_factory.mktemp("codes") / "codes"
+    path.write_text(learnt.getvalue().replace("#version: 0.2", f"#version: {request.param}"), encoding="utf-8")
+    with open(path, encoding="utf-8") as codes:
+        return BPE(codes), SubwordUnits(path)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(WORDS), st.text(st.sampled_from("lowerstwidnaabgöß@</w>"), min_size=1, max_size=12)), max_size=6))
+def test_units_are_those_of_subword_nmt(both, words):
+    reference, units = both
+    text = " ".join(words)
+    assert units.split(text) == reference.process_line(text).split()
+    assert units.split(text) == reference.process_line(text).split(), "also those that were remembered"
+
+
+def test_a_pair_that_stands_there_twice_counts_once(tmp_path):
+    path = tmp_path / "codes"
+    path.write_text("#version: 0.2\nb c</w>\na b\na b\nb c</w>\nab c</w>\n", encoding="utf-8")
+    with open(path, encoding="utf-8") as codes:
+        reference = BPE(codes)
+    for word in ("abc", "bc", "ab", "abcabc"):
+        assert SubwordUnits(path).split(word) == reference.process_line(word).split()
+
+
+def test_codes_without_a_version(tmp_path):
+    path = tmp_path / "codes"
+    path.write_text("a b\nc </w>\n", encoding="utf-8")
+    with open(path, encoding="utf-8") as codes:
+        assert SubwordUnits(path).split("abc cab") == BPE(codes).process_line("abc cab").split()
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "merge 1 is ''"), (b"#version: 0.2\n", "merge 1 is ''"), (b"#version: 0.2\na b\nc\n", "merge 2 is 'c'"),
+        (b"#version: 3\na b\n", "version '3'"), (b"#version:\na b\n", "version '#version:'"), (b"\xff\xfe\n", "cannot be read"),
+    ],
+)  # fmt: skip
+def test_what_is_no_file_of_codes(tmp_path, content, message):
+    (tmp_path / "codes").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        SubwordUnits(tmp_path / "codes")
+    with pytest.raises(ValueError, match="cannot be read"):
+        SubwordUnits(tmp_path / "nowhere")

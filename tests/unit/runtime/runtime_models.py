@@ -1,0 +1,138 @@
+"""Tiny models of every family, decoded by the eager engine and by the runtime."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.models.transformer import TransformerModel
+
+from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
+from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
+from fairseq_hrt.common.generator import AutoregressiveGenerator
+from fairseq_hrt.common.options import DecodingOptions
+from fairseq_hrt.dag.config import DagTaskConfig
+from fairseq_hrt.dag.generator import DagGenerator
+from fairseq_hrt.dag.model import DagTransformerModel
+from fairseq_hrt.hrt.chunking import ChunkChooser
+from fairseq_hrt.hrt.generator import HRTGenerator
+from fairseq_hrt.hrt.model import HRTTransformerModel
+from fairseq_hrt.hub.runtime_model import convert
+from fairseq_hrt.runtime.engine import DecodeOptions, Engine
+
+# A log-probability may differ by this much: float32 against float64. A choice between two words that are closer may differ.
+NEAR = 1e-4
+CLASSES = {
+    "transformer": TransformerModel, "hrt_transformer": HRTTransformerModel, "dag_transformer": DagTransformerModel,
+    "bidirectional_transformer": BidirectionalTransformerModel,
+}  # fmt: skip
+
+
+def share_output(decoder):
+    """Whether output layer and embedding are one, or of different widths."""
+    output, words = decoder.output_projection.weight, decoder.embed_tokens.weight
+    return output is words or output.shape != words.shape
+
+
+def build(dictionary, arch="transformer", *, symbols=12, target_symbols=None, seed=1, **overrides):
+    """A model in float64 with peaked distributions; where it is not refined by training its translations still depend on everything."""
+    torch.manual_seed(seed)
+    settings = dict(
+        encoder_embed_dim=16, decoder_embed_dim=16, encoder_ffn_embed_dim=24, decoder_ffn_embed_dim=24, encoder_layers=2, decoder_layers=2,
+        encoder_attention_heads=2, decoder_attention_heads=4, max_source_positions=64, max_target_positions=64, dropout=0.0,
+    )  # fmt: skip
+    if arch == "hrt_transformer":
+        settings["hrt_chunk_sizes"] = [2, 3]
+    settings.update(overrides)
+    args = Namespace(**settings)
+    ARCH_CONFIG_REGISTRY[arch](args)
+    dictionaries = dictionary(symbols), dictionary(symbols if target_symbols is None else target_symbols)
+    model = CLASSES[arch].build_model(args, Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])).double().eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("relative_keys"):
+                parameter.normal_()
+            elif parameter.dim() > 1:
+                parameter.mul_(2.0)
+            else:
+                parameter.add_(torch.randn_like(parameter).mul_(0.1))
+        decoder = model.decoder
+        if not share_output(decoder):
+            # The words before and the source have a say in every word.
+            vectors = torch.randn_like(decoder.embed_tokens.weight)
+            decoder.embed_tokens.weight.copy_(vectors / 4)
+            decoder.output_projection.weight.copy_(vectors[torch.randperm(len(vectors))])
+    model.dictionaries = dictionaries
+    return model
+
+
+def sources(lengths, *, symbols=12, seed=0):
+    """Random sources of these lengths, ``</s>`` included."""
+    generator = torch.Generator().manual_seed(seed)
+    return [[*torch.randint(4, 4 + symbols, (length - 1,), generator=generator).tolist(), 2] for length in lengths]
+
+
+def generator_of(model, options):
+    """The eager generator that belongs to the runtime's options."""
+    names = ("beam", "nbest", "lenpen", "unkpen", "min_len", "max_len_a", "max_len_b", "normalize")
+    eager = DecodingOptions(**{name: getattr(options, name) for name in names})
+    dictionary, decoder = model.dictionaries[1], model.decoder
+    if hasattr(decoder, "chunk_sizes"):
+        chooser = ChunkChooser.parse(options.hrt_decode_chunk, options.hrt_chunk_table, decoder.chunk_sizes)
+        return HRTGenerator(
+            [model], dictionary, eager, chooser=chooser, nat_beam=options.hrt_nat_beam, eos_last_chunk=options.hrt_eos_last_chunk
+        )
+    if hasattr(decoder, "links"):
+        config = DagTaskConfig(
+            dag_decode_strategy=options.dag_decode_strategy, dag_decode_beta=options.dag_decode_beta,
+            dag_decode_length_beta=options.dag_decode_length_beta, dag_keep_repeats=options.dag_keep_repeats,
+        )  # fmt: skip
+        if hasattr(config, "dag_allow_unk"):
+            config.dag_allow_unk = options.dag_allow_unk
+        elif not options.dag_allow_unk:
+            eager = DecodingOptions(**{**vars(eager), "unkpen": float("inf")})
+        scale = options.dag_decode_upsample_scale or decoder.scale.middle
+        return DagGenerator([model], dictionary, eager, config=config, scale=scale)
+    if hasattr(decoder, "directions"):
+        return BidirectionalGenerator([model], dictionary, eager, collapse_repeats=options.bidirectional_deduplicate)
+    return AutoregressiveGenerator([model], dictionary, eager)
+
+
+def eager_results(model, rows, options):
+    """The eager engine's hypotheses of each source, one sentence at a time."""
+    generator = generator_of(model, options)
+    found = []
+    for row in rows:
+        tokens = torch.tensor([row])
+        sample = {"net_input": {"src_tokens": tokens, "src_lengths": torch.tensor([len(row)])}}
+        found.append(generator.generate([model], sample)[0][: options.nbest])
+    return found
+
+
+def runtime_engine(model, *, weights="float32", **options):
+    header, tensors = convert(model, *model.dictionaries, weights=weights)
+    return Engine(header, tensors, **options)
+
+
+def same_hypothesis(expected, got, *, steps=True):
+    """Whether two hypotheses agree; where tokens differ, whether the first difference is a near tie."""
+    tokens, scores = expected["tokens"].tolist(), expected["positional_scores"].tolist()
+    if tokens != got.tokens:
+        place = next((n for n, (a, b) in enumerate(zip(tokens, got.tokens)) if a != b), min(len(tokens), len(got.tokens)) - 1)
+        return abs(scores[place] - got.positional_scores[place]) < NEAR
+    assert got.positional_scores == pytest.approx(scores, abs=NEAR)
+    assert got.score == pytest.approx(float(expected["score"]), abs=NEAR)
+    assert not steps or (got.steps, got.token_steps) == (expected["steps"], expected["token_steps"].tolist())
+    return True
+
+
+def check_equal(model, rows, options, **engine_options):
+    """Demands that the runtime in float32 finds what the eager engine finds; returns the runtime's results."""
+    expected = eager_results(model, rows, options)
+    with runtime_engine(model, **engine_options) as engine:
+        got = engine.decode(rows, options)
+    for row, best, mine in zip(rows, expected, got):
+        assert len(best) == len(mine), (row, best, mine)
+        for one, other in zip(best, mine):
+            assert same_hypothesis(one, other), (row, options, one, other)
+    return got

@@ -1,0 +1,202 @@
+"""Building the kernel, refusing one that must not be loaded, choosing an instruction set; the same under sanitizers and for ARM."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_hrt.compat import doctor
+from fairseq_hrt.runtime import build, library
+
+KERNEL = build.KERNEL
+DRIVER = Path(__file__).with_name("operations_driver.c")
+FUNCTIONS = """
+typedef struct { const char *name; } table;
+static const table only = {"plain"};
+const char *fh_fingerprint(void) { return FH_FINGERPRINT; }
+const void *fh_choose(const char *forced, char *why, unsigned long size) { return &only; }
+const char *fh_instruction_set(int place) { return place ? 0 : "plain"; }
+int fh_compiled(const char *name) { return 1; }
+int fh_usable(const char *name, char *why, unsigned long size) { return 1; }
+"""
+
+needs_compiler = pytest.mark.skipif(build.compiler() is None, reason="no C compiler")
+
+
+@pytest.fixture
+def small(tmp_path):
+    """(folder for the library, folder with the sources of a kernel that compiles in no time)."""
+    kernel = tmp_path / "kernel"
+    kernel.mkdir()
+    (kernel / "dispatch.c").write_text("#define FH_PUBLIC __attribute__((visibility(\"default\")))\n#pragma GCC visibility push(default)\n" + FUNCTIONS)
+    return tmp_path / "package", kernel
+
+
+def built(small, tmp_path):
+    return build.build(small[0], kernel=small[1], objects=tmp_path / "objects")
+
+
+@needs_compiler
+def test_the_library_carries_its_sources_fingerprint(small, tmp_path):
+    result = built(small, tmp_path)
+    assert result.library == small[0] / build.LIBRARY and "plain" in result.instruction_sets
+    library.open_library(*small)
+    (small[1] / "new.h").write_text("/* a change */\n")
+    with pytest.raises(library.LibraryUnavailable, match="out of date .* fix: python -m fairseq_hrt.runtime.build"):
+        library.open_library(*small)
+    built(small, tmp_path)
+    # An installed wheel has no sources to compare with.
+    shutil.rmtree(small[1])
+    assert library.instruction_sets(library.open_library(*small)).chosen == "plain"
+
+
+@needs_compiler
+def test_a_failed_build_leaves_no_library_behind(small, tmp_path):
+    assert built(small, tmp_path).library
+    (small[1] / "broken.c").write_text("int broken(void) { return missing; }\n")
+    result = built(small, tmp_path)
+    assert result.library is None and "broken.c does not compile" in result.reason and "missing" in result.reason
+    assert sorted(os.listdir(small[0])) == [build.REPORT]
+    with pytest.raises(library.LibraryUnavailable, match="broken.c does not compile"):
+        library.open_library(*small)
+
+
+def test_without_a_compiler(small, tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", "/no/such/compiler")
+    result = built(small, tmp_path)
+    assert result.library is None and result.reason == "no C compiler was found"
+    with pytest.raises(library.LibraryUnavailable, match="no C compiler was found when the package was installed; fix: install gcc or clang"):
+        library.open_library(*small)
+
+
+@needs_compiler
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="about flags of x86")
+def test_an_instruction_set_that_the_compiler_does_not_know_is_left_out(small, tmp_path, monkeypatch):
+    wrapper = tmp_path / "cc"
+    compiler = " ".join(build.compiler())
+    wrapper.write_text(f'#!/bin/sh\nfor word; do [ "$word" = -mavxvnni ] && exit 1; done\nexec {compiler} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("CC", str(wrapper))
+    (small[1] / "operations_avx_vnni.c").write_text("#error not to be compiled\n")
+    result = built(small, tmp_path)
+    assert result.library and list(result.left_out) == ["avx_vnni"]
+    assert json.loads((small[0] / build.REPORT).read_text())["left_out"] == ["avx_vnni"]
+
+
+def test_a_library_that_was_never_built_or_is_none(tmp_path):
+    with pytest.raises(library.LibraryUnavailable, match="it was never built; fix: "):
+        library.open_library(tmp_path)
+    (tmp_path / build.LIBRARY).write_bytes(b"not a library")
+    with pytest.raises(library.LibraryUnavailable, match="cannot be loaded .* fix: "):
+        library.open_library(tmp_path)
+
+
+@needs_compiler
+def test_a_library_of_another_kind_is_refused(small, tmp_path):
+    (small[1] / "dispatch.c").write_text("int nothing;\n")
+    assert built(small, tmp_path).library
+    with pytest.raises(library.LibraryUnavailable, match="fh_fingerprint"):
+        library.open_library(*small)
+
+
+def test_the_best_instruction_set_is_chosen(kernel, monkeypatch):
+    monkeypatch.delenv(library.VARIABLE, raising=False)
+    found = library.instruction_sets(kernel)
+    assert found.chosen == found.usable[0] and found.usable[-1] == "plain"
+    assert set(found.usable) <= set(found.compiled)
+    # linux says what it found, in its own words
+    flags = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
+    if platform.machine() == "x86_64" and flags:
+        there = {"avx512_vnni": {"avx512_vnni", "avx512bw", "avx512dq", "avx512vl"}, "avx2": {"avx2", "fma"}}
+        for name, needed in there.items():
+            assert kernel.fh_usable(name.encode(), None, 0) == (needed <= set(flags))
+
+
+def test_an_instruction_set_can_be_forced(kernel, monkeypatch):
+    monkeypatch.setenv(library.VARIABLE, "plain")
+    found = library.instruction_sets(kernel)
+    assert (found.chosen, found.reason) == ("plain", f"{library.VARIABLE} is set")
+    for wrong in ("avx1024", "neon_dotprod" if platform.machine() == "x86_64" else "avx2"):
+        monkeypatch.setenv(library.VARIABLE, wrong)
+        with pytest.raises(library.LibraryUnavailable, match=f"{library.VARIABLE}={wrong}: .* give one of: .*plain"):
+            library.instruction_sets(kernel)
+
+
+def test_the_doctor_says_what_the_runtime_runs_on(kernel, monkeypatch):
+    assert any(line.startswith("runs on") for line in doctor.examine().sections["Runtime"])
+    monkeypatch.setenv(library.VARIABLE, "avx1024")
+    assert "avx1024" in library.describe()[0]
+    monkeypatch.setattr(library, "load_library", lambda: library.open_library(Path("/nowhere")))
+    assert "never built" in library.describe()[0] and "--engine torch" in library.describe()[1]
+
+
+def test_the_runtime_imports_numpy_alone():
+    """Neither torch nor fairseq, whatever the package itself imports."""
+    program = f"""
+import importlib, pathlib, sys, types
+folder = pathlib.Path({str(build.HERE)!r})
+package = types.ModuleType("fairseq_hrt")
+package.__path__ = [str(folder.parent)]
+sys.modules["fairseq_hrt"] = package
+for name in ("torch", "fairseq", "omegaconf", "hydra", "sacrebleu"):
+    sys.modules[name] = None
+for file in sorted(folder.glob("*.py")):
+    importlib.import_module("fairseq_hrt.runtime" + ("" if file.stem == "__init__" else "." + file.stem))
+"""
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+
+
+# ---------------------------------------------------------------------- other builds of the same sources
+
+
+def run_driver(program, *arguments, environment=None):
+    finished = subprocess.run([*map(str, program), *map(str, arguments)], capture_output=True, text=True, env={**os.environ, **(environment or {})})
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return finished.stdout.split()
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_operations_under_sanitizers(tmp_path, kernel):
+    """Buffers of exactly the stated size, random sizes, every instruction set that this machine can run."""
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O0", "-g1"]
+    probe = tmp_path / "probe.c"
+    probe.write_text("int main(void) { return 0; }\n")
+    command = build.compiler()
+    if subprocess.run([*command, *flags, str(probe), "-o", str(tmp_path / "probe")], capture_output=True).returncode:
+        pytest.skip("the compiler has no sanitizers")
+    folder = tmp_path / "kernel"
+    folder.mkdir()
+    # The operations alone: decoding has tests of its own.
+    for path in build.sources():
+        if path.suffix == ".h" or path.stem.startswith("operations_") or path.stem in ("dispatch", "packing"):
+            shutil.copy(path, folder)
+    built = build.compile_library(tmp_path / build.LIBRARY, kernel=folder, objects=tmp_path / "objects", extra=flags)
+    program = tmp_path / "driver"
+    subprocess.run(
+        [*command, *flags, "-D_GNU_SOURCE", "-I", str(folder), str(DRIVER), str(built.library), f"-Wl,-rpath,{tmp_path}", "-lm", "-o", str(program)],
+        check=True,
+    )
+    assert run_driver([program], 1, 300) == library.instruction_sets(kernel).usable
+
+
+@pytest.mark.slow
+def test_operations_on_arm_under_an_emulator(tmp_path):
+    compiler, emulator, root = "aarch64-linux-gnu-gcc", shutil.which("qemu-aarch64"), "/usr/aarch64-linux-gnu"
+    if not shutil.which(compiler) or not emulator or not Path(root).is_dir():
+        pytest.skip(f"needs {compiler}, its C library and qemu-aarch64")
+    common = [compiler, *build.FLAGS, "-O2", "-I", str(KERNEL)]
+    objects = []
+    for name, flags in {"packing": [], "operations_plain": [], "dispatch": ["-DFH_HAVE_NEON_DOTPROD"], "operations_neon_dotprod": build.INSTRUCTION_SETS["neon_dotprod"]}.items():
+        objects.append(tmp_path / f"{name}.o")
+        subprocess.run([*common, *flags, "-c", str(KERNEL / f"{name}.c"), "-o", str(objects[-1])], check=True)
+    program = tmp_path / "driver"
+    subprocess.run([*common, str(DRIVER), *map(str, objects), "-lm", "-o", str(program)], check=True)
+    assert run_driver([emulator, "-L", root, program], 1, 60) == ["neon_dotprod", "plain"]
+    assert run_driver([emulator, "-cpu", "cortex-a53", "-L", root, program], 1, 5) == ["plain"], "a processor without dot products"

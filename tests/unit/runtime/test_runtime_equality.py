@@ -1,0 +1,153 @@
+"""The runtime in float32 finds what the eager engine finds: tokens, scores, steps, for every family and option."""
+
+import itertools
+
+import pytest
+
+SHAPES = {
+    "post-norm": {},
+    "pre-norm": dict(encoder_normalize_before=True, decoder_normalize_before=True),
+    "one head": dict(encoder_attention_heads=1, decoder_attention_heads=1),
+    "odd sizes": dict(
+        encoder_embed_dim=22, decoder_embed_dim=30, encoder_ffn_embed_dim=33, decoder_ffn_embed_dim=17, encoder_attention_heads=2,
+        decoder_attention_heads=3,
+    ),
+    "shared": dict(share_all_embeddings=True, no_scale_embedding=True),
+    "tied, normalised": dict(share_decoder_input_output_embed=True, layernorm_embedding=True),
+    "deep and shallow": dict(encoder_layers=4, decoder_layers=1, encoder_normalize_before=True, decoder_normalize_before=True),
+}  # fmt: skip
+ONLY_SOURCE = {"learned, gelu": dict(encoder_learned_pos=True, decoder_learned_pos=True, activation_fn="gelu"),
+               "no positions, tanh": dict(no_token_positional_embeddings=True, activation_fn="tanh"),
+               "gelu_accurate": dict(activation_fn="gelu_accurate")}  # fmt: skip
+LENGTHS = (3, 1, 23)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, *ONLY_SOURCE])
+@pytest.mark.parametrize("beam", (1, 4))
+def test_autoregressive(runtime, shape, beam):
+    model = runtime.build(seed=3, **{**SHAPES, **ONLY_SOURCE}[shape])
+    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(beam=beam, nbest=beam, max_len_b=14))
+
+
+@pytest.mark.parametrize("options", (
+    dict(beam=1, max_len_a=1.3, max_len_b=2), dict(beam=3, max_len_b=6, min_len=6), dict(beam=1, max_len_b=5, min_len=3, unkpen=2.5),
+    dict(beam=5, nbest=3, lenpen=0.0), dict(beam=5, nbest=5, lenpen=0.6, max_len_b=9), dict(beam=4, normalize=False, max_len_b=7),
+    dict(beam=20, nbest=8, max_len_b=4), dict(beam=2, unkpen=-3.0, max_len_b=9), dict(beam=1, min_len=0, max_len_b=0),
+    dict(beam=2, unkpen=float("inf"), max_len_b=5),
+))  # fmt: skip
+def test_options_of_the_search(runtime, options):
+    for seed in (4, 5):
+        runtime.check_equal(runtime.build(seed=seed), runtime.sources(LENGTHS, seed=seed), runtime.options(**{"max_len_b": 15, **options}))
+
+
+@pytest.mark.parametrize("symbols", (1, 2, 70))
+def test_small_and_odd_vocabularies(runtime, symbols):
+    for beam, seed in itertools.product((1, 3), (1, 2)):
+        model = runtime.build(symbols=symbols, target_symbols=symbols + 3, seed=seed)
+        runtime.check_equal(model, runtime.sources((1, 2, 9), symbols=symbols), runtime.options(beam=beam, nbest=beam, max_len_b=8))
+
+
+HYBRID = (
+    dict(beam=1), dict(beam=4, nbest=4), dict(beam=4, hrt_nat_beam=1), dict(beam=3, hrt_decode_chunk="3", nbest=2, lenpen=0.5),
+    dict(beam=1, hrt_decode_chunk="1"), dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="4:1,9:3,inf:2", hrt_nat_beam=2),
+    dict(beam=1, hrt_eos_last_chunk=True, min_len=3),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("shape, options", [*zip(SHAPES, HYBRID), *zip(SHAPES, reversed(HYBRID))])
+def test_hybrid_regressive(runtime, shape, options):
+    model = runtime.build("hrt_transformer", seed=2, **SHAPES[shape])
+    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, **options}))
+
+
+CHANGES = (dict(hrt_relative_window=0), dict(hrt_relative_window=2), dict(hrt_tail_target="pad"), dict(hrt_chunk_sizes=[4, 2, 7]),
+           dict(hrt_tail_target="pad"))  # fmt: skip
+RULES = (
+    dict(beam=1, unkpen=1.0), dict(beam=4, min_len=5, max_len_b=8), dict(beam=2, max_len_b=1), dict(beam=2, normalize=False, min_len=2),
+    dict(beam=3, hrt_eos_last_chunk=True),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("overrides, options", [*zip(CHANGES, RULES), *zip(CHANGES, reversed(RULES))])
+def test_options_of_hybrid_regressive_models(runtime, overrides, options):
+    model = runtime.build("hrt_transformer", seed=6, **overrides)
+    for chunk in (None, str(max(model.decoder.chunk_sizes))):
+        runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, "hrt_decode_chunk": chunk, **options}))
+
+
+ORDERS = {
+    "h=1 c=1": dict(bidirectional_directions=1), "h=1 c=3": dict(bidirectional_directions=1, bidirectional_tokens_per_step=3),
+    "h=2": dict(), "h=2 c=2": dict(bidirectional_tokens_per_step=2), "h=4": dict(bidirectional_directions=4),
+    "h=6 c=2": dict(bidirectional_directions=6, bidirectional_tokens_per_step=2), "z=1": dict(bidirectional_block=1),
+    "vanilla": dict(bidirectional_vanilla_mask=True, bidirectional_vanilla_positions=True),
+    "middle": dict(bidirectional_middle_to_side=True), "independent": dict(bidirectional_independent_directions=True),
+    "independent c=2": dict(bidirectional_independent_directions=True, bidirectional_tokens_per_step=2, decoder_layers=1),
+}  # fmt: skip
+
+
+SLOTS = (
+    dict(beam=1), dict(beam=1, min_len=4, max_len_b=7, unkpen=1.0), dict(beam=4, nbest=4), dict(beam=3, nbest=2, lenpen=0.0, max_len_b=5),
+    dict(beam=5, nbest=3, min_len=5, max_len_b=9, bidirectional_deduplicate=True),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("order, options", [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)])
+def test_bidirectional(runtime, order, options):
+    model = runtime.build("bidirectional_transformer", seed=3, **ORDERS[order])
+    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, **options}))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bidirectional_shapes(runtime, shape):
+    for beam in (1, 3):
+        model = runtime.build("bidirectional_transformer", seed=3, bidirectional_tokens_per_step=2, **SHAPES[shape])
+        runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(beam=beam, nbest=beam, max_len_b=14))
+
+
+GRAPHS = {
+    "plain": {}, "all features": dict(dag_link_features="feature:position:sinposition"), "feature": dict(dag_link_features="feature"),
+    "position": dict(dag_link_features="position"), "reach": dict(dag_max_transition_length=3, dag_count_bos=True),
+    "predicted": dict(dag_upsample_base="predict", dag_upsample_scale="1.5"),
+}  # fmt: skip
+
+
+PATHS = (
+    dict(), dict(dag_decode_strategy="greedy"), dict(dag_decode_strategy="viterbi"), dict(dag_decode_strategy="joint-viterbi"),
+    dict(dag_decode_beta=0.3, dag_allow_unk=True, unkpen=0.5), dict(dag_decode_strategy="joint-viterbi", dag_decode_length_beta=1.4, max_len_b=4),
+    dict(dag_decode_strategy="greedy", max_len_b=3, lenpen=0.5), dict(dag_decode_upsample_scale=0.3),
+    dict(dag_decode_upsample_scale=40.0, max_len_b=70), dict(dag_decode_strategy="joint-viterbi", dag_decode_upsample_scale=0.2),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("graph, options", [(graph, PATHS[(n * 5 + k) % 10]) for n, graph in enumerate(GRAPHS) for k in range(5)])
+@pytest.mark.parametrize("keep", (True, False))
+def test_graphs(runtime, graph, options, keep):
+    ops = pytest.importorskip("fairseq_hrt.ops")
+    if not keep and options.get("dag_decode_strategy") != "greedy" and not hasattr(ops, "without_repeats"):
+        pytest.skip("the eager searches do not know of repeats here")
+    model = runtime.build("dag_transformer", seed=5, **{"dag_upsample_scale": "3", **GRAPHS[graph]})
+    if graph == "reach" and options.get("max_len_b") == 4:
+        options = {**options, "max_len_b": 40}  # no path is so short
+    options = runtime.options(**{"beam": 1, "max_len_b": 30, "dag_keep_repeats": keep, **options})
+    runtime.check_equal(model, runtime.sources(LENGTHS), options)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_graph_shapes(runtime, shape):
+    for strategy in ("greedy", "lookahead", "joint-viterbi"):
+        model = runtime.build("dag_transformer", seed=5, dag_upsample_scale="3", **SHAPES[shape])
+        options = runtime.options(beam=1, max_len_b=30, dag_keep_repeats=True, dag_decode_strategy=strategy)
+        runtime.check_equal(model, runtime.sources(LENGTHS), options)
+
+
+def test_without_scores_the_words_are_the_same(runtime):
+    for arch in ("transformer", "hrt_transformer", "bidirectional_transformer", "dag_transformer"):
+        model, rows = runtime.build(arch, seed=7), runtime.sources(LENGTHS)
+        with runtime.runtime_engine(model) as engine:
+            for beam in (1,) if arch == "dag_transformer" else (1, 3):
+                for strategy in ("greedy", "lookahead", "viterbi", "joint-viterbi")[: 4 if arch == "dag_transformer" else 1]:
+                    options = dict(beam=beam, max_len_b=12, dag_decode_strategy=strategy)
+                    full, bare = (engine.decode(rows, runtime.options(scores=scores, **options)) for scores in (True, False))
+                    for one, other in zip(full, bare):
+                        assert (one[0].tokens, one[0].steps, one[0].token_steps) == (other[0].tokens, other[0].steps, other[0].token_steps)
+                        assert other[0].score is None and other[0].positional_scores == []
