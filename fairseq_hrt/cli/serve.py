@@ -9,8 +9,6 @@ was accepted. It needs ``pip install "fairseq_hrt[serve]"``.
 """
 
 import argparse
-import os
-import tempfile
 from pathlib import Path
 from typing import Optional, Sequence
 
@@ -36,7 +34,9 @@ def build_parser() -> argparse.ArgumentParser:
         ("max-characters", int, "characters of all texts of a request"),
         ("max-texts", int, "texts of a request"),
         ("max-alternatives", int, "other translations of a text"),
+        ("max-sentences", int, "sentences of a request"),
         ("max-queue", int, "sentences that may wait; beyond it requests are answered with 429"),
+        ("max-connections", int, "open connections of each worker; beyond it requests are answered with 503"),
         ("max-batch", int, "sentences decoded together"),
         ("batch-wait", float, "seconds that a sentence waits for company"),
         ("time-limit", float, "seconds of a request; then 408 or 504"),
@@ -50,12 +50,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> None:
     """Listens until it is told to stop."""
-    try:
-        import uvicorn
-
-        from ..server import application
-    except ImportError as error:
-        raise ValueError(f'{error.name} is not installed: pip install "fairseq_hrt[serve]"') from error
     from ..server.settings import Settings, parse_system
 
     if not 0 <= options.port <= 65535:
@@ -64,26 +58,11 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--workers {options.workers}: at least one process has to answer")
     fields = {name: value for name, value in vars(options).items() if name in Settings.__dataclass_fields__}
     settings = Settings(**{**fields, "systems": tuple(map(parse_system, options.systems))})
-    application.check(settings)
-    os.environ[application.SETTINGS_VARIABLE] = settings.to_json()
-    with tempfile.TemporaryDirectory(prefix="fairseq-hrt-metrics-") as figures:
-        if options.workers > 1:
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = figures
-        uvicorn.run(
-            "fairseq_hrt.server.application:application_from_environment",
-            factory=True,
-            host=options.host,
-            port=options.port,
-            workers=options.workers,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=int(settings.time_limit) + 1,
-            timeout_keep_alive=5,
-            h11_max_incomplete_event_size=1 << 16,
-            http="h11",
-            log_level="warning",
-        )
+    try:
+        from ..server.process import serve
+    except ImportError as error:
+        raise ValueError(f'{error.name} is not installed: pip install "fairseq_hrt[serve]"') from error
+    serve(settings, options.host, options.port, options.workers)
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:

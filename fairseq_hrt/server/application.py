@@ -1,48 +1,45 @@
 """The ASGI application: routes, limits and what every response has in common."""
 
-import asyncio
 import contextlib
 import json
 import logging
 import os
+import sys
 import time
 from pathlib import Path
-from typing import Any, AsyncIterator, Awaitable, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, AsyncIterator, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..hub.bundle import load_bundle
 from .detection import LanguageDetector
 from .errors import RequestError, invalid
+from .guard import Handler, guarded, with_headers
 from .interface import describe_interface
-from .markup import MarkedUpText
 from .metrics import Metrics
 from .requests import TranslationRequest, check_key, decoding_options, parse_fields, text_of, translation_request
-from .segments import Segments, split
 from .settings import Settings
 from .systems import Catalogue, ServedSystem, alternatives_options, language_name, load_system
+from .texts import DecodedText
 
 logger = logging.getLogger(__name__)
-access = logging.getLogger("fairseq_hrt.access")
+Result = TypeVar("Result")
 
+LOG_FORMAT, LOG_TIME = "%(asctime)s %(message)s", "%H:%M:%S"
 SETTINGS_VARIABLE = "FAIRSEQ_HRT_SERVER_SETTINGS"
+# Status of a worker that cannot start; uvicorn's, so that it does not try again for ever.
+CANNOT_START = 3
 PAGE = Path(__file__).parent / "page"
 _FILES = {"/": ("index.html", "text/html"), "/page.js": ("page.js", "text/javascript"), "/page.css": ("page.css", "text/css")}
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
-Handler = Callable[[Request], Awaitable[Response]]
+# Characters of a request that are prepared at once; more are prepared in a thread, as others wait meanwhile.
+_SHORT = 2000
 
 
 class Server:
@@ -60,18 +57,22 @@ class Server:
         self.detector: Optional[LanguageDetector] = None
 
     def load(self) -> None:
-        """Loads all systems.
+        """Loads all systems, unless it is done already.
 
         Raises:
             ValueError: one of them is no bundle or cannot be loaded.
         """
+        if self.catalogue.systems:
+            return
         self.catalogue = Catalogue([load_system(name, folder, self.settings, self.metrics) for name, folder in self.settings.systems])
         self.detector = LanguageDetector(self.catalogue.sources)
 
     def close(self) -> None:
-        """Finishes what is being decoded."""
+        """Ends the decoders. Requests have been answered by now, so at most a batch that nobody waits for is waited for, briefly."""
         for system in self.catalogue.systems:
-            system.batcher.close(self.settings.time_limit)
+            system.batcher.close()
+        for system in self.catalogue.systems:
+            system.batcher.close(1.0 / len(self.catalogue.systems))
 
     # ------------------------------------------------------------------ LibreTranslate's interface
 
@@ -81,10 +82,10 @@ class Server:
         source, detected = await self._source(wanted)
         system = self.catalogue.choose(wanted, source)
         options = alternatives_options(system, wanted.alternatives + 1) if wanted.alternatives else {}
-        texts, alternatives = [], []
-        for found in await self._decode(system, wanted, options):
-            texts.append(found.text())
-            alternatives.append([text for text in map(found.text, range(1, wanted.alternatives + 1)) if text != found.text()])
+        found = await self._decode(system, wanted, options)
+        ranked = await _prepared(wanted, lambda: [[one.text(rank) for rank in range(wanted.alternatives + 1)] for one in found])
+        texts = [best for best, *_ in ranked]
+        alternatives = [list(dict.fromkeys(text for text in others if text != best)) for best, *others in ranked]
         answer: Dict[str, Any] = {"translatedText": texts[0] if wanted.single else texts}
         if wanted.alternatives:
             answer["alternatives"] = alternatives[0] if wanted.single else alternatives
@@ -160,8 +161,11 @@ class Server:
         return found["language"], found
 
     async def _decode(self, system: ServedSystem, wanted: TranslationRequest, options: Dict[str, Any]) -> List["DecodedText"]:
-        texts = [DecodedText(text, wanted.format, system.bundle.source_lang) for text in wanted.texts]
+        language, limit = system.bundle.source_lang, self.settings.max_sentences
+        texts = await _prepared(wanted, lambda: [DecodedText(text, wanted.format, language) for text in wanted.texts])
         sentences = [sentence for text in texts for sentence in text.sentences]
+        if len(sentences) > limit:
+            raise invalid(f"request ({len(sentences)}) exceeds sentence limit ({limit})")
         try:
             found = await system.batcher.submit(sentences, **options) if sentences else []
         except ValueError as error:
@@ -175,32 +179,11 @@ class Server:
         return texts
 
 
-class DecodedText:
-    """One text on its way: cut into sentences, then put together from their translations."""
-
-    def __init__(self, text: str, form: str, language: str) -> None:
-        self._text = text
-        self._html = MarkedUpText(text) if form == "html" else None
-        pieces = [text] if self._html is None else self._html.texts
-        self._segments: List[Segments] = [split(piece, language) for piece in pieces]
-        self.sentences = [sentence for segments in self._segments for sentence in segments.sentences]
-        self.translations: List[Any] = []
-
-    def text(self, rank: int = 0) -> str:
-        """The translation; ``rank`` > 0 takes that alternative of each sentence, its best where it has not as many."""
-        chosen = [_ranked(translation, rank) for translation in self.translations]
-        joined, place = [], 0
-        for segments in self._segments:
-            joined.append(segments.join(chosen[place : place + len(segments.sentences)]))
-            place += len(segments.sentences)
-        if self._html is None:
-            return joined[0]
-        # Joining changes the tree, so each time it is read anew.
-        return MarkedUpText(self._text).join(joined)
-
-
-def _ranked(translation: Any, rank: int) -> str:
-    return translation.alternatives[rank - 1].text if 0 < rank <= len(translation.alternatives) else translation.text
+async def _prepared(wanted: TranslationRequest, work: Callable[[], Result]) -> Result:
+    """The result of work whose time depends on the length of a request."""
+    if wanted.format == "text" and sum(map(len, wanted.texts)) <= _SHORT:
+        return work()
+    return await run_in_threadpool(work)
 
 
 def _details(translation: Any) -> Dict[str, Any]:
@@ -234,57 +217,6 @@ def read_keys(path: Optional[Path]) -> List[str]:
     return keys
 
 
-def _guarded(route: str, handler: Handler, server: Server) -> Handler:
-    """A handler with the limits, the answers to errors, the headers, the log and the figures that all have in common."""
-
-    async def respond(request: Request) -> Response:
-        start = time.perf_counter()
-        response = await _answer(handler, request, server.settings)
-        for name, value in _HEADERS.items():
-            response.headers.setdefault(name, value)
-        seconds = time.perf_counter() - start
-        server.metrics.observe_request(route, response.status_code, seconds)
-        entry = {"method": request.method, "route": route, "status": response.status_code, "ms": round(1000 * seconds, 2)}
-        access.info("%s", json.dumps(entry))
-        return response
-
-    return respond
-
-
-async def _answer(handler: Handler, request: Request, settings: Settings) -> Response:
-    stage = {"message": "The request did not arrive in time", "status": 408}
-
-    async def work() -> Response:
-        await _read_body(request, settings.max_body)
-        stage.update(message="The translation took too long", status=504)
-        return await handler(request)
-
-    try:
-        return await asyncio.wait_for(work(), settings.time_limit)
-    except RequestError as error:
-        return JSONResponse({"error": error.message}, error.status, error.headers)
-    except asyncio.TimeoutError:
-        return JSONResponse({"error": stage["message"]}, stage["status"])
-    except ClientDisconnect:
-        # Nobody reads this; the status is the one that proxies use for it.
-        return Response(status_code=499)
-    except Exception:  # noqa: BLE001 - nothing of it may leave the process
-        logger.exception("a request failed")
-        return JSONResponse({"error": "Internal server error"}, 500)
-
-
-async def _read_body(request: Request, limit: int) -> None:
-    """Reads the body, no further than the limit."""
-    chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise RequestError(413, f"Request body exceeds the limit of {limit} bytes", {"Connection": "close"})
-        chunks.append(chunk)
-    # Where Starlette keeps what it has read.
-    request._body = b"".join(chunks)  # noqa: SLF001
-
-
 def _file(name: str, kind: str) -> Handler:
     content = (PAGE / name).read_bytes()
 
@@ -295,18 +227,19 @@ def _file(name: str, kind: str) -> Handler:
 
 
 def check(settings: Settings) -> None:
-    """Reads what can be wrong before anything is loaded.
+    """Reads what can be wrong and takes no time, before anything is loaded.
 
     Raises:
         ValueError: a system is no bundle, or the keys cannot be read.
     """
     read_keys(settings.key_file)
     for _, folder in settings.systems:
-        load_bundle(folder)
+        # What only fairseq knows to be wrong is found when the system is loaded.
+        load_bundle(folder, for_runtime=True)
 
 
 def create_application(settings: Settings) -> Starlette:
-    """The application; its systems are loaded when it starts.
+    """The application; its systems are loaded when it starts, or before by ``application.state.server.load()``.
 
     Raises:
         ValueError: the keys cannot be read.
@@ -331,12 +264,12 @@ def create_application(settings: Settings) -> Starlette:
         ("/metrics", ["GET"], server.figures),
         *((path, ["GET"], _file(*file)) for path, file in _FILES.items()),
     )
-    routes = [Route(path, _guarded(path, handler, server), methods=list(methods)) for path, methods, handler in table]
+    routes = [Route(path, guarded(path, handler, settings, server.metrics), methods=list(methods)) for path, methods, handler in table]
 
     async def refuse(request: Request, error: HTTPException) -> Response:
         messages = {404: "Not found", 405: "Method not allowed"}
         server.metrics.observe_request("other", error.status_code, 0.0)
-        return JSONResponse({"error": messages.get(error.status_code, "Refused")}, error.status_code, error.headers)
+        return with_headers(JSONResponse({"error": messages.get(error.status_code, "Refused")}, error.status_code, error.headers))
 
     middleware = []
     if settings.allow_origin is not None:
@@ -347,5 +280,17 @@ def create_application(settings: Settings) -> Starlette:
 
 
 def application_from_environment() -> Starlette:
-    """The application of a worker process; the settings come from the process that started it."""
-    return create_application(Settings.from_json(os.environ[SETTINGS_VARIABLE]))
+    """The application of a worker process, loaded; the settings come from the process that started it.
+
+    Raises:
+        SystemExit: a system cannot be loaded; the log says why.
+    """
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt=LOG_TIME, force=True)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    try:
+        application = create_application(Settings.from_json(os.environ[SETTINGS_VARIABLE]))
+        application.state.server.load()
+    except (ValueError, OSError) as error:
+        logger.error("error: %s", " ".join(str(error).split()))
+        sys.exit(CANNOT_START)
+    return application

@@ -2,7 +2,7 @@
 
 A decoder does many sentences at little more cost than one, so those that arrive within a few milliseconds share a batch. Sentences
 of similar length go together, for a batch costs what its longest sentence costs; the one that has waited longest is always among them,
-so that none waits for company of its length. What a sentence is translated to does not depend on its batch: that is a property
+so that none waits for company of its length. Where a batch fails its sentences are tried one by one. What a sentence is translated to does not depend on its batch: that is a property
 of the engines, and tested there.
 """
 
@@ -131,17 +131,24 @@ class Batcher:
     def _answer(self, batch: List[_Waiting]) -> None:
         start = time.monotonic()
         try:
-            results = self._decode([entry.sentence for entry in batch], dict(batch[0].options))
-            if len(results) != len(batch):
-                raise RuntimeError(f"the decoder returned {len(results)} results for {len(batch)} sentences")
+            results = self._results(batch)
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-            for entry in batch:
-                _resolve(entry, error=error)
+            if len(batch) > 1:
+                # One of them may be the reason; the others must not fail with it.
+                for entry in batch:
+                    self._answer([entry])
+            else:
+                _resolve(batch[0], error=error)
             return
-        finally:
-            self._observe(len(batch), time.monotonic() - start)
+        self._observe(len(batch), time.monotonic() - start)
         for entry, result in zip(batch, results):
             _resolve(entry, result=result)
+
+    def _results(self, batch: List[_Waiting]) -> Sequence[Any]:
+        results = self._decode([entry.sentence for entry in batch], dict(batch[0].options))
+        if len(results) != len(batch):
+            raise RuntimeError(f"the decoder returned {len(results)} results for {len(batch)} sentences")
+        return results
 
 
 def _resolve(entry: _Waiting, *, result: Any = None, error: Any = None) -> None:

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 
 class LanguageDetector:
-    """py3langid (its model is a part of the package), restricted to the languages that are served.
+    """py3langid (its model is a part of the package); only the languages that are served.
 
     Args:
         languages: codes of ISO 639-1; those that py3langid does not know are never found.
@@ -19,21 +19,22 @@ class LanguageDetector:
     def detect(self, text: str) -> List[Dict[str, Any]]:
         """LibreTranslate's answer: ``[{"confidence": 0 … 100, "language": code}]``, the most probable first.
 
-        A text without letters can be in any language: confidence 0.
+        The confidence is that among all languages that py3langid knows, so a text in a language that is not served has a low one. A text
+        without letters can be in any language: confidence 0.
         """
-        if not any(sign.isalpha() for sign in text):
-            return [{"confidence": 0.0, "language": self.languages[0]}]
-        with self._lock:
-            ranked = self._model().rank(text)
-        found = [{"confidence": round(100 * float(share), 1), "language": code} for code, share in ranked if share >= 0.005]
-        return found or [{"confidence": 0.0, "language": self.languages[0]}]
+        found = []
+        if any(sign.isalpha() for sign in text):
+            with self._lock:
+                ranked = self._model().rank(text)
+            found = [(code, round(100 * float(share), 1)) for code, share in ranked if code in self.languages]
+        # At least the best one, however improbable.
+        kept = [one for one in found if one[1] >= 1] or found[:1] or [(self.languages[0], 0.0)]
+        return [{"confidence": confidence, "language": code} for code, confidence in kept]
 
     def _model(self) -> Any:
         if self._identifier is None:
             from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
             # Reading the model takes a moment, and most requests name their language.
-            identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-            identifier.set_languages([code for code in self.languages if code in set(identifier.labels)])
-            self._identifier = identifier
+            self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
         return self._identifier

@@ -1,6 +1,6 @@
 """HTML: the text between the tags is translated, the tags stay."""
 
-from typing import List, Sequence
+from typing import Any, List, Sequence
 
 # What is inside is no text for readers.
 _KEPT = frozenset(("script", "style", "code", "pre", "textarea", "template", "noscript"))
@@ -17,12 +17,18 @@ class MarkedUpText:
         import bs4
 
         self._soup = bs4.BeautifulSoup(html, "html.parser")
-        self._nodes = [
-            node
-            for node in self._soup.find_all(string=True)
+        self._nodes: List[Any] = []
+        untouched = set()
+        # In the order of the document: an element comes before what is inside. Asking each text for all its ancestors would take
+        # quadratic time where elements are nested deeply.
+        for node in self._soup.descendants:
+            inside = id(node.parent) in untouched
+            if isinstance(node, bs4.Tag):
+                if inside or _untouched(node):
+                    untouched.add(id(node))
             # Comments, doctypes and the like are subclasses.
-            if type(node) is bs4.NavigableString and node.strip() and not _untouched(node)
-        ]
+            elif type(node) is bs4.NavigableString and not inside and node.strip():
+                self._nodes.append(node)
         # The pieces of text, in the order of the document.
         self.texts: List[str] = [str(node) for node in self._nodes]
 
@@ -33,9 +39,6 @@ class MarkedUpText:
         return self._soup.decode(formatter="minimal")
 
 
-def _untouched(node) -> bool:
-    """Whether a text stands inside of what is not translated, by its element or by HTML's ``translate="no"``."""
-    for parent in node.parents:
-        if parent.name in _KEPT or parent.get("translate") == "no" or "notranslate" in (parent.get("class") or ()):
-            return True
-    return False
+def _untouched(element: Any) -> bool:
+    """Whether texts inside of an element are not translated: by its name, or by HTML's ``translate="no"``."""
+    return element.name in _KEPT or element.get("translate") == "no" or "notranslate" in (element.get("class") or ())

@@ -34,8 +34,9 @@ def split(text: str, language: str) -> Segments:
     import sentencex
 
     sentences, gaps, gap = [], [], ""
-    # Line breaks stay as they are, whatever the splitter thinks of them.
-    for piece in re.split(r"(\s*[\r\n\x0b\x0c\x85\u2028\u2029]\s*)", text):
+    # Line breaks stay as they are, whatever the splitter thinks of them. The white space around them is left to strip(): to look for
+    # it in front of a line break takes quadratic time where there is much of it and no line break.
+    for piece in re.split(r"([\r\n\x0b\x0c\x85\u2028\u2029]+)", text):
         for sentence in sentencex.segment(language, piece) if piece.strip() else [piece]:
             core = sentence.strip()
             if not core:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Tuple
@@ -18,8 +19,10 @@ class Settings:
         max_body: bytes of a request.
         max_characters: of all texts of a request.
         max_texts: texts of a request.
+        max_sentences: sentences of a request, when its texts have been split.
         max_alternatives: other translations of a text; more are not given.
         max_queue: sentences that wait; requests beyond it are answered with 429.
+        max_connections: open ones of each worker; beyond it requests are answered with 503.
         max_batch: sentences decoded together.
         batch_wait: seconds that a sentence waits for company.
         time_limit: seconds for a request, its body included; then 408 or 504.
@@ -33,8 +36,10 @@ class Settings:
     max_body: int = 1 << 20
     max_characters: int = 20000
     max_texts: int = 128
+    max_sentences: int = 1024
     max_alternatives: int = 5
     max_queue: int = 4096
+    max_connections: int = 1000
     max_batch: int = 32
     batch_wait: float = 0.002
     time_limit: float = 30.0
@@ -42,13 +47,18 @@ class Settings:
     allow_origin: Optional[str] = None
 
     def __post_init__(self) -> None:
-        positive = ("threads", "max_body", "max_characters", "max_texts", "max_queue", "max_batch", "time_limit")
+        positive = (
+            "threads", "max_body", "max_characters", "max_texts", "max_sentences", "max_queue", "max_connections", "max_batch", "time_limit",
+        )  # fmt: skip
         for name in positive:
-            if getattr(self, name) <= 0:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be greater than 0")
+            # Not "<= 0": no comparison with nan is true.
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be greater than 0, and finite")
         for name in ("max_alternatives", "batch_wait"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative, and finite")
+        if self.max_sentences > self.max_queue:
+            raise ValueError(f"--max-sentences {self.max_sentences} do not fit into --max-queue {self.max_queue}: give a longer queue")
         names = [name for name, _ in self.systems]
         if not names:
             raise ValueError("no system: give at least one bundle")

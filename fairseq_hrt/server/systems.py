@@ -22,6 +22,13 @@ LANGUAGES = {
 }  # fmt: skip
 
 
+# Tasks that rank several translations, with the options that they need besides beam and nbest; None: as many as hypotheses.
+_RANKED: Dict[str, Dict[str, Any]] = {
+    "translation": {}, "translation_autoregressive": {}, "translation_bidirectional": {},
+    "translation_hrt": {"hrt_nat_beam": None}, "translation_dag": {"dag_decode_strategy": "beam"},
+}  # fmt: skip
+
+
 @dataclass
 class ServedSystem:
     """A loaded model with its queue.
@@ -31,12 +38,14 @@ class ServedSystem:
         bundle: where it comes from.
         translator: see :func:`fairseq_hrt.from_pretrained`.
         batcher: its queue.
+        alternatives: whether it finds several translations of a sentence.
     """
 
     name: str
     bundle: Bundle
     translator: Any
     batcher: Batcher
+    alternatives: bool = True
 
     def describe(self) -> Dict[str, Any]:
         """What the page and ``/v1/systems`` say of it; no paths."""
@@ -45,8 +54,8 @@ class ServedSystem:
             "source": self.bundle.source_lang,
             "target": self.bundle.target_lang,
             "task": self.bundle.task,
-            "engine": getattr(self.translator, "engine", "torch"),
-            "alternatives": bool(alternatives_options(self, 2)),
+            "engine": self.translator.identity()["engine"],
+            "alternatives": self.alternatives,
         }
 
 
@@ -56,10 +65,8 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics) -
     Raises:
         ValueError: no bundle, or one that cannot be loaded.
     """
-    from ..hub.translator import from_pretrained
-
-    bundle = load_bundle(folder)
-    translator = from_pretrained(folder, engine=settings.engine, threads=settings.threads)
+    translator = load_translator(folder, settings)
+    bundle = translator.bundle
     translator.translate(["a"], details=True)
 
     def decode(sentences: Sequence[str], options: Dict[str, Any]) -> Sequence[Any]:
@@ -73,20 +80,55 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics) -
         observe=lambda sentences, seconds: metrics.observe_batch(name, sentences, seconds),
     )
     metrics.watch_queue(name, lambda: batcher.waiting)
-    logger.info("%s: %s to %s, ready", name, bundle.source_lang, bundle.target_lang)
-    return ServedSystem(name, bundle, translator, batcher)
+    system = ServedSystem(name, bundle, translator, batcher, alternatives=_finds_alternatives(translator))
+    logger.info("%s: %s to %s, ready (%s)", name, bundle.source_lang, bundle.target_lang, system.describe()["engine"])
+    return system
+
+
+def load_translator(folder: Path, settings: Settings) -> Any:
+    """The bundle on the engine of the settings.
+
+    With ``auto`` that is decided here, once: a translator that were left to change from the runtime to PyTorch for the options of one
+    request would load PyTorch while others wait, or find none.
+
+    Raises:
+        ValueError: see :func:`fairseq_hrt.from_pretrained`.
+    """
+    from ..hub.pretrained import from_pretrained
+
+    if settings.engine == "auto" and load_bundle(folder, for_runtime=True).runtime is not None:
+        from ..runtime.engine import UnsupportedOption
+        from ..runtime.library import LibraryUnavailable
+
+        try:
+            return from_pretrained(folder, engine="runtime", threads=settings.threads)
+        except (UnsupportedOption, LibraryUnavailable) as error:
+            logger.warning("%s (PyTorch takes over)", error)
+    try:
+        return from_pretrained(folder, engine="torch" if settings.engine == "auto" else settings.engine, threads=settings.threads)
+    except ImportError as error:
+        raise ValueError(f"{folder} needs PyTorch and fairseq, and {error.name} is not installed: pack it with --runtime int8") from error
+
+
+def _finds_alternatives(translator: Any) -> bool:
+    if translator.bundle.task not in _RANKED:
+        return False
+    try:
+        translator.translate(["a"], details=True, **_options_for(translator.bundle.task, 2))
+    except ValueError:
+        # The engine does not know these options.
+        return False
+    return True
+
+
+def _options_for(task: str, hypotheses: int) -> Dict[str, Any]:
+    own = {name: hypotheses if value is None else value for name, value in _RANKED[task].items()}
+    return {"beam": hypotheses, "nbest": hypotheses, **own}
 
 
 def alternatives_options(system: ServedSystem, hypotheses: int) -> Dict[str, Any]:
     """Decoding options with which a system finds several hypotheses; empty where it knows only one."""
-    found: Dict[str, Any] = {"beam": hypotheses, "nbest": hypotheses}
-    if system.bundle.task == "translation_jacobi":
-        return {}
-    if system.bundle.task == "translation_hrt":
-        found["hrt_nat_beam"] = hypotheses
-    if system.bundle.task == "translation_dag":
-        found["dag_decode_strategy"] = "beam"
-    return found
+    return _options_for(system.bundle.task, hypotheses) if system.alternatives else {}
 
 
 class Catalogue:

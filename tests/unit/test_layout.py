@@ -36,7 +36,7 @@ ALLOWED = {
     "runtime": set(),
     "evaluation": {"common", "ops", "hub", "runtime"},
     "hub": {"common", "runtime"},
-    "server": {"hub"},
+    "server": {"hub", "runtime"},
     "cli": {"evaluation", "common", "hub", "server"},
 }
 

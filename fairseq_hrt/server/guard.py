@@ -1,0 +1,107 @@
+"""What all routes have in common: limits, the answers to errors, headers, the log, the figures."""
+
+import asyncio
+import json
+import logging
+import time
+from typing import Awaitable, Callable
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from .errors import RequestError
+from .metrics import Metrics
+from .settings import Settings
+
+logger = logging.getLogger(__name__)
+access = logging.getLogger("fairseq_hrt.access")
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def guarded(route: str, handler: Handler, settings: Settings, metrics: Metrics) -> Handler:
+    """A handler whose requests are limited, answered whatever happens, logged without their texts, and counted.
+
+    Args:
+        route: its path, for log and figures.
+        handler: may raise :class:`RequestError`; called when the body has been read.
+        settings: limits.
+        metrics: where requests are counted.
+    """
+
+    async def respond(request: Request) -> Response:
+        start = time.perf_counter()
+        response = await _answer(handler, request, settings)
+        seconds = time.perf_counter() - start
+        metrics.observe_request(route, response.status_code, seconds)
+        entry = {"method": request.method, "route": route, "status": response.status_code, "ms": round(1000 * seconds, 2)}
+        access.info("%s", json.dumps(entry))
+        return with_headers(response)
+
+    return respond
+
+
+def with_headers(response: Response) -> Response:
+    """The response with the headers that every response has."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+async def _answer(handler: Handler, request: Request, settings: Settings) -> Response:
+    deadline = time.monotonic() + settings.time_limit
+    try:
+        try:
+            await asyncio.wait_for(_read_body(request, settings.max_body), settings.time_limit)
+        except asyncio.TimeoutError:
+            raise RequestError(408, "The request did not arrive in time", {"Connection": "close"}) from None
+        return await _handle(handler, request, deadline - time.monotonic())
+    except RequestError as error:
+        return JSONResponse({"error": error.message}, error.status, error.headers)
+    except ClientDisconnect:
+        # Nobody reads this; the status is the one that proxies use for it.
+        return Response(status_code=499)
+    except Exception:  # noqa: BLE001 - nothing of it may leave the process
+        logger.exception("a request failed")
+        return JSONResponse({"error": "Internal server error"}, 500)
+
+
+async def _handle(handler: Handler, request: Request, seconds: float) -> Response:
+    """The handler's response, unless the time is over or the client has gone: then the handler is cancelled."""
+    work = asyncio.ensure_future(handler(request))
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        done, _ = await asyncio.wait({work, gone}, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED)
+        if work in done:
+            return work.result()
+        if gone in done:
+            raise ClientDisconnect
+        raise RequestError(504, "The translation took too long")
+    finally:
+        work.cancel()
+        gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    # The body has been read: nothing else can come.
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _read_body(request: Request, limit: int) -> None:
+    """Reads the body, no further than the limit."""
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise RequestError(413, f"Request body exceeds the limit of {limit} bytes", {"Connection": "close"})
+        chunks.append(chunk)
+    # Where Starlette keeps what it has read.
+    request._body = b"".join(chunks)  # noqa: SLF001

@@ -1,0 +1,186 @@
+"""The process around the application: its socket, worker processes, signals, and connections that would never end."""
+
+import asyncio
+import functools
+import http.client
+import math
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from typing import Any, Optional
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.supervisors import Multiprocess
+
+from .application import CANNOT_START, SETTINGS_VARIABLE, check, create_application
+from .settings import Settings
+
+# Seconds in which the head of a request has to arrive.
+HEAD_SECONDS = 10.0
+# Bytes of the head of a request.
+HEAD_BYTES = 1 << 16
+FACTORY = "fairseq_hrt.server.application:application_from_environment"
+
+
+class Connection(H11Protocol):
+    """A connection that is closed when it makes no progress.
+
+    uvicorn waits for ever for the rest of a request's head, for a body whose request has been answered already, and for a client that does
+    not read its response.
+
+    Args:
+        time_limit: seconds of a request.
+    """
+
+    def __init__(self, *arguments: Any, time_limit: float, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._time_limit = time_limit
+        self._state: Any = None
+        self._since = 0.0
+        self._check: Optional[asyncio.TimerHandle] = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._look()
+
+    def connection_lost(self, exc: Optional[Exception]) -> None:
+        if self._check is not None:
+            self._check.cancel()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        busy = self.cycle is not None and not self.cycle.response_complete
+        state, now = (self.cycle, busy), self.loop.time()
+        if state != self._state:
+            self._state, self._since = state, now
+        elif now - self._since > (2 * self._time_limit + HEAD_SECONDS if busy else HEAD_SECONDS):
+            # close() would wait for what cannot be written
+            self.transport.abort()
+            return
+        self._check = self.loop.call_later(HEAD_SECONDS / 4, self._look)
+
+
+class Workers(Multiprocess):
+    """uvicorn's worker processes: one that dies is replaced, unless it could not even start."""
+
+    failed = False
+
+    def keep_subprocess_alive(self) -> None:
+        if any(process.process.exitcode == CANNOT_START for process in self.processes):
+            self.failed = True
+            self.should_exit.set()
+            return
+        super().keep_subprocess_alive()
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that holds the address; it is listened to when there is somebody to answer.
+
+    Raises:
+        ValueError: there is no such address, or it is taken.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        found = socket.socket(family, socket.SOCK_STREAM)
+        # As asyncio does: the port of a server that has just ended is free.
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind(address)
+        except OSError:
+            found.close()
+            raise
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"--host {host} --port {port}: {getattr(error, 'strerror', None) or error}; give another address") from error
+    found.set_inheritable(True)
+    return found
+
+
+def serve(settings: Settings, host: str, port: int, workers: int) -> None:
+    """Answers requests until SIGTERM, SIGHUP or SIGINT; what was accepted by then is answered.
+
+    Prints one line with the address when the first request would be answered.
+
+    Raises:
+        ValueError: a system cannot be loaded, or the address cannot be had.
+    """
+    check(settings)
+    with bound_socket(host, port) as listening:
+        shared = dict(
+            workers=workers,
+            http=functools.partial(Connection, time_limit=settings.time_limit),
+            ws="none",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            limit_concurrency=settings.max_connections,
+            timeout_graceful_shutdown=math.ceil(settings.time_limit) + 1,
+            timeout_keep_alive=5,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            log_config=None,
+            log_level="warning",
+        )
+        if workers == 1:
+            application = create_application(settings)
+            application.state.server.load()
+            _let_the_server_end()
+            _announce(listening, host)
+            uvicorn.Server(uvicorn.Config(application, **shared)).run(sockets=[listening])
+            return
+        with tempfile.TemporaryDirectory(prefix="fairseq-hrt-metrics-") as figures:
+            os.environ.update({SETTINGS_VARIABLE: settings.to_json(), "PROMETHEUS_MULTIPROC_DIR": figures})
+            supervisor = Workers(uvicorn.Config(FACTORY, factory=True, **shared), sockets=[listening])
+            _announce(listening, host)
+            supervisor.run()
+        if supervisor.failed:
+            raise ValueError("a worker cannot start; the line before this one says why")
+
+
+def _let_the_server_end() -> None:
+    """uvicorn ends its work at a signal and then raises it again: by then it has been obeyed."""
+
+    def obeyed(number: int, frame: Any) -> None:
+        return
+
+    def hang_up(number: int, frame: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, obeyed)
+    signal.signal(signal.SIGINT, obeyed)
+    # Whoever started the process may have chosen to have it ignored (nohup).
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, hang_up)
+
+
+def _announce(listening: socket.socket, host: str) -> None:
+    """Prints the address as soon as a request is answered there."""
+    address, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    # Where all addresses are listened to, this machine's own is one of them.
+    asked = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
+
+    def wait() -> None:
+        while not _answers(asked, port):
+            time.sleep(0.02)
+        with suppress(OSError, ValueError):
+            sys.stdout.write(f"http://{shown}:{port}\n")
+            sys.stdout.flush()
+
+    threading.Thread(target=wait, name="announcement", daemon=True).start()
+
+
+def _answers(address: str, port: int) -> bool:
+    connection = http.client.HTTPConnection(address, port, timeout=5)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
