@@ -1,5 +1,6 @@
 """The HTTP interface: LibreTranslate's words and ours, limits, errors."""
 
+import asyncio
 import json
 import threading
 
@@ -186,6 +187,58 @@ def test_headers(make_client):
     assert "access-control-allow-origin" not in response.headers
     allowed = make_client(allow_origin="https://example.org").get("/health", headers={"origin": "https://example.org"})
     assert allowed.headers["access-control-allow-origin"] == "https://example.org"
+
+
+def test_sentences_are_counted(make_client):
+    client = make_client(max_sentences=3)
+    assert client.post("/translate", json={**ASKED, "q": ["One. Two.", "Three."]}).status_code == 200
+    response = client.post("/translate", json={**ASKED, "q": ["One. Two.", "Three. Four."]})
+    assert (response.status_code, response.json()) == (400, {"error": "Invalid request: request (4) exceeds sentence limit (3)"})
+
+
+def test_systems_say_what_they_are(client):
+    assert client.get("/v1/systems").json() == [
+        {"name": "plain:en-de", "source": "en", "target": "de", "task": "translation_autoregressive", "engine": "torch", "alternatives": True}
+    ]
+
+
+def ask(application, body):
+    """Sends a request by ASGI itself; returns the status. ``body``: the messages of the client."""
+
+    async def run():
+        messages, sent = list(body), []
+
+        async def receive():
+            return messages.pop(0) if messages else await asyncio.Event().wait()
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/translate", "query_string": b"", "headers": [], "http_version": "1.1"}
+        await application(scope, receive, send)
+        return sent[0]
+
+    return asyncio.run(run())
+
+
+def test_a_body_that_does_not_come(make_client):
+    client = make_client(time_limit=0.2)
+    start = ask(client.app, [{"type": "http.request", "body": b"{", "more_body": True}])
+    assert start["status"] == 408 and (b"connection", b"close") in start["headers"]
+
+
+def test_nothing_is_decoded_for_a_client_that_has_gone(make_client, translator):
+    client = make_client()
+    entered, proceed = threading.Event(), threading.Event()
+    translator.before = lambda lines: (entered.set(), proceed.wait(5))
+    busy = threading.Thread(target=client.post, args=("/translate",), kwargs={"json": ASKED})
+    busy.start()
+    assert entered.wait(5)
+    body = json.dumps({**ASKED, "q": "nobody reads this"}).encode()
+    assert ask(client.app, [{"type": "http.request", "body": body}, {"type": "http.disconnect"}])["status"] == 499
+    proceed.set()
+    busy.join(5)
+    assert [lines for lines, _ in translator.batches] == [["Good morning."]]
 
 
 def test_the_log_knows_no_texts(client, caplog):

@@ -145,3 +145,21 @@ def test_closing_finishes_what_waits_and_refuses_the_rest(gate):
         return refused.value.status, await last
 
     assert occupied(gate, scenario) == (503, ["LAST"])
+
+
+def test_a_sentence_that_fails_takes_no_other_with_it(gate):
+    gate.open.set()
+
+    def decode(sentences, options):
+        if "bad" in sentences:
+            raise RuntimeError("this one")
+        return gate(sentences, options)
+
+    async def run():
+        own = Batcher(decode, max_batch=8, max_queue=8, wait=0.2)
+        found = await asyncio.gather(*(own.submit([text]) for text in ("a", "bad", "b")), return_exceptions=True)
+        own.close(5)
+        return found
+
+    first, failed, second = asyncio.run(run())
+    assert (first, second) == (["A"], ["B"]) and isinstance(failed, RuntimeError)
