@@ -128,8 +128,9 @@ class Server:
         source, detected = await self._source(wanted)
         system = self.catalogue.choose(wanted, source)
         options: Dict[str, Any] = dict(decoding_options(fields))
-        if wanted.alternatives:
-            options = {**options, **alternatives_options(system, max(wanted.alternatives + 1, options.get("beam", 1)))}
+        if wanted.alternatives and system.alternatives:
+            least = wanted.alternatives + 1
+            options = {**alternatives_options(system, least), **{name: max(value, least) for name, value in options.items()}}
         start = time.perf_counter()
         found = await self._decode(system, wanted, options)
         answer = {

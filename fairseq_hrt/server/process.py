@@ -69,14 +69,16 @@ class Connection(H11Protocol):
 class Workers(Multiprocess):
     """uvicorn's worker processes: one that dies is replaced, unless it could not even start."""
 
-    failed = False
+    @property
+    def failed(self) -> bool:
+        """Whether a worker could not start."""
+        return any(process.process.exitcode == CANNOT_START for process in self.processes)
 
     def keep_subprocess_alive(self) -> None:
-        if any(process.process.exitcode == CANNOT_START for process in self.processes):
-            self.failed = True
+        if self.failed:
             self.should_exit.set()
-            return
-        super().keep_subprocess_alive()
+        else:
+            super().keep_subprocess_alive()
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -139,7 +141,7 @@ def serve(settings: Settings, host: str, port: int, workers: int) -> None:
             _announce(listening, host)
             supervisor.run()
         if supervisor.failed:
-            raise ValueError("a worker cannot start; the line before this one says why")
+            raise ValueError("a worker cannot start; the log above says why")
 
 
 def _let_the_server_end() -> None:

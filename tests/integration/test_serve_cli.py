@@ -1,0 +1,238 @@
+"""``fairseq-hrt serve`` as a process: every route, the clients that others have written, signals under load, workers that are killed."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from command_line import ENVIRONMENT
+from tiny_models import write_bundle
+
+import fairseq_hrt
+from fairseq_hrt.cli import serve as verb
+
+httpx = pytest.importorskip("httpx", reason="asks the server; it comes with the extra test")
+pytest.importorskip("uvicorn", reason="the server needs the extra serve")
+pytestmark = pytest.mark.slow
+SECONDS = 60
+PROGRAM = [sys.executable, "-m", "fairseq_hrt", "serve"]
+ASKED = {"source": "de", "target": "en"}
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    """Two tiny bundles, for the runtime where it is installed."""
+    from fairseq_hrt.hub.runtime_bundle import add_runtime
+    from fairseq_hrt.runtime import library
+
+    folder = tmp_path_factory.mktemp("served")
+
+    def complete(bundle, family):
+        add_runtime(bundle, "float32", data=folder / f"{family}_data")
+
+    for family in ("autoregressive", "hrt"):
+        try:
+            library.load_library()
+        except library.LibraryUnavailable:
+            write_bundle(folder / family, family)
+        else:
+            write_bundle(folder / family, family, complete=lambda bundle, family=family: complete(bundle, family))
+    return folder
+
+
+def environment():
+    """Of processes that import this very copy of the package."""
+    return {**ENVIRONMENT, "PYTHONPATH": str(Path(fairseq_hrt.__file__).parents[1])}
+
+
+@contextmanager
+def serving(*arguments):
+    """A running server: (process, address)."""
+    program = [*PROGRAM, *map(str, arguments), "--port", "0"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) as process:
+        # Or its pipe fills up.
+        log = []
+        reader = threading.Thread(target=lambda: log.extend(process.stderr), daemon=True)
+        reader.start()
+        try:
+            address = process.stdout.readline().strip()
+            assert address.startswith("http://127.0.0.1:"), (address, log)
+            process.log = log
+            yield process, address
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def ended(process):
+    """The exit status of a server that was asked to end; its standard output had one line."""
+    status = process.wait(SECONDS)
+    assert process.stdout.read() == ""
+    assert "Traceback" not in "".join(process.log)
+    return status
+
+
+def counted(client, name):
+    """A figure of ``/metrics``, summed over its labels."""
+    lines = client.get("/metrics").text.splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+
+
+def test_one_process(bundles, tmp_path):
+    model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu")
+    expected = model.translate("a b c")
+    (tmp_path / "keys").write_text("key\n")
+    arguments = [f"AT={bundles / 'autoregressive'}", bundles / "hrt", "--max-queue", "20000", "--key-file", tmp_path / "keys"]
+    with serving(*arguments) as (process, address), httpx.Client(base_url=address, timeout=SECONDS) as client:
+        fields = {**ASKED, "q": "a b c", "api_key": "key"}
+        for how in ("json", "data", "params"):
+            assert client.post("/translate", **{how: fields}).json() == {"translatedText": expected}
+        assert client.post("/translate", json={**fields, "api_key": "no"}).status_code == 403
+        assert client.post("/detect", json=fields).json()[0]["language"] == "de"
+        assert client.get("/languages").json()[0] == {"code": "de", "name": "German", "targets": ["en"]}
+        assert client.get("/frontend/settings").json()["keyRequired"] is True
+        assert client.get("/health").json() == {"status": "ok"}
+        assert [system["name"] for system in client.get("/v1/systems").json()] == ["AT", "hrt"]
+        assert set(client.get("/spec").json()["paths"]) >= {"/translate", "/detect", "/languages"}
+        for path in ("/", "/page.js", "/page.css"):
+            assert client.get(path).status_code == 200
+        for system in ("AT", "hrt"):
+            answer = client.post("/v1/translate", json={**fields, "system": system, "alternatives": 2, "options": {"beam": 4}}).json()
+            (sentence,) = answer["translations"][0]["sentences"]
+            own = fairseq_hrt.from_pretrained(bundles / ("autoregressive" if system == "AT" else "hrt"), device="cpu")
+            options = {} if system == "AT" else {"hrt_nat_beam": 3}
+            found = own.translate("a b c", details=True, **{"beam": 4, "nbest": 3, **options})
+            assert sentence["text"] == found.text and sentence["token_steps"] == found.token_steps
+            assert [other["text"] for other in sentence["alternatives"]] == [other.text for other in found.alternatives]
+        foreign_clients(address, expected)
+        status, texts = ended_under_load(process, client, fields)
+    assert status == 0
+    assert texts == ["\n".join([expected] * 1000)] * 8
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(address)
+
+
+def foreign_clients(address, expected):
+    """The clients that others have written for LibreTranslate, as their documentation uses them."""
+    libretranslatepy = pytest.importorskip("libretranslatepy", reason="a client of LibreTranslate that is not installed")
+    deep_translator = pytest.importorskip("deep_translator", reason="a client of LibreTranslate that is not installed")
+    own = libretranslatepy.LibreTranslateAPI(address, api_key="key")
+    assert own.translate("a b c", "de", "en") == expected
+    assert own.detect("a b c")[0]["language"] == "de"
+    assert {language["code"] for language in own.languages()} == {"de", "en"}
+    other = deep_translator.LibreTranslator(source="de", target="en", custom_url=address + "/", api_key="key")
+    assert other.translate("a b c") == expected
+    assert other.translate_batch(["a b c", "a b c"]) == [expected, expected]
+
+
+def ended_under_load(process, client, fields):
+    """SIGTERM while eight requests of a thousand sentences each are being translated: (exit status, their translations)."""
+    before = counted(client, "fairseq_hrt_sentences_total")
+
+    def ask(number):
+        return httpx.post(f"{client.base_url}/translate", json={**fields, "q": "\n".join(["a b c"] * 1000)}, timeout=SECONDS)
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(ask, number) for number in range(8)]
+        # All have been accepted: waiting or done, but for one batch that is neither.
+        deadline = time.monotonic() + SECONDS
+        while counted(client, "fairseq_hrt_waiting") + counted(client, "fairseq_hrt_sentences_total") - before < 8000 - 32:
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGTERM)
+        texts = [one.result().json()["translatedText"] for one in asked]
+    return ended(process), texts
+
+
+def workers_of(process):
+    """The worker processes of a server (not the one that tidies up shared memory)."""
+    found = []
+    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        try:
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(int(child))
+        except FileNotFoundError:
+            continue
+    return set(found)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for the worker processes in /proc")
+def test_a_worker_that_is_killed_is_replaced(bundles):
+    expected = fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu").translate("a b c")
+    results, stop = [], threading.Event()
+
+    def ask():
+        while not stop.is_set():
+            try:
+                response = httpx.post(f"{address}/translate", json={**ASKED, "q": "a b c"}, timeout=SECONDS)
+                results.append((response.status_code, response.json()["translatedText"]))
+            except httpx.TimeoutException:
+                results.append("hung")
+            except httpx.TransportError:
+                results.append("failed")
+
+    with serving(bundles / "hrt", "--workers", "2") as (process, address):
+        before = workers_of(process)
+        assert len(before) == 2
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(4):
+                pool.submit(ask)
+            try:
+                killed = before.pop()
+                time.sleep(0.3)
+                os.kill(killed, signal.SIGKILL)
+                deadline = time.monotonic() + SECONDS
+                while len(workers_of(process) - {killed}) < 2:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+                answered = len(results)
+                while len(results) < answered + 20:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+            finally:
+                stop.set()
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+    assert set(results) <= {(200, expected), "failed"}
+    # Only what the killed one had taken: at most one request of each client.
+    assert results.count("failed") <= 4 and len(results) > 20
+
+
+def test_what_is_refused_before_anything_is_served(bundles, tmp_path, capsys):
+    (tmp_path / "empty").write_text("# nobody\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for arguments, message in (
+            ([tmp_path / "nothing"], "nothing"),
+            ([f"x={bundles / 'hrt'}", f"x={bundles / 'hrt'}"], "two systems are called 'x'"),
+            ([bundles / "hrt", "--key-file", tmp_path / "empty"], "holds no key"),
+            ([bundles / "hrt", "--key-file", tmp_path / "missing"], "--key-file"),
+            ([bundles / "hrt", "--port", "70000"], "--port 70000"),
+            ([bundles / "hrt", "--port", port], f"--port {port}"),
+            ([bundles / "hrt", "--host", "no.such.host.invalid"], "--host no.such.host.invalid"),
+            ([bundles / "hrt", "--workers", "0"], "--workers 0"),
+            ([bundles / "hrt", "--time-limit", "0"], "--time-limit 0"),
+        ):
+            with pytest.raises(SystemExit) as ending:
+                verb.main(list(map(str, arguments)))
+            (line,) = capsys.readouterr().err.strip().splitlines()
+            assert ending.value.code == 2 and line.startswith("error: ") and message in line
+
+
+def test_workers_that_cannot_start_end_the_server(bundles, tmp_path):
+    """What is only found when a system is loaded: the server does not try again for ever."""
+    shutil.copytree(bundles / "hrt", tmp_path / "broken")
+    (tmp_path / "broken" / "runtime.safetensors").write_bytes(b"nothing")
+    # Without PyTorch that is known at once.
+    program = [*PROGRAM, str(tmp_path / "broken"), "--workers", "2", "--port", "0", "--engine", "runtime"]
+    result = subprocess.run(program, capture_output=True, text=True, timeout=SECONDS, env=environment())
+    assert result.returncode == 2 and result.stdout == ""
+    assert "runtime" in result.stderr and result.stderr.rstrip().endswith("a worker cannot start; the log above says why")
+    assert "Traceback" not in result.stderr
