@@ -2,22 +2,31 @@
 "use strict";
 
 const PAUSE = 250; // milliseconds without a key before anything is sent
+const STEP = 350; // milliseconds of a step when all systems are watched
+const EXAMPLES = {
+  en: "A man in a red shirt is running through the park.",
+  de: "Ein Mann in einem roten Hemd läuft durch den Park.",
+};
 const element = (name, attributes = {}, ...children) => {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (key in made && key !== "list") made[key] = value; else made.setAttribute(key, value);
+    if (key in made) made[key] = value; else made.setAttribute(key, value);
   }
   made.append(...children);
   return made;
 };
 const byId = (id) => document.getElementById(id);
 let systems = [];
+let cards = [];
 let timer = 0;
-let latest = 0;
+let watching = 0;
+let requests = new AbortController();
 
 // One hue a step, around the circle by the golden angle, so that neighbouring steps differ; light enough for dark letters.
 const colour = (step) => `hsl(${(step * 137.5) % 360} 75% 78%)`;
-
+// Marks of subwords: "@@" at the end (subword-nmt), "▁" at the beginning (SentencePiece) of a token.
+const readable = (token) => (token === "</s>" ? "■" : token.replace(/@@$/, "·").replace(/^▁/, "") || "·");
+const counted = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 const pairOf = (system) => `${system.source} → ${system.target}`;
 
 function say(message, wrong = false) {
@@ -27,80 +36,135 @@ function say(message, wrong = false) {
 
 function showSystems() {
   const chosen = byId("pair").value;
-  const boxes = systems.filter((system) => pairOf(system) === chosen).map((system, number) => {
+  const fitting = systems.filter((system) => pairOf(system) === chosen);
+  const boxes = fitting.map((system, number) => {
     const box = element("input", { type: "checkbox", value: system.name, checked: number < 2 });
     return element("label", {}, box, system.name);
   });
   byId("systems").replaceChildren(element("legend", {}, "Systems"), ...boxes);
+  const text = byId("text");
+  text.lang = fitting[0].source;
+  if (!text.value.trim() || Object.values(EXAMPLES).includes(text.value)) {
+    text.value = EXAMPLES[fitting[0].source] || "";
+    text.select();
+  }
 }
 
-async function ask(name, text) {
-  const system = systems.find((one) => one.name === name && pairOf(one) === byId("pair").value);
-  const body = { q: text, source: system.source, target: system.target, system: name };
+async function ask(system, text, signal) {
+  const body = { q: text, source: system.source, target: system.target, system: system.name };
   if (byId("alternatives").checked && system.alternatives) body.alternatives = 3;
-  const response = await fetch("v1/translate", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-  const answer = await response.json();
+  if (byId("key").value) body.api_key = byId("key").value;
+  const headers = { "Content-Type": "application/json" };
+  let response;
+  try {
+    response = await fetch("v1/translate", { method: "POST", headers, body: JSON.stringify(body), signal });
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new Error("The server does not answer.");
+  }
+  // Overloaded, it may have no words of its own.
+  const answer = await response.json().catch(() => ({ error: `The server refused with status ${response.status}.` }));
   if (!response.ok) throw new Error(answer.error);
   return answer;
 }
 
-function stepsOf(sentence) {
-  const last = Math.max(1, ...sentence.token_steps);
-  const words = sentence.tokens.map((token, place) => {
-    const step = sentence.token_steps[place];
-    const shown = token === "</s>" ? "■" : token;
-    const item = element("li", {}, shown, element("sup", {}, String(step)));
-    item.style.background = colour(step);
-    item.title = `written in step ${step}`;
-    return { item, step };
-  });
-  const label = element("label", {});
-  const slider = element("input", { type: "range", min: 1, max: last, value: last });
-  const show = () => {
-    const now = Number(slider.value);
-    label.firstChild.textContent = `Step ${now} of ${last} `;
-    slider.setAttribute("aria-valuetext", `step ${now} of ${last}`);
-    for (const { item, step } of words) item.classList.toggle("open", step > now);
-  };
-  label.append("", slider);
-  slider.addEventListener("input", show);
-  show();
-  return [label, element("ul", { className: "steps" }, ...words.map(({ item }) => item))];
-}
+class Card {
+  constructor(system, answer, scores) {
+    const found = answer.translations[0];
+    const { sentences } = found;
+    const sum = (values) => values.reduce((total, value) => total + value, 0);
+    const tokens = sum(sentences.map((sentence) => sentence.tokens.length));
+    const steps = sum(sentences.map((sentence) => sentence.steps));
+    this.last = Math.max(1, ...sentences.flatMap((sentence) => sentence.token_steps));
+    this.words = [];
+    this.label = element("label", {});
+    this.slider = element("input", { type: "range", min: 1, max: this.last, value: this.last });
+    this.slider.addEventListener("input", () => { stopWatching(); this.show(Number(this.slider.value)); });
+    this.label.append("", this.slider);
+    this.article = element(
+      "article", { "aria-label": system.name }, element("h2", {}, system.name),
+      element("p", { className: "facts" }, `${answer.milliseconds.toFixed(1)} ms · ${counted(tokens, "token")} in ${counted(steps, "decoder call")}`),
+      element("p", { className: "translation", lang: system.target, dir: "auto" }, found.text),
+      this.label,
+      ...sentences.flatMap((sentence) => [this.steps(sentence, system.target), ...(scores ? alternatives(sentence, system.target) : [])]),
+    );
+    this.show(this.last);
+  }
 
-function card(name, answer) {
-  const found = answer.translations[0];
-  const passes = found.sentences.map((sentence) => sentence.steps);
-  const words = found.sentences.reduce((sum, sentence) => sum + sentence.tokens.length, 0);
-  const total = passes.reduce((sum, count) => sum + count, 0);
-  const facts = `${answer.milliseconds.toFixed(1)} ms · ${words} tokens in ${total} ${total === 1 ? "step" : "steps"}`;
-  const parts = [element("h2", {}, name), element("p", { className: "facts" }, facts), element("p", { className: "translation" }, found.text)];
-  for (const sentence of found.sentences) {
-    if (sentence.token_steps.length) parts.push(...stepsOf(sentence));
-    if (sentence.alternatives.length) {
-      const rows = sentence.alternatives.map((other) => element("li", {}, `${other.text} (${other.score.toFixed(2)})`));
-      parts.push(element("ol", { className: "alternatives" }, ...rows));
+  steps(sentence, language) {
+    const items = sentence.tokens.map((token, place) => {
+      const step = sentence.token_steps[place];
+      const item = element("li", { title: `written in step ${step}` }, readable(token), element("sup", {}, String(step)));
+      item.style.background = colour(step);
+      this.words.push({ item, step });
+      return item;
+    });
+    return element("ul", { className: "steps", lang: language, dir: "auto" }, ...items);
+  }
+
+  show(step) {
+    const now = Math.min(step, this.last);
+    this.slider.value = now;
+    this.label.firstChild.textContent = `Step ${now} of ${this.last} `;
+    this.slider.setAttribute("aria-valuetext", `step ${now} of ${this.last}`);
+    this.article.classList.toggle("finished", watching !== 0 && step >= this.last);
+    for (const { item, step: written } of this.words) {
+      item.classList.toggle("open", written > now);
+      item.ariaHidden = written > now ? "true" : null;
     }
   }
-  return element("article", {}, ...parts);
+}
+
+function alternatives(sentence, language) {
+  const score = sentence.score === null ? "" : `Score ${sentence.score.toFixed(2)}`;
+  const rows = sentence.alternatives.map((other) => {
+    const text = element("span", { lang: language, dir: "auto" }, other.text);
+    return element("li", {}, text, other.score === null ? "" : ` (${other.score.toFixed(2)})`);
+  });
+  const list = rows.length ? [element("ol", { className: "alternatives", "aria-label": "Alternatives" }, ...rows)] : [];
+  return [element("p", { className: "facts" }, score), ...list];
+}
+
+function stopWatching() {
+  clearInterval(watching);
+  watching = 0;
+}
+
+// All systems at the pace of one: who writes many words a step is finished first.
+function watch() {
+  stopWatching();
+  const last = Math.max(...cards.map((card) => card.last));
+  let step = 0;
+  const next = () => {
+    step += 1;
+    for (const card of cards) card.show(step);
+    if (step >= last) stopWatching();
+  };
+  watching = setInterval(next, STEP);
+  next();
 }
 
 async function translate() {
   const text = byId("text").value;
-  const mine = ++latest;
-  const chosen = [...byId("systems").querySelectorAll("input:checked")].map((box) => box.value);
-  if (!text.trim() || !chosen.length) {
-    byId("results").replaceChildren();
-    say(text.trim() ? "Choose a system." : "");
-    return;
+  requests.abort();
+  requests = new AbortController();
+  const { signal } = requests;
+  const names = [...byId("systems").querySelectorAll("input:checked")].map((box) => box.value);
+  const chosen = systems.filter((system) => pairOf(system) === byId("pair").value && names.includes(system.name));
+  let failure = "";
+  let made = [];
+  if (text.trim() && chosen.length) {
+    say("Translating …");
+    const answers = await Promise.allSettled(chosen.map((system) => ask(system, text, signal)));
+    if (signal.aborted) return; // more was typed meanwhile
+    const scores = byId("alternatives").checked;
+    made = answers.flatMap((answer, place) => (answer.status === "fulfilled" ? [new Card(chosen[place], answer.value, scores)] : []));
+    failure = answers.filter((answer) => answer.status === "rejected").map((answer) => answer.reason.message)[0] || "";
   }
-  say("Translating …");
-  const answers = await Promise.allSettled(chosen.map((name) => ask(name, text)));
-  if (mine !== latest) return; // more was typed meanwhile
-  const failed = answers.find((answer) => answer.status === "rejected");
-  say(failed ? failed.reason.message : "", Boolean(failed));
-  const cards = answers.flatMap((answer, place) => (answer.status === "fulfilled" ? [card(chosen[place], answer.value)] : []));
-  byId("results").replaceChildren(...cards);
+  stopWatching();
+  cards = made;
+  byId("results").replaceChildren(...cards.map((card) => card.article));
+  byId("watch").disabled = !cards.length;
+  if (failure) say(failure, true); else say(text.trim() && !chosen.length ? "Choose a system." : "");
 }
 
 function soon() {
@@ -109,20 +173,24 @@ function soon() {
 }
 
 async function start() {
+  let settings;
   try {
-    systems = await (await fetch("v1/systems")).json();
+    [systems, settings] = await Promise.all(["v1/systems", "frontend/settings"].map(async (path) => (await fetch(path)).json()));
   } catch (error) {
     say("The server does not answer.", true);
     return;
   }
+  byId("text").maxLength = settings.charLimit;
+  byId("key-field").hidden = !settings.keyRequired;
   const pairs = [...new Set(systems.map(pairOf))];
   byId("pair").replaceChildren(...pairs.map((pair) => element("option", { value: pair }, pair)));
   showSystems();
   byId("pair").addEventListener("change", () => { showSystems(); soon(); });
-  byId("text").addEventListener("input", soon);
-  byId("systems").addEventListener("change", soon);
-  byId("alternatives").addEventListener("change", soon);
+  for (const id of ["text", "key"]) byId(id).addEventListener("input", soon);
+  for (const id of ["systems", "alternatives"]) byId(id).addEventListener("change", soon);
+  byId("watch").addEventListener("click", watch);
   byId("form").addEventListener("submit", (event) => { event.preventDefault(); translate(); });
+  if (!settings.keyRequired) translate();
 }
 
 start();
