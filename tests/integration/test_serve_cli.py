@@ -1,5 +1,6 @@
 """``fairseq-hrt serve`` as a process: every route, the clients that others have written, signals under load, workers that are killed."""
 
+import json
 import os
 import shutil
 import signal
@@ -203,6 +204,103 @@ def test_a_worker_that_is_killed_is_replaced(bundles):
     assert set(results) <= {(200, expected), "failed"}
     # Only what the killed one had taken: at most one request of each client.
     assert results.count("failed") <= 4 and len(results) > 20
+
+
+class Browser:
+    """Headless Chromium by the WebDriver protocol."""
+
+    ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+
+    def __init__(self, driver):
+        options = {"args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]}
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        self._client = httpx.Client(base_url=driver, timeout=SECONDS)
+        session = self.send("POST", "/session", capabilities={"alwaysMatch": wanted})["sessionId"]
+        self._session = self._client.base_url = f"{driver}/session/{session}"
+
+    def send(self, method, path, **fields):
+        response = self._client.request(method, path, json=fields if method == "POST" else None)
+        assert response.status_code == 200, response.text
+        return response.json()["value"]
+
+    def run(self, script, *arguments):
+        return self.send("POST", "/execute/sync", script=script, args=list(arguments))
+
+    def until(self, condition):
+        """The value of an expression when it is true at last."""
+        deadline = time.monotonic() + SECONDS
+        while not (value := self.run(f"return {condition}")):
+            assert time.monotonic() < deadline, (condition, self.run("return document.body.innerText"))
+            time.sleep(0.05)
+        return value
+
+    def write(self, text):
+        self.run("document.getElementById('text').value = ''")
+        element = self.send("POST", "/element", using="css selector", value="#text")[self.ELEMENT]
+        self.send("POST", f"/element/{element}/value", text=text)
+
+    def resize(self, width):
+        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.send("POST", "/goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params=metrics)
+
+    def close(self):
+        self.send("DELETE", self._session)
+
+
+@pytest.fixture
+def browser():
+    program = shutil.which("chromedriver")
+    if program is None:
+        pytest.skip("the page is looked at with Chromium and chromedriver, which are not installed")
+    with subprocess.Popen([program, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            port = next(line for line in process.stdout if "successfully on port" in line).rstrip(".\n").rpartition(" ")[2]
+            found = Browser(f"http://127.0.0.1:{port}")
+            yield found
+            found.close()
+        finally:
+            process.kill()
+
+
+def test_the_page_in_a_browser(bundles, browser):
+    articles = "[...document.querySelectorAll('article')]"
+    model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu")
+    # A name is a text, whatever is in it.
+    with serving(f"<b>AT</b>={bundles / 'autoregressive'}", f"HRT={bundles / 'hrt'}") as (process, address):
+        browser.resize(1280)
+        browser.send("POST", "/url", url=address)
+        browser.until(f"{articles}.length === 2")
+        browser.write("a b c")
+        found = model.translate("a b c", details=True)
+        shown = f"{articles}.map((one) => one.querySelector('.translation').textContent)"
+        browser.until(f"{shown}[0] === {json.dumps(found.text)}")
+        assert browser.run(f"return {articles}.map((one) => one.querySelector('h2').textContent)") == ["<b>AT</b>", "HRT"]
+        # Side by side, beside the text.
+        places = f"return {articles}.map((one) => one.getBoundingClientRect()).map((place) => [place.left, place.top])"
+        (left, top), (right, same) = browser.run(places)
+        assert left < right and top == same and left > browser.run("return document.getElementById('text').getBoundingClientRect().right")
+        slide = f"const slider = {articles}[0].querySelector('input'); slider.value = arguments[0]; slider.dispatchEvent(new Event('input'))"
+        hidden = f"return {articles}[0].querySelectorAll('li.open').length"
+        for step in (1, 3, found.steps):
+            browser.run(slide, step)
+            assert browser.run(hidden) == sum(one > step for one in found.token_steps)
+        browser.run("document.getElementById('alternatives').click()")
+        browser.until(f"{articles}[0].querySelectorAll('.alternatives li').length === 3")
+        browser.run("document.getElementById('watch').click()")
+        browser.until(f"{articles}[0].querySelectorAll('li.open').length")
+        browser.resize(375)
+        (left, top), (same, below) = browser.run(places)
+        assert left == same and below > top and browser.run("return document.documentElement.scrollWidth") <= 375
+        browser.run("document.querySelectorAll('#systems input').forEach((box) => box.click())")
+        browser.until("document.getElementById('status').textContent === 'Choose a system.'")
+        browser.run("document.querySelectorAll('#systems input').forEach((box) => box.click())")
+        browser.until(f"{articles}.length === 2")
+        # Nothing was blocked by the policy for contents, nothing failed.
+        assert browser.send("POST", "/se/log", type="browser") == []
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+        browser.write("b c d")
+        browser.until("document.querySelector('#status.error') && document.getElementById('status').textContent === 'The server does not answer.'")
 
 
 def test_what_is_refused_before_anything_is_served(bundles, tmp_path, capsys):
