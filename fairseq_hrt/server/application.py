@@ -276,6 +276,8 @@ def create_application(settings: Settings) -> Starlette:
     if settings.allow_origin is not None:
         middleware = [Middleware(CORSMiddleware, allow_origins=[settings.allow_origin], allow_methods=["GET", "POST"], allow_headers=["*"])]
     application = Starlette(routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers={HTTPException: refuse})
+    # A redirection would name the host that the request claimed to be for.
+    application.router.redirect_slashes = False
     application.state.server = server
     return application
 

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import http.client
+import json
 import math
 import os
 import signal
@@ -12,8 +13,9 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
@@ -53,6 +55,21 @@ class Connection(H11Protocol):
         if self._check is not None:
             self._check.cancel()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no HTTP, where nothing has been answered yet, in the words of the other routes."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.abort()
+            return
+        content = json.dumps({"error": "Invalid HTTP request"}).encode()
+        headers = [("content-type", "application/json"), ("content-length", str(len(content))), ("connection", "close")]
+        for event in (h11.Response(status_code=400, headers=headers, reason=b"Bad Request"), h11.Data(data=content), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
+        if self.cycle is not None and not self.cycle.response_complete:
+            # Its body was wrong: the application waits for the rest, and must not answer again.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
 
     def _look(self) -> None:
         busy = self.cycle is not None and not self.cycle.response_complete
@@ -103,6 +120,25 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return found
 
 
+def server_options(settings: Settings) -> Dict[str, Any]:
+    """uvicorn's options."""
+    return {
+        "http": functools.partial(Connection, time_limit=settings.time_limit),
+        "ws": "none",
+        "access_log": False,
+        "server_header": False,
+        "date_header": False,
+        "proxy_headers": False,
+        "limit_concurrency": settings.max_connections,
+        "timeout_graceful_shutdown": math.ceil(settings.time_limit) + 1,
+        "timeout_keep_alive": 5,
+        "h11_max_incomplete_event_size": HEAD_BYTES,
+        "log_config": None,
+        # Whoever sends what is no HTTP must not be able to fill the log.
+        "log_level": "error",
+    }
+
+
 def serve(settings: Settings, host: str, port: int, workers: int) -> None:
     """Answers requests until SIGTERM, SIGHUP or SIGINT; what was accepted by then is answered.
 
@@ -113,21 +149,7 @@ def serve(settings: Settings, host: str, port: int, workers: int) -> None:
     """
     check(settings)
     with bound_socket(host, port) as listening:
-        shared = dict(
-            workers=workers,
-            http=functools.partial(Connection, time_limit=settings.time_limit),
-            ws="none",
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            proxy_headers=False,
-            limit_concurrency=settings.max_connections,
-            timeout_graceful_shutdown=math.ceil(settings.time_limit) + 1,
-            timeout_keep_alive=5,
-            h11_max_incomplete_event_size=HEAD_BYTES,
-            log_config=None,
-            log_level="warning",
-        )
+        shared = {"workers": workers, **server_options(settings)}
         if workers == 1:
             application = create_application(settings)
             application.state.server.load()

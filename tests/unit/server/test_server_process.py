@@ -1,0 +1,114 @@
+"""Connections as clients really make them: slow, endless, malformed. Each is answered or closed, and the server goes on."""
+
+import contextlib
+import json
+import random
+import socket
+import threading
+import time
+
+import pytest
+import uvicorn
+from fairseq_hrt.server import process
+from fairseq_hrt.server.settings import Settings
+
+QUESTION = json.dumps({"q": "ab cd", "source": "en", "target": "de"}).encode()
+POST = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+SECONDS = 20
+
+
+@pytest.fixture
+def address(make_client, monkeypatch):
+    """A listening server whose patience is short."""
+    monkeypatch.setattr(process, "HEAD_SECONDS", 0.4)
+    application = make_client(time_limit=0.6, max_body=5000).app
+    options = process.server_options(Settings(systems=(("unused", "unused"),), time_limit=0.6))
+    server = uvicorn.Server(uvicorn.Config(application, lifespan="off", **options))
+    with process.bound_socket("127.0.0.1", 0) as listening:
+        found = listening.getsockname()
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.005)
+        yield found
+        server.should_exit = True
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+def talk(address, *parts, pause=0.0):
+    """Everything that is answered to these parts until the connection is closed by the server."""
+    with socket.create_connection(address, timeout=SECONDS) as connection:
+        for part in parts:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(part)
+            if pause:
+                time.sleep(pause)
+        found = b""
+        with contextlib.suppress(ConnectionResetError):
+            while part := connection.recv(65536):
+                found += part
+    return found
+
+
+def status(found):
+    return int(found.split(b" ", 2)[1]) if found else None
+
+
+def question(body=QUESTION, length=None, head=b""):
+    return POST + head + b"Content-Length: %d\r\nConnection: close\r\n\r\n" % (len(body) if length is None else length) + body
+
+
+def test_a_request(address):
+    found = talk(address, question())
+    assert status(found) == 200 and found.endswith(b'{"translatedText":"ba dc"}')
+    assert b"server:" not in found.lower()
+
+
+def test_a_head_that_does_not_end(address):
+    assert talk(address) == b""
+    assert talk(address, b"POST /transl") == b""
+    # A byte now and then is no progress.
+    assert talk(address, POST, *[b"X"] * 12, pause=0.1) == b""
+
+
+def test_a_body_that_does_not_end(address):
+    found = talk(address, question(length=100))
+    assert status(found) == 408 and json.loads(found.rpartition(b"\r\n\r\n")[2]) == {"error": "The request did not arrive in time"}
+    assert status(talk(address, question(length=4000), *[b"x"] * 12, pause=0.1)) == 408
+
+
+def test_a_body_for_a_route_that_reads_none(address):
+    head = b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+    assert status(talk(address, head, *[b"x"] * 12, pause=0.1)) == 404
+
+
+def test_too_much(address):
+    assert status(talk(address, question(b"x" * 6000))) == 413
+    assert status(talk(address, question(head=b"X: " + b"v" * 200000 + b"\r\n"))) == 400
+    assert status(talk(address, question(head=b"".join(b"X-%d: v\r\n" % number for number in range(20000))))) == 400
+
+
+def test_what_is_no_http(address):
+    for text in (b"\x16\x03\x01\x00", b"GET / HTTP/9\r\n\r\n", b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"):
+        found = talk(address, text + b"\r\n\r\n")
+        assert status(found) == 400 and found.endswith(b'{"error": "Invalid HTTP request"}')
+    # After the head, when the application waits for the body already.
+    found = talk(address, POST + b"Transfer-Encoding: chunked\r\n\r\n", b"zz\r\n", pause=0.05)
+    assert found.count(b"HTTP/1.1") == 1 and status(found) == 400
+    assert b"307" not in talk(address, b"POST /translate/ HTTP/1.1\r\nHost: elsewhere\r\nConnection: close\r\n\r\n")
+
+
+def test_whatever_is_sent_is_answered_or_closed(address, caplog):
+    source = random.Random(5)
+    found = []
+    for _ in range(90):
+        text = bytearray(question(source.choice([QUESTION, b"[" * 4000, b"\xff" * 9, b"", b'{"q": 1e999}', b'{"q":' * 500])))
+        for _ in range(source.choice([0, 0, 1, 3, 30])):
+            place = source.randrange(len(text))
+            text[place : place + source.choice([0, 1, 1, 5])] = bytes(source.choices(range(256), k=source.choice([0, 1, 2])))
+        found.append(status(talk(address, bytes(text), b"\r\n\r\n")))
+    assert set(found) <= {200, 400, 404, 405, 408, 413, 415, None}
+    assert found.count(200) > 2 and found.count(400) > 20
+    assert status(talk(address, question())) == 200
+    assert "Traceback" not in caplog.text
