@@ -130,13 +130,18 @@ REQUIREMENTS = [
 # 4.6: the oldest release that our tests pass with; 5 may change the specification that hub/export.py fills in
 CTRANSLATE2 = "ctranslate2>=4.6,<5"
 
+# also in examples/serve/requirements.txt
 SERVE = [
     "starlette>=0.40,<2",
+    # 0.30 has the supervisor of workers that server/process.py extends
     "uvicorn>=0.30,<1",
     "prometheus_client>=0.20,<1",
+    # another major release may split otherwise; 1.0 is quick on hostile texts, too
     "sentencex>=1.0,<2",
+    # its confidences, and the name of its model's file, are those of 0.4
     "py3langid>=0.4,<0.5",
-    "beautifulsoup4>=4.12,<5",
+    # 4.12.1 is the first that writes deeply nested documents without recursion
+    "beautifulsoup4>=4.12.1,<5",
 ]
 
 EXTRAS = {

@@ -66,6 +66,7 @@ class Server:
             return
         self.catalogue = Catalogue([load_system(name, folder, self.settings, self.metrics) for name, folder in self.settings.systems])
         self.detector = LanguageDetector(self.catalogue.sources)
+        self.detector.prepare()
 
     def close(self) -> None:
         """Ends the decoders. Requests have been answered by now, so at most a batch that nobody waits for is waited for, briefly."""

@@ -31,10 +31,13 @@ class LanguageDetector:
         kept = [one for one in found if one[1] >= 1] or found[:1] or [(self.languages[0], 0.0)]
         return [{"confidence": confidence, "language": code} for code, confidence in kept]
 
+    def prepare(self) -> None:
+        """Reads the model, which takes a moment, in a thread of its own: most requests name their language."""
+        threading.Thread(target=self.detect, args=("a",), name="language detection", daemon=True).start()
+
     def _model(self) -> Any:
         if self._identifier is None:
             from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-            # Reading the model takes a moment, and most requests name their language.
             self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
         return self._identifier
