@@ -179,8 +179,8 @@ def test_what_cannot_be_made(tmp_path, monkeypatch):
         with_runtime(tmp_path / "a", "autoregressive", "int4")
     with pytest.raises(ValueError, match="translation_jacobi.*--engine torch"):
         with_runtime(tmp_path / "b", "jacobi")
-    with pytest.raises(ValueError, match="--sampling: not supported"):
-        with_runtime(tmp_path / "c", "autoregressive", options={"sampling": "true", "beam": "1"})
+    with pytest.raises(ValueError, match="--no-repeat-ngram-size.*--engine torch"):
+        with_runtime(tmp_path / "c", "autoregressive", options={"no_repeat_ngram_size": "2", "beam": "1"})
     # A conversion that went wrong is found by translating.
     original = runtime_bundle.convert
 
