@@ -26,6 +26,9 @@ NEEDED: Dict[str, str] = {
     "regex": "",
     "tqdm": "",
     "bitarray": "",
+    "safetensors": "0.4",
+    "subword-nmt": "0.3.8",
+    "sacremoses": "0.1.1",
 }
 
 
