@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from fairseq import options
 from fairseq_hrt.__main__ import VERBS
 from fairseq_hrt.evaluation.ctranslate2_system import OPTIONS
 from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
+from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -146,6 +148,35 @@ def test_every_command_of_a_document_is_accepted(document, tmp_path, monkeypatch
                 pytest.fail(f"not accepted: {shlex.join(command)}")
     if document == "README.md":
         assert set(PROGRAMS) == {command[0] for command in found}
+
+
+TINY = " ".join(f"--{side}-{name} {size}" for side in ("encoder", "decoder") for name, size in (
+    ("layers", 1), ("embed-dim", 32), ("ffn-embed-dim", 32), ("attention-heads", 2)))  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_example_of_the_readme_from_end_to_end(tmp_path):
+    """As it stands there, outside the clone, but with a tiny corpus and tiny models."""
+    tools, programs = tmp_path / "tools", Path(sys.executable).parent
+    tools.mkdir()
+    for name, body in {
+        "fairseq-train": f'exec {programs}/fairseq-train "$@" {TINY} --max-update 2 --max-tokens 600',
+        "python": f'case $1 in *generate.py) set -- "$@" --train 300 --valid 10 --test 5;; esac\nexec {programs}/python "$@"',
+        "fairseq-hrt": f'exec {programs}/python -m fairseq_hrt "$@"',
+    }.items():
+        (tools / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tools / name).chmod(0o755)
+    section = (ROOT / "README.md").read_text().split("\n## A first real example\n")[1].split("\n## ")[0]
+    script = "".join(re.findall(r"^```bash\n(.*?)^```", section, re.M | re.S))
+    try:
+        load_library()
+    except LibraryUnavailable:
+        script = script.replace(" --runtime int8", "")
+    environment = {**os.environ, "PATH": f"{tools}:{programs}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    shown = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stdout[-2000:] + shown.stderr[-2000:]
+    assert len((tmp_path / "test.translated.de").read_text().splitlines()) == 5
+    assert shown.stdout.count("BLEU4 = ") == 2
 
 
 def test_the_install_block_of_the_readme_is_what_setup_env_does(tmp_path):
