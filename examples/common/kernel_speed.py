@@ -4,7 +4,8 @@
 
 For each shape (outputs x inputs) and number of rows: the time of one product of rows that are quantised already (quantising them is a
 column of its own), multiply-accumulates a second, and weight bytes read a second. `best` is the choice of an output without storing any.
-Medians of interleaved repeats and, behind the bar, the same of the fastest repeats: where they differ much the machine was busy. One thread. Weights that fit into a cache stay there, as in a decoder that repeats its layers.
+Medians of interleaved repeats and, behind the bar, the same of the fastest repeats: where they differ much the machine was busy. One thread.
+Weights that fit into a cache stay there, as in a decoder that repeats its layers.
 """
 
 import argparse
