@@ -134,6 +134,9 @@ def test_bad_options(runtime, options, message):
 
 
 def test_options_from_text(runtime):
+    with runtime.runtime_engine(runtime.build("hrt_transformer")) as engine:
+        found = [engine.decode([[4, 5, 2]], runtime.options(beam=1, hrt_decode_chunk=chunk)) for chunk in (3, "3")]
+        assert found[0] == found[1]
     read = runtime.options.parse({"beam": "3", "lenpen": "0.6", "unnormalized": True, "hrt_eos_last_chunk": "True", "sampling": False}, scores=False)
     assert (read.beam, read.lenpen, read.normalize, read.hrt_eos_last_chunk, read.scores) == (3, 0.6, False, True, False)
     for wrong in ({"sampling": True}, {"prefix_size": "2"}, {"no_repeat_ngram_size": 3}, {"nonsense": 1}):
