@@ -123,6 +123,8 @@ REQUIREMENTS = [
     "regex",
     "tqdm",
     "bitarray",
+    # the runtime's model files: data that is checked by a library of others and can hold no code; 0.4 has what we call
+    "safetensors>=0.4",
 ]
 
 # 4.6: the oldest release that our tests pass with; 5 may change the specification that hub/export.py fills in

@@ -26,6 +26,7 @@ NEEDED: Dict[str, str] = {
     "regex": "",
     "tqdm": "",
     "bitarray": "",
+    "safetensors": "0.4",
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import numpy as np
 
 from .format import ACTIVATIONS, FAMILIES, Header
+from .library import load_library
 
 INTERFACE = 1
 OK, MEMORY, INVALID, NUMBER, REFUSED = range(5)
@@ -85,8 +86,6 @@ def kernel() -> C.CDLL:
     Raises:
         ValueError: there is none on this machine, or it belongs to another release; how to get one.
     """
-    from .library import load_library
-
     library = load_library()
     message = [C.c_char_p, C.c_size_t]
     ints, longs = C.POINTER(C.c_int32), C.POINTER(C.c_int64)

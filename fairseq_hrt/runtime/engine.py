@@ -24,7 +24,7 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Un
 
 import numpy as np
 
-from . import binding
+from . import binding, library
 from .format import Header, ModelFileError, read_header, read_model
 from .options import DecodeOptions, UnsupportedOption, options_for
 
@@ -90,7 +90,7 @@ class Engine:
         shape, kept = binding.shape_of(header)
         table, arrays = binding.tensor_table(tensors)
         message = binding.message_buffer()
-        forced = binding.encode_isa(isa)
+        forced = binding.encode_isa(isa or library.forced_instruction_set() or None)
         status = self._kernel.fh_model_new(C.byref(self._model), C.byref(shape), table, len(tensors), forced, message, len(message))
         del kept, arrays
         _check(status, message)

@@ -106,11 +106,16 @@ def check_tensors(header: Header, tensors: Mapping[str, np.ndarray]) -> None:
                 raise ModelFileError(f"its tensor {name}.scale holds a number that is not finite, or negative")
         elif tensor.dtype != np.float32:
             raise ModelFileError(f"its tensor {name} is {tensor.dtype}, not float32" + (" or int8" if kind == "matrix" else ""))
-        # The sum is finite unless a number is not, or the sum overflows: then one looks closer.
-        elif not np.isfinite(tensor.sum()) and not np.isfinite(tensor).all():
+        elif not _finite(tensor):
             raise ModelFileError(f"its tensor {name} holds a number that is not finite")
     if unread:
         raise ModelFileError(f"its tensor {sorted(unread)[0]!r:.100} belongs to no part of the model")
+
+
+def _finite(tensor: np.ndarray) -> bool:
+    # The sum is finite unless a number is not, or the sum overflows: then one looks closer.
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(tensor.sum()) or np.isfinite(tensor).all())
 
 
 def _one(tensors: Mapping[str, np.ndarray], unread: set, name: str) -> np.ndarray:

@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from fairseq_hrt.runtime.build import LIBRARY, OBJECTS, REPORT, compiler, platform_tag
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTUP = "fairseq_hrt_startup.pth"
@@ -16,13 +19,19 @@ STARTUP = "fairseq_hrt_startup.pth"
 pytestmark = pytest.mark.slow
 
 
-def pip(*arguments) -> None:
+def pip(*arguments, **variables) -> None:
     finished = subprocess.run(
         [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)],
         capture_output=True,
         text=True,
+        env={**os.environ, **variables},
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+@pytest.fixture(autouse=True)
+def _only_what_is_installed(monkeypatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +40,14 @@ def sources(tmp_path_factory) -> Path:
     import shutil
 
     folder = tmp_path_factory.mktemp("sources")
-    ignore = shutil.ignore_patterns("__pycache__")
+    ignore = shutil.ignore_patterns("__pycache__", LIBRARY, REPORT)
     shutil.copytree(ROOT / "fairseq_hrt", folder / "fairseq_hrt", ignore=ignore)
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, folder)
+    if (ROOT / OBJECTS).is_dir():
+        # named by all that they depend on; compiling takes longer than the rest of these tests
+        shutil.copytree(ROOT / OBJECTS, folder / OBJECTS)
     return folder
 
 
@@ -81,12 +93,48 @@ def test_install_and_uninstall(sources, environment, tmp_path, editable):
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
     where = sources if editable else site_packages(environment)
     assert str(where / "fairseq_hrt") in doctor.stdout
+    kernel = where / "fairseq_hrt" / "runtime" / LIBRARY
+    assert kernel.is_file() == (compiler() is not None)
+    assert f"kernel         {kernel}" in doctor.stdout or compiler() is None
 
     pip("--python", environment, "uninstall", "--yes", "fairseq_hrt")
+    assert editable or not kernel.parent.exists()
     assert not (site_packages(environment) / STARTUP).exists()
     assert imports(environment, tmp_path) == before
     silent = subprocess.run([environment, "-c", "pass"], capture_output=True, text=True)
     assert silent.stdout + silent.stderr == ""
+
+
+def test_without_a_compiler(sources, environment, tmp_path):
+    """Everything but the runtime is installed; what an earlier build with a compiler left behind is not."""
+    stale = sources / "fairseq_hrt" / "runtime" / LIBRARY
+    stale.write_bytes(b"of an earlier build")
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources, CC="/no/such/compiler")
+    stale.unlink()
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert not any(LIBRARY in name for name in archive.namelist())
+    pip("--python", environment, "install", "--no-deps", wheel)
+    doctor = subprocess.run([environment, "-m", "fairseq_hrt"], cwd=tmp_path, capture_output=True, text=True)
+    assert doctor.returncode == 0, doctor.stdout + doctor.stderr
+    assert "no C compiler was found when the package was installed; fix: install gcc or clang" in doctor.stdout
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C compiler")
+def test_sources_and_wheels_hold_the_kernel(sources, tmp_path):
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith(f"-py3-none-{platform_tag()}.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        record = archive.read(next(name for name in names if name.endswith("/RECORD"))).decode()
+    assert f"fairseq_hrt/runtime/{LIBRARY},sha256=" in record
+    assert not [name for name in names if name.endswith((".c", ".h"))]
+    subprocess.run([sys.executable, "setup.py", "-q", "sdist", "--dist-dir", str(tmp_path)], cwd=sources, check=True)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        held = {Path(name).name for name in archive.getnames()}
+    assert {path.name for path in (sources / "fairseq_hrt" / "runtime" / "kernel").iterdir()} <= held
 
 
 def test_startup_line_that_was_left_behind_is_silent(sources, environment, tmp_path):

@@ -78,7 +78,7 @@ static INLINE void int8_eight(const uint8_t *a, const int8_t *w, int32_t k, cons
     }
     sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3, sums[4] = s4, sums[5] = s5, sums[6] = s6, sums[7] = s7;
 }
-static INLINE void int8_panel(const uint8_t *a, const int8_t *w, int32_t k, const vi start[VECTORS], vi sums[VECTORS]) {
+static NOINLINE void int8_panel(const uint8_t *a, const int8_t *w, int32_t k, const vi start[VECTORS], vi sums[VECTORS]) {
     for (int b = 0; b < VECTORS; b += 8) int8_eight(a, w + 4 * W * b, k, start + b, sums + b);
 }
 #endif
@@ -156,6 +156,14 @@ static INLINE void store(const target *u, const fh_matrix *matrix, int32_t row, 
     float *out = u->out + row * u->ldo + first;
     const float *residual = u->residual ? u->residual + row * u->ldr + first : NULL;
     int32_t left = matrix->outputs - first;
+    if (left >= vectors * W) {
+        for (int b = 0; b < vectors; b++) {
+            vf value = values[b];
+            if (residual) value = f_add(value, f_load(residual + b * W));
+            f_store(out + b * W, u->relu ? f_relu(value) : value);
+        }
+        return;
+    }
     for (int b = 0; b < vectors && b * W < left; b++) {
         vf value = values[b];
         int whole = left - b * W >= W;
@@ -170,33 +178,41 @@ static INLINE void store(const target *u, const fh_matrix *matrix, int32_t row, 
 
 /* ------------------------------------------------------------------ choosing */
 
-/* Of one row, lane by lane: the best value and its output, values that are not finite, the running maximum and sum of exponentials. */
-typedef struct choice {
+/* Of one row, lane by lane: the best value and the first output of its vector, the running maximum and sum of exponentials; and whether
+ * there was NaN or infinity. */
+typedef struct {
     vf value;
     vi output;
-    vi invalid;
     vf top, sum;
+    int invalid;
 } choice;
 
-/* rule: NULL or what is banned in this row; v: values of `vectors` vectors of outputs from `first` on. */
-static INLINE void choose(choice *c, const fh_rule *rule, int with_sum, const fh_matrix *matrix, int32_t first, vf *v, int vectors) {
-    int32_t count = vectors * W;
+/* rule: NULL or what is banned in this row; v: values of the outputs of one tile from `first` on. Always a tile, so that sums are the same for
+ * any number of rows. */
+static INLINE void choose(choice *c, const fh_rule *rule, int with_sum, const fh_matrix *matrix, int32_t first, vf v[COLUMNS]) {
+    const int vectors = COLUMNS;
+    int32_t count = TILE;
     if (first + count > matrix->outputs) {
         ALIGNED float padded[FH_PANEL];
         for (int b = 0; b < vectors; b++) f_store(padded + b * W, v[b]);
         for (int32_t i = matrix->outputs - first > 0 ? matrix->outputs - first : 0; i < count; i++) padded[i] = -INFINITY;
         for (int b = 0; b < vectors; b++) v[b] = f_load(padded + b * W);
     }
-    vi invalid = c->invalid;
-    for (int b = 0; b < vectors; b++) invalid = i_or(invalid, f_invalid(v[b]));
-    c->invalid = invalid;
+    /* The sum shows every value that is not finite; an overflow of finite ones is told apart by looking closer. */
+    vf together = v[0];
+    for (int b = 1; b < vectors; b++) together = f_add(together, v[b]);
+    if (f_any_invalid(together))
+        for (int b = 0; b < vectors; b++) c->invalid |= f_any_invalid(v[b]);
     if (with_sum) {
         vf top = c->top;
         for (int b = 0; b < vectors; b++) top = f_max(top, v[b]);
-        vf sum = f_mul(c->sum, f_exp(f_sub(c->top, top)));
-        for (int b = 0; b < vectors; b++) sum = f_add(sum, f_exp(f_sub(v[b], top)));
-        c->top = top;
-        c->sum = sum;
+        vf more = f_exp_below(f_sub(v[0], top));
+        for (int b = 1; b < vectors; b++) more = f_add(more, f_exp_below(f_sub(v[b], top)));
+        if (f_any_larger(top, c->top)) {
+            c->sum = f_mul(c->sum, f_exp_below(f_sub(c->top, top)));
+            c->top = top;
+        }
+        c->sum = f_add(c->sum, more);
     }
     if (rule) {
         int hits = (uint32_t)(rule->unk - first) < (uint32_t)count;
@@ -212,7 +228,7 @@ static INLINE void choose(choice *c, const fh_rule *rule, int with_sum, const fh
     }
     vf value = c->value;
     vi output = c->output;
-    for (int b = 0; b < vectors; b++) f_better(&value, &output, v[b], first + b * W);
+    for (int b = 0; b < vectors; b++) f_better(&value, &output, v[b], i_all(first + b * W));
     c->value = value;
     c->output = output;
 }
@@ -229,13 +245,12 @@ static int32_t first_allowed(const fh_rule *rule, int32_t outputs) {
 
 static void decide(const choice *c, const fh_rule *rule, int32_t outputs, int32_t *token, float *value, float *logsumexp) {
     ALIGNED float values[W];
-    ALIGNED int32_t ids[W], invalid[W];
+    ALIGNED int32_t ids[W];
     f_store(values, c->value);
     i_store(ids, c->output);
-    i_store(invalid, c->invalid);
-    int32_t best = 0, bad = invalid[0];
-    for (int32_t i = 1; i < W; i++) {
-        bad |= invalid[i];
+    int32_t best = 0, bad = c->invalid;
+    for (int32_t i = 0; i < W; i++) {
+        if (ids[i] != FH_NONE) ids[i] += i;
         if (values[i] > values[best] || (values[i] == values[best] && (uint32_t)ids[i] < (uint32_t)ids[best])) best = i;
     }
     *token = bad ? FH_NAN : ids[best] == FH_NONE ? first_allowed(rule, outputs) : ids[best];
@@ -254,19 +269,22 @@ typedef struct {
 } chooser;
 
 /* rows x vectors sums (int8) from row `row` and output `first` on. */
-static NOINLINE void choose_int8(const chooser *to, const fh_matrix *matrix, const fh_input *input, int32_t row, int32_t rows, int32_t first, const vi *sums, int vectors) {
+static INLINE void choose_int8(const chooser *to, const fh_matrix *matrix, const fh_input *input, int32_t row, int32_t rows, int32_t first, const vi *sums,
+                               int vectors) {
     for (int32_t r = row; r < row + rows; r++, sums += vectors) {
         vf values[VECTORS];
         float scale = input->scales[r];
         for (int b = 0; b < vectors; b++) values[b] = int8_value(sums[b], scale, matrix, first + b * W);
-        choose(to->choices + r, to->rules ? to->rules + r : NULL, to->with_sum, matrix, first, values, vectors);
+        for (int b = 0; b < vectors; b += COLUMNS)
+            choose(to->choices + r, to->rules ? to->rules + r : NULL, to->with_sum, matrix, first + b * W, values + b);
     }
 }
 static NOINLINE void choose_float(const chooser *to, const fh_matrix *matrix, int32_t row, int32_t rows, int32_t first, const vf *sums, int vectors) {
     for (int32_t r = row; r < row + rows; r++, sums += vectors) {
         vf values[VECTORS];
         for (int b = 0; b < vectors; b++) values[b] = f_add(sums[b], f_load(matrix->bias + first + b * W));
-        choose(to->choices + r, to->rules ? to->rules + r : NULL, to->with_sum, matrix, first, values, vectors);
+        for (int b = 0; b < vectors; b += COLUMNS)
+            choose(to->choices + r, to->rules ? to->rules + r : NULL, to->with_sum, matrix, first + b * W, values + b);
     }
 }
 
@@ -308,6 +326,32 @@ static INLINE void take_float(const target *store_to, const chooser *choose_for,
         take_int8(store_to, choose_for, matrix, input, r, R, first, sums[0], COLUMNS);                      \
         break;                                                                                              \
     }
+/* Two rows have too few chains in a narrow tile: two tiles at once hide the latency. */
+#if COLUMNS == 2 && defined(INT8_WIDE_PAIR)
+static INLINE void int8_pair(const uint8_t *a, ptrdiff_t lda, const int8_t *w, int32_t k, const vi start[4], vi sums[2][4]) {
+    vi s0 = start[0], s1 = start[1], s2 = start[2], s3 = start[3], t0 = s0, t1 = s1, t2 = s2, t3 = s3;
+    for (int32_t i = 0; i < k; i += 4, w += 4 * FH_PANEL) {
+        vi w0 = i_load(w), w1 = i_load(w + 4 * W), w2 = i_load(w + 8 * W), w3 = i_load(w + 12 * W), v = i_four(a + i), m = magnitude(v);
+        KEEP(w0) KEEP(w1) KEEP(w2) KEEP(w3)
+        s0 = dot(s0, v, m, w0), s1 = dot(s1, v, m, w1), s2 = dot(s2, v, m, w2), s3 = dot(s3, v, m, w3);
+        v = i_four(a + lda + i), m = magnitude(v);
+        t0 = dot(t0, v, m, w0), t1 = dot(t1, v, m, w1), t2 = dot(t2, v, m, w2), t3 = dot(t3, v, m, w3);
+    }
+    sums[0][0] = s0, sums[0][1] = s1, sums[0][2] = s2, sums[0][3] = s3;
+    sums[1][0] = t0, sums[1][1] = t1, sums[1][2] = t2, sums[1][3] = t3;
+}
+#define INT8_PAIR                                                                            \
+    if (rows == 2) {                                                                         \
+        vi both[2][4], wide[4];                                                              \
+        int8_start(input, matrix->sums + first, wide, 4);                                    \
+        int8_pair(a, lda, w, k, wide, both);                                                 \
+        take_int8(store_to, choose_for, matrix, input, 0, 2, first, both[0], 4);             \
+        first += TILE;                                                                       \
+        continue;                                                                            \
+    }
+#else
+#define INT8_PAIR
+#endif
 /* Exactly one of store_to and choose_for is not NULL; inlined twice. */
 static INLINE void multiply_int8(const target *store_to, const chooser *choose_for, const fh_matrix *matrix, const fh_input *input) {
     int32_t k = matrix->stride, rows = input->rows;
@@ -326,6 +370,7 @@ static INLINE void multiply_int8(const target *store_to, const chooser *choose_f
             const int8_t *w = at + 4 * (first - panel);
             vi start[COLUMNS];
             int8_start(input, matrix->sums + first, start, COLUMNS);
+            INT8_PAIR
             for (int32_t r = 0, n; r < rows; r += n) {
                 n = next_rows(rows - r, INT8_ROWS);
                 switch (n) {
@@ -379,7 +424,14 @@ static INLINE void multiply_float(const target *store_to, const chooser *choose_
 
 static NOINLINE void product_int8(const target *to, const fh_matrix *matrix, const fh_input *input) { multiply_int8(to, NULL, matrix, input); }
 static NOINLINE void product_float(const target *to, const fh_matrix *matrix, const fh_input *input) { multiply_float(to, NULL, matrix, input); }
-static NOINLINE void best_int8(const chooser *to, const fh_matrix *matrix, const fh_input *input) { multiply_int8(NULL, to, matrix, input); }
+static NOINLINE void best_int8(const chooser *from, const fh_matrix *matrix, const fh_input *input) {
+    const chooser to = {from->choices, from->rules, 0};
+    multiply_int8(NULL, &to, matrix, input);
+}
+static NOINLINE void best_int8_with_sum(const chooser *from, const fh_matrix *matrix, const fh_input *input) {
+    const chooser to = {from->choices, from->rules, 1};
+    multiply_int8(NULL, &to, matrix, input);
+}
 static NOINLINE void best_float(const chooser *to, const fh_matrix *matrix, const fh_input *input) { multiply_float(NULL, to, matrix, input); }
 
 static void product(const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo, int relu, const float *residual, ptrdiff_t ldr) {
@@ -396,10 +448,12 @@ static void best(const fh_matrix *matrix, const fh_input *input, const fh_rule *
     choice choices[CHOICES];
     for (int32_t from = 0; from < input->rows; from += CHOICES) {
         int32_t rows = input->rows - from < CHOICES ? input->rows - from : CHOICES;
-        for (int32_t r = 0; r < rows; r++) choices[r] = (choice){f_all(-INFINITY), i_all(FH_NONE), i_zero(), f_all(-FLT_MAX), f_zero()};
+        for (int32_t r = 0; r < rows; r++) choices[r] = (choice){f_all(-INFINITY), i_all(FH_NONE), f_all(-FLT_MAX), f_zero(), 0};
         fh_input part = fh_input_rows(input, from, rows);
         const chooser to = {choices, rules ? rules + from : NULL, logsumexp != NULL};
-        if (matrix->kind == FH_INT8)
+        if (matrix->kind == FH_INT8 && to.with_sum)
+            best_int8_with_sum(&to, matrix, &part);
+        else if (matrix->kind == FH_INT8)
             best_int8(&to, matrix, &part);
         else
             best_float(&to, matrix, &part);

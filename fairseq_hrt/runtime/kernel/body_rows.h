@@ -1,8 +1,7 @@
 /* What works on one row at a time: exp, quantising, softmax, layer normalisation, the best of a row. Included by each operations_*.c. */
 
 /* exp(x) to 2 ulp: 2^n p(f), f = x - n ln 2 in two steps (Cody and Waite, 1980), p of degree 6. Infinities and NaN keep their meaning. */
-static INLINE vf f_exp(vf x) {
-    vf y = f_min(f_all(89.f), f_max(f_all(-105.f), x)); /* NaN comes through: it is the second operand */
+static INLINE vf f_exp_of(vf y) { /* y from -105 to 89, or NaN */
     vf n = f_round(f_mul(y, f_all(1.44269504f)));
     vf f = f_fma(n, f_all(-0.693359375f), y);
     f = f_fma(n, f_all(2.12194440e-4f), f);
@@ -14,6 +13,8 @@ static INLINE vf f_exp(vf x) {
     p = f_fma(f_mul(f, f), p, f_add(f, f_all(1.f)));
     return f_times_power(p, n);
 }
+static INLINE vf f_exp_below(vf x) { return f_exp_of(f_max(f_all(-105.f), x)); } /* x up to 89. NaN comes through: it is the second operand */
+static INLINE vf f_exp(vf x) { return f_exp_below(f_min(f_all(89.f), x)); }
 
 static void exponential(float *x, int32_t count) {
     int32_t i = 0;
@@ -82,19 +83,19 @@ static INLINE float row_exponentials(const float *row, int32_t count, float top,
     vf a = f_zero(), b = a, shift = f_all(top);
     int32_t i = 0;
     for (; i + 2 * W <= count; i += 2 * W) {
-        vf x = f_exp(f_sub(f_load(row + i), shift)), y = f_exp(f_sub(f_load(row + i + W), shift));
+        vf x = f_exp_below(f_sub(f_load(row + i), shift)), y = f_exp_below(f_sub(f_load(row + i + W), shift));
         if (to) f_store(to + i, x), f_store(to + i + W, y);
         a = f_add(a, x);
         b = f_add(b, y);
     }
     if (i + W <= count) {
-        vf x = f_exp(f_sub(f_load(row + i), shift));
+        vf x = f_exp_below(f_sub(f_load(row + i), shift));
         if (to) f_store(to + i, x);
         a = f_add(a, x);
         i += W;
     }
     if (i < count) {
-        vf x = f_exp(f_sub(f_load_part(row + i, count - i, -INFINITY), shift));
+        vf x = f_exp_below(f_sub(f_load_part(row + i, count - i, -INFINITY), shift));
         if (to) f_store_part(to + i, count - i, x);
         b = f_add(b, x);
     }
@@ -192,19 +193,16 @@ static int is_banned(const fh_rule *rule, int32_t id) {
 
 static int32_t top(const float *row, int32_t count, const fh_rule *rule, int32_t n, int32_t *tokens, float *values) {
     int32_t found = 0, unk = rule && rule->unk >= 0 && rule->unk < count ? rule->unk : -1;
-    vi invalid = i_zero();
+    int invalid = 0;
     for (int32_t i = 0; i < count; i += W) {
         int32_t part = count - i < W ? count - i : W;
         vf v = part == W ? f_load(row + i) : f_load_part(row + i, part, -INFINITY);
-        invalid = i_or(invalid, f_invalid(v));
+        invalid |= f_any_invalid(v);
         if (n < 1 || (found == n && !f_any_above(v, values[n - 1]))) continue;
         for (int32_t j = i; j < i + part; j++)
             if (j != unk && (found < n || row[j] > values[n - 1]) && !is_banned(rule, j)) insert(row[j], j, n, &found, tokens, values);
     }
-    ALIGNED int32_t bad[W];
-    i_store(bad, invalid);
-    for (int32_t i = 0; i < W; i++)
-        if (bad[i]) return FH_NAN;
+    if (invalid) return FH_NAN;
     if (unk >= 0 && n >= 1 && !is_banned(rule, unk)) insert(row[unk] - rule->unk_penalty, unk, n, &found, tokens, values);
     return found;
 }

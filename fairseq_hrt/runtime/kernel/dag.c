@@ -44,14 +44,14 @@ static int ends(fh_work *w, fh_graph *g, int scores) {
 }
 
 /* The path as a translation: repetitions of the word before are dropped, what they cost stays in the word that is kept. */
-static int finish(fh_work *w, const fh_graph *g, const float *links, int scores, fh_found *found) {
+static int finish(fh_work *w, const fh_graph *g, const double *links, int scores, fh_found *found) {
     fh_hypothesis *h = fh_hypothesis_new(w, g->length);
     if (!h) return w->error.code;
     int32_t kept = 0;
     double total = 0, carried = scores ? g->scores[0] : 0.0;
     for (int32_t i = 1; i < g->length; i++) {
         int32_t u = g->path[i - 1], v = g->path[i], ending = i + 1 == g->length;
-        double part = scores ? g->scores[v] + (double)logf(links[(size_t)u * g->size + v]) : 0.0;
+        double part = scores ? g->scores[v] + log(links[(size_t)u * g->size + v]) : 0.0;
         if (kept && !ending && !w->options->keep_repeats && g->tokens[v] == h->tokens[kept - 1]) {
             h->scores[kept - 1] += (float)part;
             total += part;
@@ -72,20 +72,20 @@ static int finish(fh_work *w, const fh_graph *g, const float *links, int scores,
 
 /* Links without repeats where the text is to have none, under the weight that the search gives to words; counted: with their whole
  * probability, of which scores are made. */
-static int printed_links(fh_work *w, const fh_graph *g, double weight, const float **searched, const float **counted) {
+static int printed_links(fh_work *w, const fh_graph *g, double weight, const double **searched, const double **counted) {
     size_t all = (size_t)g->size * g->size;
-    if (fh_reserve(&w->links, 2 * all, sizeof(float), &w->error)) return w->error.code;
-    float *whole = w->links.data, *weighted = whole + all;
-    fh_without_repeats(g, 1.0, g->links, whole);
+    if (fh_reserve(&w->links, 2 * all, sizeof(double), &w->error)) return w->error.code;
+    double *whole = w->links.data, *weighted = whole + all;
+    fh_without_repeats(g, 1.0, whole);
     *counted = *searched = whole;
     if (weight != 1.0) {
-        fh_without_repeats(g, weight, g->links, weighted);
+        fh_without_repeats(g, weight, weighted);
         *searched = weighted;
     }
     return FH_OK;
 }
 
-static int lookahead(fh_work *w, fh_graph *g, const float *links) {
+static int lookahead(fh_work *w, fh_graph *g, const double *links) {
     double *weights;
     if (fh_reserve(&w->path, (size_t)g->size, sizeof(double), &w->error)) return w->error.code;
     weights = w->path.data;
@@ -101,7 +101,7 @@ static int decode_graph(fh_work *w, fh_graph *g, fh_found *found) {
     const fh_options *o = w->options;
     int32_t strategy = o->strategy, scores = o->scores;
     int keeps = o->keep_repeats || strategy == FH_GREEDY, all = !keeps || strategy == FH_LOOKAHEAD || strategy == FH_JOINT_VITERBI;
-    const float *searched = g->links, *counted = g->links;
+    const double *searched = g->links, *counted = g->links;
     if (fh_graph_links(w, g)) return w->error.code;
     if (all) {
         for (int32_t v = 1; v + 1 < g->size; v++) g->path[v - 1] = v;
@@ -137,11 +137,12 @@ static int decode_some(fh_work *w, const fh_graph *graphs, int32_t count, fh_fou
         vertices += (size_t)graphs[i].size;
         if ((size_t)graphs[i].size > largest) largest = (size_t)graphs[i].size;
     }
-    size_t bytes = (2 * n + 2 * vertices + 3 * largest) * sizeof(int32_t) + largest * largest * sizeof(float);
+    size_t bytes = (2 * n + 2 * vertices + 3 * largest) * sizeof(int32_t) + (largest * largest + 1) * sizeof(double);
     if (fh_reserve(&memory, bytes, 1, &w->error) || fh_rows(w, count)) goto end;
-    int32_t *rows = memory.data, *counts = rows + n, *tokens = counts + n, *positions = tokens + vertices, *words = positions + vertices;
+    double *links = memory.data;
+    int32_t *rows = (int32_t *)(links + largest * largest), *counts = rows + n, *tokens = counts + n, *positions = tokens + vertices, *words = positions + vertices;
     int32_t *path = words + largest, at = 0;
-    float *scores = (float *)(path + largest), *links = scores + largest, *features;
+    float *scores = (float *)(path + largest), *features;
     for (int32_t i = 0; i < count; i++) {
         rows[i] = i;
         counts[i] = graphs[i].size;

@@ -55,31 +55,32 @@ int fh_graph_links(fh_work *w, fh_graph *g) {
     fh_cache_put(&cache, 0, size, all + d, wide, all + d, wide);
     memset(g->links, 0, (size_t)size * size * sizeof *g->links);
     for (int32_t u = 0; u + 1 < size; u++) {
-        float *mine = all + (size_t)u * wide, *gates = mine + 2 * d, *to = g->links + (size_t)u * size;
+        float *mine = all + (size_t)u * wide, *gates = mine + 2 * d;
+        double *to = g->links + (size_t)u * size;
         int32_t first = u + 1, end = reach_of(&m->shape, u, size);
         o->softmax(gates, heads);
         for (int32_t h = 0; h < heads; h++) {
             o->scores(&cache, h, mine + h * (d / heads), end, row);
             o->softmax(row + first, end - first);
-            for (int32_t v = first; v < end; v++) to[v] += gates[h] * row[v];
+            for (int32_t v = first; v < end; v++) to[v] += (double)gates[h] * row[v];
         }
     }
     return FH_OK;
 }
 
-void fh_without_repeats(const fh_graph *g, double weight, const float *links, float *out) {
+void fh_without_repeats(const fh_graph *g, double weight, double *out) {
     int32_t size = g->size;
     for (int32_t u = size - 1; u >= 0; u--) {
-        const float *from = links + (size_t)u * size;
-        float *to = out + (size_t)u * size;
-        for (int32_t v = 0; v < size; v++) to[v] = g->tokens[u] == g->tokens[v] ? 0.0f : from[v];
+        const double *from = g->links + (size_t)u * size;
+        double *to = out + (size_t)u * size;
+        for (int32_t v = 0; v < size; v++) to[v] = g->tokens[u] == g->tokens[v] ? 0.0 : from[v];
         for (int32_t v = u + 1; v < size; v++) {
             if (g->tokens[u] != g->tokens[v] || !(from[v] > 0)) continue;
             /* Under a weight not less than e^-50: a vertex that leads to a repeat only must lead somewhere. */
             double cost = weight * g->scores[v];
             if (weight != 1.0 && cost < -50.0) cost = -50.0;
-            float share = from[v] * (float)exp(cost);
-            const float *behind = out + (size_t)v * size;
+            double share = from[v] * exp(cost);
+            const double *behind = out + (size_t)v * size;
             for (int32_t k = v + 1; k < size; k++) to[k] += share * behind[k];
         }
     }
@@ -91,12 +92,12 @@ static int broken(fh_work *w) {
                    "convert another checkpoint");
 }
 
-int fh_follow(fh_work *w, fh_graph *g, const float *links, const double *weights) {
+int fh_follow(fh_work *w, fh_graph *g, const double *links, const double *weights) {
     int32_t u = 0, last = g->size - 1;
     g->length = 0;
     g->path[g->length++] = 0;
     while (u < last) {
-        const float *row = links + (size_t)u * g->size;
+        const double *row = links + (size_t)u * g->size;
         int32_t best = -1;
         double highest = -1;
         for (int32_t v = u + 1; v <= last; v++) {
@@ -112,22 +113,22 @@ int fh_follow(fh_work *w, fh_graph *g, const float *links, const double *weights
     return FH_OK;
 }
 
-int fh_best_path(fh_work *w, fh_graph *g, const float *links, int32_t most, int tokens) {
+int fh_best_path(fh_work *w, fh_graph *g, const double *links, int32_t most, int tokens) {
     int32_t size = g->size, last = size - 1;
     if (most > size - 2) most = size - 2;
     if (most < 1) most = 1;
     size_t n = (size_t)size;
-    if (fh_reserve(&w->path, n * n * sizeof(float) + 2 * n * sizeof(double) + (size_t)most * n * sizeof(int32_t), 1, &w->error)) return w->error.code;
+    if (fh_reserve(&w->path, (n * n + 2 * n) * sizeof(double) + (size_t)most * n * sizeof(int32_t), 1, &w->error)) return w->error.code;
     double *now = w->path.data, *next = now + n;
-    float *logs = (float *)(next + n);
+    double *logs = next + n;
     int32_t *parents = (int32_t *)(logs + n * n), chosen = 0, end = -1;
     for (size_t i = 0; i < n * n; i++) {
         if (isnan(links[i])) return broken(w);
-        logs[i] = links[i] > 0 ? logf(links[i]) : -INFINITY;
+        logs[i] = links[i] > 0 ? log(links[i]) : -INFINITY;
     }
     double first = tokens ? g->scores[0] : 0.0, highest = -INFINITY;
     for (int32_t v = 0; v < size; v++)
-        now[v] = v > 0 && v < last ? (double)logs[v] + first + (tokens ? g->scores[v] : 0.0f) : -INFINITY;
+        now[v] = v > 0 && v < last ? logs[v] + first + (tokens ? g->scores[v] : 0.0f) : -INFINITY;
     for (int32_t k = 1; k <= most; k++) {
         int32_t *parent = parents + (size_t)(k - 1) * n;
         if (k > 1) {
@@ -137,7 +138,7 @@ int fh_best_path(fh_work *w, fh_graph *g, const float *links, int32_t most, int 
             }
             for (int32_t u = 1; u < last; u++) {
                 if (now[u] == -INFINITY) continue;
-                const float *row = logs + (size_t)u * n;
+                const double *row = logs + (size_t)u * n;
                 for (int32_t v = u + 1; v < last; v++)
                     if (now[u] + row[v] > next[v]) {
                         next[v] = now[u] + row[v];
@@ -163,8 +164,8 @@ int fh_best_path(fh_work *w, fh_graph *g, const float *links, int32_t most, int 
             end = at;
         }
     }
-    /* Without inner vertices there is only the link from the first vertex to the last. */
-    if (end < 0) chosen = 0;
+    /* Without inner vertices there is only the link from the first vertex to the last; where that is too far the best links lead on. */
+    if (end < 0 && !(links[last] > 0)) return fh_follow(w, g, links, NULL);
     g->length = chosen + 2;
     g->path[0] = 0;
     g->path[chosen + 1] = last;

@@ -7,7 +7,7 @@
 typedef struct {
     int32_t sentence, size, limit; /* limit: most words */
     const float *features;         /* [size][width] */
-    float *links;                  /* [size][size], P(v | u) */
+    double *links;                 /* [size][size], P(v | u) */
     int32_t *tokens;               /* [size], what each vertex writes */
     float *scores;                 /* [size], its log-probability */
     int32_t *path, length;         /* vertices from the first to the last one */
@@ -18,12 +18,12 @@ int32_t fh_graph_size(fh_work *work, int32_t sentence, const float *encoded);
 /* Fills links from the features. */
 int fh_graph_links(fh_work *work, fh_graph *graph);
 /* Links from the first vertex of a word to the first vertex of the next, over all repeats of the word between them; weight: of the
- * repeats' log-probabilities. out: [size][size]. See ops/repeats.py. */
-void fh_without_repeats(const fh_graph *graph, double weight, const float *links, float *out);
+ * repeats' log-probabilities. out: [size][size], in double: chains of unlikely repeats are far below float32. See ops/repeats.py. */
+void fh_without_repeats(const fh_graph *graph, double weight, double *out);
 /* Follows argmax_v links(u, v) * exp(weight * score(v)); weights NULL: the links alone. */
-int fh_follow(fh_work *work, fh_graph *graph, const float *links, const double *weights);
+int fh_follow(fh_work *work, fh_graph *graph, const double *links, const double *weights);
 /* The best path of each number of inner vertices up to `most`, the best of them by score / number ** length_beta. tokens: the words' scores
  * count. See ops/viterbi.py. */
-int fh_best_path(fh_work *work, fh_graph *graph, const float *links, int32_t most, int tokens);
+int fh_best_path(fh_work *work, fh_graph *graph, const double *links, int32_t most, int tokens);
 
 #endif

@@ -10,6 +10,7 @@
 
 #define W 16                /* lanes */
 #define COLUMNS 4           /* vectors of outputs in a tile */
+#define QUERIES 4          /* queries that share the loads of attention */
 #define INT8_ROWS 6         /* rows in the largest tile */
 #define UNSIGNED_INTEGERS 1 /* normal rows are stored with 128 added, positive ones as they are */
 #define KEEP(x) __asm__("" : "+v"(x));
@@ -36,6 +37,7 @@ static INLINE vf f_round(vf x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NE
 static INLINE vf f_times_power(vf x, vf n) { return _mm512_scalef_ps(x, n); }
 static INLINE float f_total(vf x) { return _mm512_reduce_add_ps(x); }
 static INLINE float f_largest(vf x) { return _mm512_reduce_max_ps(x); }
+static INLINE int f_any_larger(vf x, vf y) { return _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ) != 0; }
 static INLINE int f_any_above(vf x, float y) { return _mm512_cmp_ps_mask(x, f_all(y), _CMP_GT_OQ) != 0; }
 static INLINE vf f_of(vi x) { return _mm512_cvtepi32_ps(x); }
 
@@ -45,7 +47,6 @@ static INLINE vi i_load(const void *x) { return _mm512_loadu_si512(x); }
 static INLINE void i_store(void *x, vi v) { _mm512_storeu_si512(x, v); }
 static INLINE vi i_add(vi x, vi y) { return _mm512_add_epi32(x, y); }
 static INLINE vi i_sub(vi x, vi y) { return _mm512_sub_epi32(x, y); }
-static INLINE vi i_or(vi x, vi y) { return _mm512_or_si512(x, y); }
 static INLINE vi i_max(vi x, vi y) { return _mm512_max_epi32(x, y); }
 static INLINE vi i_times_128(vi x) { return _mm512_slli_epi32(x, 7); }
 static INLINE int32_t i_largest(vi x) { return _mm512_reduce_max_epi32(x); }
@@ -57,14 +58,13 @@ static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane
     return _mm512_set1_epi32(four);
 }
 static INLINE vi f_magnitude_bits(vf x) { return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff)); }
-static INLINE vi f_invalid(vf x) { return _mm512_movm_epi32(_mm512_cmp_ps_mask(x, f_all(INFINITY), _CMP_NLT_UQ)); }
+static INLINE int f_any_invalid(vf x) { return _mm512_cmp_ps_mask(x, f_all(INFINITY), _CMP_NLT_UQ) != 0; } /* NaN or +infinity */
 
-/* Values larger than the best so far take its place, with their outputs first, first + 1, … */
-static INLINE void f_better(vf *value, vi *output, vf x, int32_t first) {
+/* Values larger than the best so far take its place, with the first output of their vector. */
+static INLINE void f_better(vf *value, vi *output, vf x, vi first) {
     __mmask16 larger = _mm512_cmp_ps_mask(x, *value, _CMP_GT_OQ);
-    vi ids = _mm512_add_epi32(_mm512_set1_epi32(first), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     *value = _mm512_mask_mov_ps(*value, larger, x);
-    *output = _mm512_mask_mov_epi32(*output, larger, ids);
+    *output = _mm512_mask_mov_epi32(*output, larger, first);
 }
 
 static INLINE vi magnitude(vi four) { return four; } /* for sets without unsigned products */

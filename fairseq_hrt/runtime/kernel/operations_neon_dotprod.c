@@ -10,6 +10,7 @@
 
 #define W 4
 #define COLUMNS 4
+#define QUERIES 4          /* queries that share the loads of attention */
 #define INT8_ROWS 6
 #define UNSIGNED_INTEGERS 0
 #define KEEP(x) __asm__("" : "+w"(x));
@@ -47,6 +48,7 @@ static INLINE vf f_times_power(vf x, vf n) { /* x 2^n for n from -160 to 160: in
 }
 static INLINE float f_total(vf x) { return vaddvq_f32(x); }
 static INLINE float f_largest(vf x) { return vmaxvq_f32(x); }
+static INLINE int f_any_larger(vf x, vf y) { return vmaxvq_u32(vcgtq_f32(x, y)) != 0; }
 static INLINE int f_any_above(vf x, float y) { return vmaxvq_u32(vcgtq_f32(x, f_all(y))) != 0; }
 
 static INLINE vi i_zero(void) { return vdupq_n_s32(0); }
@@ -55,7 +57,6 @@ static INLINE vi i_load(const void *x) { return vreinterpretq_s32_u8(vld1q_u8((c
 static INLINE void i_store(void *x, vi v) { vst1q_u8((uint8_t *)x, vreinterpretq_u8_s32(v)); }
 static INLINE vi i_add(vi x, vi y) { return vaddq_s32(x, y); }
 static INLINE vi i_sub(vi x, vi y) { return vsubq_s32(x, y); }
-static INLINE vi i_or(vi x, vi y) { return vorrq_s32(x, y); }
 static INLINE vi i_max(vi x, vi y) { return vmaxq_s32(x, y); }
 static INLINE vi i_times_128(vi x) { return vshlq_n_s32(x, 7); }
 static INLINE int32_t i_largest(vi x) { return vmaxvq_s32(x); }
@@ -71,13 +72,13 @@ static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane
     return vdupq_n_s32(four);
 }
 static INLINE vi f_magnitude_bits(vf x) { return vreinterpretq_s32_f32(vabsq_f32(x)); }
-static INLINE vi f_invalid(vf x) { return vreinterpretq_s32_u32(vmvnq_u32(vcltq_f32(x, f_all(INFINITY)))); }
+static INLINE int f_any_invalid(vf x) { return vminvq_u32(vcltq_f32(x, f_all(INFINITY))) == 0; } /* NaN or +infinity */
 
-static INLINE void f_better(vf *value, vi *output, vf x, int32_t first) {
-    static const int32_t lanes[W] = {0, 1, 2, 3};
+/* Values larger than the best so far take its place, with the first output of their vector. */
+static INLINE void f_better(vf *value, vi *output, vf x, vi first) {
     uint32x4_t larger = vcgtq_f32(x, *value);
     *value = vbslq_f32(larger, x, *value);
-    *output = vbslq_s32(larger, vaddq_s32(vdupq_n_s32(first), vld1q_s32(lanes)), *output);
+    *output = vbslq_s32(larger, first, *output);
 }
 
 static INLINE vi magnitude(vi four) { return four; } /* for sets without signed products */

@@ -171,7 +171,7 @@ void fh_relative_pack(fh_relative *relative, float *data, const float *table, in
 }
 
 size_t fh_attention_scratch(int32_t tokens, int32_t window) {
-    size_t scores = padded((size_t)(tokens > 0 ? tokens : 1), FH_BLOCK) + FH_BLOCK;
-    size_t distances = window > 0 ? padded(2 * (size_t)window + 1, FH_BLOCK) : 0;
-    return 4 * (scores + distances); /* four queries at once */
+    /* scores and distances of four queries at once, in rows of an odd number of blocks; products with the relative vectors of one */
+    size_t row = padded((size_t)(tokens > 0 ? tokens : 1), FH_BLOCK) + FH_BLOCK;
+    return 8 * row + (window > 0 ? padded(2 * (size_t)window + 1, FH_BLOCK) : 0);
 }

@@ -8,6 +8,7 @@
 
 #define W 8
 #define COLUMNS 2
+#define QUERIES 2          /* queries that share the loads of attention */
 #ifdef _MSC_VER
 #define KEEP(x)
 #else
@@ -53,6 +54,7 @@ static INLINE float f_largest(vf x) {
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
+static INLINE int f_any_larger(vf x, vf y) { return _mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ)) != 0; }
 static INLINE int f_any_above(vf x, float y) { return _mm256_movemask_ps(_mm256_cmp_ps(x, f_all(y), _CMP_GT_OQ)) != 0; }
 
 static INLINE vi i_zero(void) { return _mm256_setzero_si256(); }
@@ -61,7 +63,6 @@ static INLINE vi i_load(const void *x) { return _mm256_loadu_si256((const __m256
 static INLINE void i_store(void *x, vi v) { _mm256_storeu_si256((__m256i *)x, v); }
 static INLINE vi i_add(vi x, vi y) { return _mm256_add_epi32(x, y); }
 static INLINE vi i_sub(vi x, vi y) { return _mm256_sub_epi32(x, y); }
-static INLINE vi i_or(vi x, vi y) { return _mm256_or_si256(x, y); }
 static INLINE vi i_max(vi x, vi y) { return _mm256_max_epi32(x, y); }
 static INLINE vi i_times_128(vi x) { return _mm256_slli_epi32(x, 7); }
 static INLINE int32_t i_largest(vi x) {
@@ -83,11 +84,11 @@ static INLINE vi i_four(const uint8_t *a) { /* the same four bytes in every lane
     return _mm256_set1_epi32(four);
 }
 static INLINE vi f_magnitude_bits(vf x) { return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff)); }
-static INLINE vi f_invalid(vf x) { return _mm256_castps_si256(_mm256_cmp_ps(x, f_all(INFINITY), _CMP_NLT_UQ)); }
+static INLINE int f_any_invalid(vf x) { return _mm256_movemask_ps(_mm256_cmp_ps(x, f_all(INFINITY), _CMP_NLT_UQ)) != 0; } /* NaN or +infinity */
 
-static INLINE void f_better(vf *value, vi *output, vf x, int32_t first) {
+/* Values larger than the best so far take its place, with the first output of their vector. */
+static INLINE void f_better(vf *value, vi *output, vf x, vi first) {
     vf larger = _mm256_cmp_ps(x, *value, _CMP_GT_OQ);
-    vi ids = _mm256_add_epi32(_mm256_set1_epi32(first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     *value = _mm256_blendv_ps(*value, x, larger);
-    *output = _mm256_blendv_epi8(*output, ids, _mm256_castps_si256(larger));
+    *output = _mm256_blendv_epi8(*output, first, _mm256_castps_si256(larger));
 }

@@ -28,6 +28,12 @@ CLASSES = {
 }  # fmt: skip
 
 
+def share_output(decoder):
+    """Whether output layer and embedding are one, or of different widths."""
+    output, words = decoder.output_projection.weight, decoder.embed_tokens.weight
+    return output is words or output.shape != words.shape
+
+
 def build(dictionary, arch="transformer", *, symbols=12, target_symbols=None, seed=1, **overrides):
     """A model in float64 with peaked distributions; where it is not refined by training its translations still depend on everything."""
     torch.manual_seed(seed)
@@ -51,7 +57,7 @@ def build(dictionary, arch="transformer", *, symbols=12, target_symbols=None, se
             else:
                 parameter.add_(torch.randn_like(parameter).mul_(0.1))
         decoder = model.decoder
-        if decoder.output_projection.weight is not decoder.embed_tokens.weight:
+        if not share_output(decoder):
             # The words before and the source have a say in every word.
             vectors = torch.randn_like(decoder.embed_tokens.weight)
             decoder.embed_tokens.weight.copy_(vectors / 4)

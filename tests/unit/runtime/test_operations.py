@@ -170,10 +170,11 @@ def test_float_product(ops, shape, relu, with_residual):
 
 
 @pytest.mark.parametrize("kind", [INT8, FLOAT32])
-def test_a_row_does_not_depend_on_its_neighbours(ops, kind):
-    random = np.random.default_rng(3)
-    weights, scales, bias, x = int8_case(20, 77, 150, 3)
-    matrix = ops.pack(weights, scales, bias) if kind == INT8 else ops.pack(random.standard_normal((150, 77)).astype(np.float32), None, bias)
+@pytest.mark.parametrize("outputs", [150, 330])
+def test_a_row_does_not_depend_on_its_neighbours(ops, kind, outputs):
+    random = np.random.default_rng(outputs)
+    weights, scales, bias, x = int8_case(20, 77, outputs, 3)
+    matrix = ops.pack(weights, scales, bias) if kind == INT8 else ops.pack(random.standard_normal((outputs, 77)).astype(np.float32), None, bias)
     gain = random.standard_normal(77).astype(np.float32)
     one_by_one = np.concatenate([ops.product(matrix, ops.prepare(x[[r]], kind)).copy() for r in range(20)])
     chosen = [[part[0] for part in ops.best(matrix, ops.prepare(x[[r]], kind), with_sum=True)] for r in range(20)]
@@ -268,6 +269,14 @@ def test_values_that_are_no_numbers_are_reported(ops, value, place):
     tokens, values, sums = ops.best(matrix, ready, [Rule([place])] * 2, with_sum=True)
     assert tokens.tolist() == [NAN] * 2 and np.isnan(values).all() and np.isnan(sums).all()
     assert ops.top(bias, 3)[0] == NAN
+
+
+def test_large_finite_values_are_values(ops):
+    bias = np.full(130, 3e38, np.float32)
+    bias[100] = 3.2e38
+    matrix, ready = ops.pack(np.zeros((130, 4), np.float32), None, bias), ops.prepare(np.ones((2, 4), np.float32), FLOAT32)
+    assert ops.best(matrix, ready)[0].tolist() == [100] * 2
+    assert ops.top(bias, 2)[1].tolist() == [100, 0]
 
 
 def test_one_bad_row_does_not_spoil_the_others(ops):
@@ -420,6 +429,9 @@ def test_attention(ops, rows, tokens, heads, width, kind, window, seed):
         own = queries[[r]].copy()
         ops.attend(cache, tokens, own, out=own, **part)
         np.testing.assert_array_equal(own[0], found[r])
+    together = queries.copy()
+    ops.attend(cache, tokens, together, out=together, **call)
+    np.testing.assert_array_equal(together, found)
     head = heads - 1
     alone = ops.scores(cache, head, np.ascontiguousarray(queries[0, head * width :]), tokens)
     np.testing.assert_allclose(alone, keys[:, head * width :].astype(np.float64) @ queries[0, head * width :] / np.sqrt(width), rtol=1e-4, atol=1e-4)

@@ -1,0 +1,133 @@
+"""Decodes model files in every way and tries damaged ones, with NumPy and the standard library alone: also under sanitizers.
+
+    python runtime_driver.py PACKAGE_FOLDER MUTATIONS SEED LIBRARY MODEL...
+"""
+
+import ctypes
+import dataclasses
+import random
+import sys
+import types
+from pathlib import Path
+
+
+def without_torch(package):
+    """Makes ``fairseq_hrt.runtime`` importable without the package's own start, which needs PyTorch."""
+    module = types.ModuleType("fairseq_hrt")
+    module.__path__ = [package]
+    sys.modules["fairseq_hrt"] = module
+
+
+WAYS = {
+    "autoregressive": [dict(beam=1), dict(beam=1, scores=False), dict(beam=4, nbest=4)],
+    "hrt": [dict(beam=1, hrt_decode_chunk="auto"), dict(beam=3, nbest=2), dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2)],
+    "bidirectional": [dict(beam=1), dict(beam=4, nbest=3, bidirectional_deduplicate=True)],
+    "dag": [dict(beam=1, dag_decode_strategy=name) for name in ("greedy", "lookahead", "viterbi", "joint-viterbi")],
+}
+
+
+def decode_all(engine, generator, *, rounds=1):
+    """Random tokens through every way of the model's family."""
+    from fairseq_hrt.runtime.engine import DecodeOptions, NumericalError
+
+    header = engine.header
+    allowed = [token for token in range(header.source_vocabulary) if token != header.pad]
+    for _ in range(rounds):
+        rows = [generator.choices(allowed, k=generator.randint(1, header.longest_source)) for _ in range(6)]
+        for way in WAYS[header.family]:
+            limit = generator.choice((0, 1, 7, 10**6))
+            options = DecodeOptions(max_len_b=limit, min_len=generator.randint(0, min(limit, 1)), batch_size=generator.randint(1, 6), **way)
+            try:
+                found = engine.decode(rows, options)
+            except (ValueError, NumericalError):
+                continue
+            for best in found:
+                for result in best:
+                    assert result.tokens[-1] == header.eos and all(0 <= token < header.target_vocabulary for token in result.tokens)
+
+
+def damaged(content, generator):
+    """The bytes of a file with some damage: in the header's text, its numbers, the tensors, or the length."""
+    data = bytearray(content)
+    length = int.from_bytes(data[:8], "little")
+    kind = generator.randrange(5)
+    if kind == 0:
+        for _ in range(generator.randint(1, 4)):
+            data[generator.randrange(8, 8 + length)] = generator.randrange(256)
+    elif kind == 1:
+        digits = [place for place in range(8, 8 + length) if chr(data[place]).isdigit()]
+        for _ in range(generator.randint(1, 3)):
+            data[generator.choice(digits)] = ord(generator.choice("0123456789-.e"))
+    elif kind == 2:
+        for _ in range(generator.randint(1, 200)):
+            data[generator.randrange(8 + length, len(data))] = generator.choice((0, 0x7F, 0x80, 0xFF, generator.randrange(256)))
+    elif kind == 3:
+        del data[generator.randrange(len(data)) :]
+    else:
+        data[generator.randrange(8)] = generator.randrange(256)
+    return bytes(data)
+
+
+def try_damaged(path, folder, count, generator):
+    """Damaged files are refused with the reason, or are models and decode; returns how many were refused."""
+    from fairseq_hrt.runtime.engine import Engine, ModelFileError
+
+    content, refused = Path(path).read_bytes(), 0
+    for number in range(count):
+        file = Path(folder) / f"damaged{number % 4}"
+        file.write_bytes(damaged(content, generator))
+        try:
+            engine = Engine.open(file)
+        except ModelFileError as error:
+            assert str(file) in str(error) and "\n" not in str(error)
+            refused += 1
+            continue
+        with engine:
+            decode_all(engine, generator)
+    return refused
+
+
+def try_wrong_sizes(path, generator, count):
+    """The kernel refuses sizes that Python did not check."""
+    from fairseq_hrt.runtime.engine import Engine, read_model
+
+    header, tensors = read_model(path)
+    names = [item.name for item in dataclasses.fields(header) if isinstance(getattr(header, item.name), (int, bool)) and item.name != "count_bos"]
+    for _ in range(count):
+        own, changed = dict(tensors), header
+        if generator.random() < 0.7:
+            name = generator.choice(names)
+            value = getattr(header, name)
+            changed = dataclasses.replace(header, **{name: generator.choice((value + 1, value - 1, -1, 0, 2 * value, 2**31 - 1, -(2**31)))})
+        else:
+            name = generator.choice(sorted(own))
+            own[name] = own[name][generator.randint(0, 1) :] if generator.random() < 0.7 else own.pop(name).astype("float32")
+        try:
+            engine = Engine(changed, own)
+        except (ValueError, MemoryError):
+            continue
+        with engine:
+            decode_all(engine, generator)
+
+
+def main():
+    package, mutations, seed, library, *models = sys.argv[1:]
+    without_torch(package)
+    from fairseq_hrt.runtime import binding
+
+    binding.load_library = lambda: ctypes.CDLL(library)
+    from fairseq_hrt.runtime.engine import Engine
+
+    generator = random.Random(int(seed))
+    for path in models:
+        for threads in (1, 3):
+            with Engine.open(path, threads=threads) as engine:
+                decode_all(engine, generator, rounds=3)
+        try_damaged(path, Path(path).parent, int(mutations), generator)
+        try_wrong_sizes(path, generator, int(mutations))
+    assert not {"torch", "fairseq"} & set(sys.modules)
+    print("done")
+
+
+if __name__ == "__main__":
+    main()

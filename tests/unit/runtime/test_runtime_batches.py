@@ -1,0 +1,146 @@
+"""A result depends on its sentence alone: not on the batch, the threads, nor, but for rounding, on the instruction set."""
+
+import random
+
+import numpy as np
+import pytest
+
+from fairseq_hrt.runtime import library
+from fairseq_hrt.runtime.engine import Shortlist, UnsupportedOption
+
+WAYS = {
+    "at": ("transformer", dict(beam=1)), "at, beam": ("transformer", dict(beam=4, nbest=2)),
+    "hrt": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="3")),
+    "hrt, beam": ("hrt_transformer", dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="6:1,12:3,inf:2")),
+    "hrt, drafts": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2)),
+    "bidirectional": ("bidirectional_transformer", dict(beam=1)), "bidirectional, beam": ("bidirectional_transformer", dict(beam=3)),
+    "dag": ("dag_transformer", dict(beam=1)), "dag, viterbi": ("dag_transformer", dict(beam=1, dag_decode_strategy="joint-viterbi")),
+}  # fmt: skip
+
+
+def plain(found):
+    return [[(r.tokens, r.score, r.positional_scores, r.steps, r.token_steps) for r in best] for best in found]
+
+
+@pytest.mark.parametrize("weights", ("int8", "float32"))
+@pytest.mark.parametrize("way", WAYS)
+def test_batches_and_threads(runtime, way, weights):
+    arch, options = WAYS[way]
+    more = dict(dag_upsample_scale="2") if arch == "dag_transformer" else {}
+    model = runtime.build(arch, seed=9, **more)
+    generator = random.Random(way)
+    rows = runtime.sources([generator.randint(1, 24) for _ in range(60)], seed=3)
+    options = dict(max_len_b=10, **options)
+    with runtime.runtime_engine(model, weights=weights) as engine:
+        alone = [plain(engine.decode([row], runtime.options(**options)))[0] for row in rows]
+        for size in (1, 7, 60):
+            order = generator.sample(range(60), 60)
+            found = plain(engine.decode([rows[n] for n in order], runtime.options(batch_size=size, **options)))
+            assert found == [alone[n] for n in order]
+    for threads in (2, 4):
+        with runtime.runtime_engine(model, weights=weights, threads=threads) as engine:
+            for _ in range(3):
+                assert plain(engine.decode(rows, runtime.options(**options))) == alone
+
+
+@pytest.mark.parametrize("weights", ("int8", "float32"))
+def test_instruction_sets(runtime, kernel, weights):
+    for way in ("at, beam", "hrt", "bidirectional", "dag"):
+        arch, options = WAYS[way]
+        model, rows = runtime.build(arch, seed=4), runtime.sources((4, 9, 30))
+        found = {}
+        for isa in library.instruction_sets(kernel).usable:
+            with runtime.runtime_engine(model, weights=weights, isa=isa) as engine:
+                assert engine.isa == isa
+                found[isa] = engine.decode(rows, runtime.options(max_len_b=10, **options))
+        first = found.pop("plain")
+        for others in found.values():
+            for one, other in zip(first, others):
+                assert one[0].tokens == other[0].tokens
+                assert one[0].positional_scores == pytest.approx(other[0].positional_scores, abs=1e-4 if weights == "float32" else 0.3)
+
+
+@pytest.mark.parametrize("overrides", (dict(), dict(hrt_chunk_sizes=[5]), dict(decoder_layers=1, hrt_relative_window=0)))
+def test_drafts_change_nothing(runtime, overrides):
+    for weights, seed in (("int8", 1), ("float32", 2), ("float32", 3)):
+        model, rows = runtime.build("hrt_transformer", seed=seed, **overrides), runtime.sources((1, 4, 11, 17, 26), seed=seed)
+        with runtime.runtime_engine(model, weights=weights) as engine:
+            for rules in (dict(max_len_b=20), dict(max_len_b=6, min_len=6), dict(max_len_b=12, unkpen=2.0, min_len=0), dict(max_len_b=0, min_len=0)):
+                expected = engine.decode(rows, runtime.options(beam=1, hrt_decode_chunk="1", **rules))
+                for chunk in model.decoder.chunk_sizes:
+                    for width in (0, 1, 3, 40):
+                        options = runtime.options(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=chunk, hrt_draft_width=width, **rules)
+                        for one, other in zip(expected, engine.decode(rows, options)):
+                            assert one[0].tokens == other[0].tokens
+                            assert one[0].positional_scores == other[0].positional_scores
+                            assert other[0].steps == max(other[0].token_steps)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_shortlists(runtime, way):
+    arch, options = WAYS[way]
+    model, rows = runtime.build(arch, seed=5), runtime.sources((4, 9, 30))
+    words = len(model.dictionaries[1])
+    with runtime.runtime_engine(model) as engine:
+        def listed(always, each=()):
+            count = len(model.dictionaries[0]) + 1
+            offsets = np.arange(count, dtype=np.int64) * len(each)
+            return Shortlist(offsets, np.tile(np.array(each, np.int32), count - 1), np.array(always, np.int32))
+
+        options = runtime.options(max_len_b=8, **options)
+        whole = engine.decode(rows, options)
+        engine.set_shortlist(listed(range(words)))
+        for one, other in zip(whole, engine.decode(rows, options)):
+            assert [r.tokens for r in one] == [r.tokens for r in other]
+        engine.set_shortlist(listed([7, 5], [9]))
+        some = engine.decode(rows, options)
+        assert {token for best in some for r in best for token in r.tokens} <= {0, 2, 3, 5, 7, 9}
+        assert plain([engine.decode([row], options)[0] for row in rows]) == plain(some)
+        for wrong in (listed([words]), listed([], [-1]), Shortlist(np.arange(3), np.zeros(2), np.zeros(0)),
+                      listed([0], [1])._replace(offsets=np.arange(len(model.dictionaries[0]) + 1)[::-1])):  # fmt: skip
+            with pytest.raises(ValueError, match="shortlist"):
+                engine.set_shortlist(wrong)
+        engine.set_shortlist(None)
+        assert plain(engine.decode(rows, options)) == plain(whole)
+
+
+def test_long_and_odd_sources(runtime):
+    model = runtime.build(max_source_positions=700, max_target_positions=700, seed=8)
+    with runtime.runtime_engine(model, weights="int8") as engine:
+        assert engine.decode([], runtime.options()) == []
+        rows = runtime.sources((600, 1, 700))
+        found = engine.decode(rows, runtime.options(beam=1, max_len_b=699, min_len=650))
+        assert all(len(best[0].tokens) > 650 for best in found)
+        for row, message in (([], "no tokens"), ([4] * 701, "the model takes 700"), ([4, 99, 2], "dictionary"), ([-1], "token id"),
+                             ([1, 2], "padding"), ([2**40], "token id"), (["a"], "token id"), ([4.0, 2], "token id")):  # fmt: skip
+            with pytest.raises(ValueError, match=message):
+                engine.decode([row], runtime.options(beam=1))
+        with pytest.raises(ValueError, match="--min-len 9"):
+            engine.decode([[4, 2]], runtime.options(beam=1, min_len=9, max_len_b=8))
+        engine.close()
+        with pytest.raises(ValueError, match="closed"):
+            engine.decode([[4, 2]], runtime.options())
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"beam": 0}, "--beam 0"), ({"beam": 2, "nbest": 3}, "--nbest 3"), ({"lenpen": float("nan")}, "--lenpen"), ({"max_len_a": -1.0}, "--max-len-a"),
+    ({"batch_size": 0}, "batch_size"), ({"hrt_decode_chunk": "7"}, "chunk size 7"), ({"hrt_decode_chunk": "x"}, "neither"),
+    ({"hrt_decode_chunk": "auto", "hrt_chunk_table": "3:1"}, "hrt-chunk-table"), ({"beam": 2, "hrt_nat_beam": 3}, "hrt-nat-beam 3"),
+    ({"beam": 3, "nbest": 2, "hrt_nat_beam": 1}, "--nbest 2"), ({"hrt_draft_chunk": 2}, "beam=1"), ({"hrt_draft_chunk": 1, "beam": 1}, "drafts"),
+])  # fmt: skip
+def test_bad_options(runtime, options, message):
+    with runtime.runtime_engine(runtime.build("hrt_transformer")) as engine, pytest.raises(ValueError, match=message):
+        engine.decode([[4, 2]], runtime.options(**options))
+
+
+def test_options_from_text(runtime):
+    read = runtime.options.parse({"beam": "3", "lenpen": "0.6", "unnormalized": True, "hrt_eos_last_chunk": "True", "sampling": False}, scores=False)
+    assert (read.beam, read.lenpen, read.normalize, read.hrt_eos_last_chunk, read.scores) == (3, 0.6, False, True, False)
+    for wrong in ({"sampling": True}, {"prefix_size": "2"}, {"no_repeat_ngram_size": 3}, {"nonsense": 1}):
+        with pytest.raises(UnsupportedOption, match=next(iter(wrong)).replace("_", "-")):
+            runtime.options.parse(wrong)
+    with pytest.raises(ValueError, match="--beam 'x'"):
+        runtime.options.parse({"beam": "x"})
+    for strategy in ("beam", "sample", "x"):
+        with runtime.runtime_engine(runtime.build("dag_transformer")) as engine, pytest.raises(UnsupportedOption, match=strategy):
+            engine.decode([[4, 2]], runtime.options(beam=1, dag_decode_strategy=strategy))
