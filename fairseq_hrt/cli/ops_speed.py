@@ -11,6 +11,8 @@ import platform
 import sys
 from typing import Optional, Sequence
 
+from .reporting import reporting
+
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
@@ -43,14 +45,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         parser.error(f"--device {name}: {str(error).splitlines()[0]}")
-    torch.set_num_threads(options.threads)
-    results = [
-        ops_speed.compare_likelihood(device, options.repeats),
-        ops_speed.compare_passing(device, options.repeats),
-    ]
-    memory = ops_speed.fuzzy_memory(device, batch=options.fuzzy_sentences)
-    shown = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    sys.stdout.write(ops_speed.markdown(results, memory, shown))
+    with reporting(parser):
+        torch.set_num_threads(options.threads)
+        results = [
+            ops_speed.compare_likelihood(device, options.repeats),
+            ops_speed.compare_passing(device, options.repeats),
+        ]
+        memory = ops_speed.fuzzy_memory(device, batch=options.fuzzy_sentences)
+        shown = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+        sys.stdout.write(ops_speed.markdown(results, memory, shown))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
     """Decoding options; a file among them (a language model, a draft's checkpoint) by its content instead of its name."""
     found = {}
     for name, value in sorted(options.items()):
-        parts = [Path(part) for part in value.split(os.pathsep)] if name.endswith(("path", "file")) else []
+        named = name.endswith(("path", "file")) or os.sep in value
+        parts = [Path(part) for part in value.split(os.pathsep)] if named else []
         files = all(part.is_file() for part in parts) and bool(parts)
         found[name] = f"sha256 {content_hash(parts)}" if files else value
     return found

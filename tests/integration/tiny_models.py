@@ -34,7 +34,9 @@ def write_checkpoint(path, data, family, seed=1, sizes=SIZES):
     """A checkpoint as fairseq-train writes it, of a model that has not been trained."""
     task_name, arch, *_ = FAMILIES[family]
     parser = options.get_training_parser(default_task=task_name)
-    arguments = [str(data), "--task", task_name, "--arch", arch, "--source-lang", "de", "--target-lang", "en", *sizes]
+    # Graphs of lines of hundreds of words would take long.
+    arguments = ["--dag-upsample-scale", "2"] if family == "dag" else []
+    arguments += [str(data), "--task", task_name, "--arch", arch, "--source-lang", "de", "--target-lang", "en", *sizes]
     config = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
     task = tasks.setup_task(config.task)
     torch.manual_seed(seed)

@@ -8,10 +8,12 @@ from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 
 from fairseq_hrt.cli import distill as verb
 from fairseq_hrt.cli.distill import binarise, data_files, gpu_of, preprocess_command, shard_of, teacher_files
 from fairseq_hrt.common.files import content_hash
+from fairseq_hrt.evaluation import systems
 from fairseq_hrt.hub.resume import identified_options
 from fairseq_hrt.hub.distill import Plan, block_path, check_settings, make_batches, merge, missing, translate_blocks
 
@@ -179,6 +181,7 @@ def test_teacher_and_data_are_their_contents(tmp_path):
     for languages in (("de", "en"), ("en", "de")):
         assert {path.name for path in data_files(str(tmp_path / "data"), "train", languages)} == set(data)
     options = {"beam": "5", "jacobi_draft_path": str(tmp_path / "a/checkpoint.pt"), "lm_path": "none"}
+    assert identified_options({"replace_unk": str(tmp_path / "b/moved.pt")})["replace_unk"].startswith("sha256 ")
     before = identified_options(options)
     assert before["beam"] == "5" and before["lm_path"] == "none" and before["jacobi_draft_path"].startswith("sha256 ")
     (tmp_path / "a/checkpoint.pt").write_text("retrained")
@@ -219,3 +222,43 @@ def test_binarised_data_appear_when_they_are_complete(tmp_path):
             assert not fails
         assert {path.name for path in (tmp_path / "out" / "data-bin").glob("*")} == expected
         assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsys):
+    checkpoint, data = tmp_path / "checkpoint_best.pt", tmp_path / "data"
+    data.mkdir()
+    for name in ("train.de-en.de.bin", "dict.de.txt", "dict.en.txt"):
+        (data / name).write_text(name)
+    checkpoint.write_text("first")
+    dictionary = Namespace(string=lambda tokens: "word")
+    system = Namespace(
+        task=Namespace(cfg=Namespace(source_lang="de", target_lang="en"), source_dictionary=dictionary, target_dictionary=dictionary),
+        dataset=[{"source": 0}] * 5, models=[], task_name="translation", collate=lambda batch: {"id": torch.tensor(batch)},
+        decode=lambda sample: [[{"tokens": sample["id"]}]] * len(sample["id"]),
+    )  # fmt: skip
+    system.dataset = type("Dataset", (list,), {"src_sizes": [3] * 5})(system.dataset)
+    loads = [lambda spec, data: system]
+    monkeypatch.setattr(systems, "load_system", lambda *given: loads[0](*given))
+    monkeypatch.setattr(verb, "load_system", lambda *given: loads[0](*given), raising=False)
+    monkeypatch.setattr(verb, "binarise", lambda *given: None)
+
+    def run(path=checkpoint, beam=1):
+        try:
+            verb.main([str(data), "--system", f"name=t,path={path},beam={beam}", "--out", str(tmp_path / "out")])
+        except SystemExit as end:
+            # Before it stand the log and the progress bar.
+            return end.code, capsys.readouterr().err.splitlines()[-1]
+        return 0, ""
+
+    assert run() == (0, "") and (tmp_path / "out/train.en").read_text() == "word\n" * 5
+    moved = checkpoint.rename(tmp_path / "moved.pt")
+    assert run(moved) == (0, "")
+    checkpoint.write_text("trained on")
+    (status, error), (options, other) = run(), run(moved, beam=2)
+    assert status == 2 and "other settings (teacher: 'sha256 " in error
+    assert options == 2 and "beam: '1' then, '2' now" in other
+    (data / "train.de-en.de.bin").write_text("other sentences")
+    assert "other settings (data: 'sha256 " in run(moved)[1]
+    # A training that writes its checkpoint while it is being loaded.
+    loads[0] = lambda spec, data: checkpoint.write_text("and on") and system
+    assert "changed while it was being read" in run()[1]
