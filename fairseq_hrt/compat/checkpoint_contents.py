@@ -34,6 +34,8 @@ _REFERENCE = re.compile(r"\$\{\.*(?:\w+\.)*(\w+)\}")
 
 # A name alone runs nothing, and options of other packages may be called like fairseq's.
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
+# Elsewhere the name of a file, whose dots and slashes call nothing.
+_FILE = re.compile(r"[A-Za-z_][\w-]*(?:[/.][\w-]+)*")
 # Larger results of "[0] * 10 ** 9" and the like are no configuration.
 _LARGEST = 100_000
 _LONGEST = 10_000
@@ -141,9 +143,11 @@ def unsafe_value(state: object) -> Optional[UnsafeValue]:
             reason = _reason(name, value)
             if reason is not None:
                 return UnsafeValue(name, shown(value), reason)
-    chosen = getattr(state.get("args"), "__dict__", {})
+    arguments = state.get("args")
+    if arguments is not None and not isinstance(arguments, argparse.Namespace):
+        return UnsafeValue("args", shown(arguments), "which is no namespace of arguments")
     for name in LOOKED_UP:
-        value = chosen.get(name)
+        value = getattr(arguments, name, None)
         if isinstance(value, str) and not _NAME.fullmatch(value):
             return UnsafeValue(name, shown(value), "which is no name of anything registered")
     return None
@@ -159,7 +163,7 @@ def _reason(name: str, value: object) -> Optional[str]:
     reference = _REFERENCE.fullmatch(value)
     if "${" in value and "${" in _REFERENCE.sub("", value):
         return "which would be looked up outside the file"
-    if not _is_evaluated(name) or _WORD.fullmatch(value):
+    if not _is_evaluated(name) or _WORD.fullmatch(value) or (name == "pretrained" and _FILE.fullmatch(value)):
         return None
     if reference is not None:
         # Where the text really stands, it must be checked as well.

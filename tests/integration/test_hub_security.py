@@ -10,7 +10,6 @@ from argparse import Namespace
 
 import numpy
 import pytest
-import torch
 from fairseq.data import Dictionary
 from hostile import Hostile, make_bundle_folder
 from omegaconf import AnyNode, OmegaConf
@@ -353,9 +352,6 @@ def test_bundle_is_refused(hostile, run, attack):
     change, value = BUNDLES[attack]
     change(hostile)
     assert_refused(run("translate", hostile.folder, "--quiet"), value)
-    with pytest.raises(ValueError) as error:
-        fairseq_hrt.from_pretrained(hostile.folder, device="cpu")
-    assert value in str(error.value) and "\n" not in str(error.value)
     assert not hostile.sentinel.exists()
 
 
@@ -364,6 +360,19 @@ def test_checkpoint_is_refused(hostile, run, attack):
     change, value = CHECKPOINTS[attack]
     change(hostile)
     assert_refused(run("translate", hostile.folder, "--quiet"), value)
+    assert not hostile.sentinel.exists()
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "a plugin in the bundle", "a task that evaluates", "nested deeply", "models that are numbers", "codes that are empty", "help",
+        "a dictionary of bytes", "fconv", "code in a pickle", "TorchScript", "no history",
+    ],
+)  # fmt: skip
+def test_python_gets_a_value_error(hostile, attack):
+    change, value = {**BUNDLES, **CHECKPOINTS}[attack]
+    change(hostile)
     with pytest.raises(ValueError) as error:
         fairseq_hrt.from_pretrained(hostile.folder, device="cpu")
     assert value in str(error.value) and "\n" not in str(error.value)

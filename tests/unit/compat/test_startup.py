@@ -107,3 +107,33 @@ def test_spawned_workers_are_repaired(command, tmp_path):
         "    print('done')\n"
     )
     assert command("python", script, cwd=tmp_path).stdout.strip() == "done"
+
+
+def copy_of_the_package(folder):
+    import shutil
+    from pathlib import Path
+
+    import fairseq_hrt
+
+    shutil.copytree(Path(fairseq_hrt.__file__).parent, folder / "fairseq_hrt", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder / "fairseq_hrt"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changed", [False, True])
+def test_two_copies_are_one_or_refused(command, tmp_path, changed):
+    """The installed copy repairs fairseq when it is imported; --user-dir names another one."""
+    other = copy_of_the_package(tmp_path)
+    if changed:
+        with open(other / "compat" / "startup.py", "a") as file:
+            file.write("# another release\n")
+    script = (
+        "import sys, fairseq; from argparse import Namespace; from fairseq.utils import import_user_module\n"
+        f"import_user_module(Namespace(user_dir={str(other)!r})); print(sys.modules['fairseq_hrt'].__file__)"
+    )
+    finished = command("python", "-c", script, cwd=tmp_path.parent, check=False)
+    last = (finished.stdout + finished.stderr).splitlines()[-1]
+    if changed:
+        assert finished.returncode and "two different copies of fairseq_hrt" in last and str(other) in last, last
+    else:
+        assert not finished.returncode and last == str(other / "__init__.py")

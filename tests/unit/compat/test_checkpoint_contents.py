@@ -1,0 +1,145 @@
+"""Texts of a configuration that fairseq would run as Python, and the sentences that refuse them."""
+
+import ast
+from argparse import Namespace
+from fractions import Fraction
+from pathlib import Path
+
+import fairseq
+import pytest
+import torch
+from fairseq.data import Dictionary
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from fairseq_hrt.compat.checkpoint_contents import EVALUATED, literal, shown, unsafe_value
+from fairseq_hrt.compat.checkpoint_loading import CorruptCheckpointError, UnsafeCheckpointError, load
+
+EVALUATORS = ("eval", "eval_str_list", "eval_str_dict", "eval_bool")
+
+
+def evaluated_names():
+    """What the installed fairseq hands to its evaluators, by reading its source."""
+    folder, found = Path(fairseq.__file__).parent, set()
+    for path in folder.rglob("*.py"):
+        if "examples" in path.relative_to(folder).parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            function = getattr(node, "func", None)
+            name = getattr(function, "id", getattr(function, "attr", None))
+            # model.eval() has no argument; editdistance.eval compares.
+            if name not in EVALUATORS or not node.args or "editdistance" in ast.unparse(function) or ".ed." in ast.unparse(function):
+                continue
+            given = node.args[0]
+            if isinstance(given, ast.Attribute):
+                found.add(given.attr)
+            elif isinstance(given, ast.Subscript):
+                found.add(given.slice.value)
+            else:
+                # Arguments of argparse's types (lambda x: eval_str_list(x)) come from the command line, a line of a manifest from data
+                # that only speech tasks read.
+                assert ast.unparse(given) in ("x", "uf", "line.strip()", "xformers_att_config"), (path, ast.unparse(given))
+                found |= {ast.unparse(given)} & {"xformers_att_config"}
+    return found
+
+
+def test_every_evaluated_option_is_known():
+    assert evaluated_names() == EVALUATED
+
+
+NUMBERS = st.integers(-1000, 1000) | st.floats(allow_nan=False, allow_infinity=False)
+LITERALS = st.recursive(
+    NUMBERS | st.booleans() | st.none() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=8,
+)
+
+
+@given(LITERALS, st.integers(0, 20))
+def test_literals_are_what_eval_makes_of_them(value, times):
+    text = f"[{value!r}] * {times} + [{value!r}]"
+    assert literal(text) == eval(text)
+    assert unsafe_value({"cfg": {"model": {"encoder_layers": text}}}) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["[(512, 3)] * 20", " [(512, 10, 5)] + [(512, 3, 2)] * 4 + [(512,2,2)] * 2", "(0.9, 0.98)", "True", "6", "-1", "{'a': 1}", "10000,20000"]
+)
+def test_configurations_of_fairseq_are_literals(text):
+    assert literal(text) == eval(text.strip())
+
+
+@pytest.mark.parametrize("text", ["roberta-base", "models/x.pt", "a b", "", "luong"])
+def test_texts_that_run_nothing_are_left_to_whoever_reads_them(text):
+    """Packages of other people may have options of these names."""
+    assert unsafe_value({"cfg": {"model": {"pretrained": text}}}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f()", "(f)()", "[f() for _ in [0]]", "lambda: 0", "x if f() else y", "a.b", "a[0]", "f'{f()}'", "[*f()]", "{**f()}", "x := 1", "await x", "1 < f()",
+        "not f()", "2 ** 99999", "1 // 0", "'x' * 10 ** 9", "[0] * 99999999", "(" + "[0] * 99999 + " * 9 + "[0])", "\tf()", "\n f()", "b'x'", "1j", "...",
+        "9" * 5000, "-" * 3000 + "1", "'%s' % f()",
+    ],
+)  # fmt: skip
+def test_everything_else_is_refused(text):
+    for state in (
+        {"cfg": {"model": {"encoder_layers": text}}},
+        {"cfg": {"model": Namespace(_name="fconv", encoder_layers=text)}},
+        {"args": Namespace(encoder_layers=text)},
+        {"cfg": OmegaConf.create({"model": {"w2v_args": {"model": {"conv_feature_layers": text}}}})},
+    ):
+        try:
+            compile(text.lstrip(" \t"), "text", "eval")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        assert unsafe_value(state) is not None, text
+
+
+def test_references_within_the_file_are_left_alone():
+    """Old versions of fairseq saved them."""
+    config = OmegaConf.create({"task": {"conv_feature_layers": "${model.conv_feature_layers}", "train_subset": "${dataset.train_subset}"}})
+    assert unsafe_value({"cfg": config}) is None
+    for text in ("${oc.env:HOME}", "x${oc.env:HOME}", "${oc.env:${a}}", "${${a}.b}", "${ oc.env:HOME}", "${hydra:runtime.cwd}", "${a['b']}"):
+        found = unsafe_value({"cfg": {"task": {"data": text}}})
+        assert found is not None and "outside the file" in str(found)
+
+
+def test_arguments_are_a_namespace():
+    """In another form they would be looked up without the check of their names."""
+    for arguments in ({"bpe": "../x"}, OmegaConf.create({"bpe": "../x"}), ["bpe"], 5):
+        assert unsafe_value({"args": arguments}).name == "args"
+    assert unsafe_value({"args": Namespace(bpe="../x")}) == ("bpe", "'../x'", "which is no name of anything registered")
+    assert unsafe_value({"args": Namespace(arch="transformer_wmt_en_de", bpe=None, task="translation")}) is None
+
+
+def test_strange_states_are_no_concern_of_this_check():
+    for state in (None, [], {}, {"cfg": None, "args": None}, {"cfg": 5}, {"cfg": {1: {2: 3}}}, torch.ones(2)):
+        assert unsafe_value(state) is None
+
+
+@given(st.text(max_size=300) | st.binary(max_size=300) | LITERALS)
+def test_values_are_shown_on_one_short_line(value):
+    text = shown(value)
+    assert text.isprintable() and len(text) < 420
+
+
+def test_dictionaries_of_task_states_load(tmp_path):
+    """Speech models keep theirs in the checkpoint."""
+    dictionary = Dictionary()
+    dictionary.add_symbol("a")
+    torch.save({"task_state": {"target_dictionary": dictionary, "dictionaries": [dictionary]}}, tmp_path / "x.pt")
+    assert load(tmp_path / "x.pt")["task_state"]["dictionaries"][0].symbols == dictionary.symbols
+
+
+def test_refusals_are_values_and_true(tmp_path):
+    torch.save({"cfg": {"model": {"encoder_layers": "exit()"}}}, tmp_path / "x.pt")
+    with pytest.raises(UnsafeCheckpointError, match=r"x\.pt holds encoder_layers='exit\(\)', which fairseq would run as Python") as error:
+        load(tmp_path / "x.pt")
+    assert "\n" not in str(error.value)
+    assert issubclass(UnsafeCheckpointError, ValueError) and issubclass(CorruptCheckpointError, ValueError)
+    torch.save({"x": Fraction(1, 2)}, tmp_path / "y.pt")
+    with pytest.raises(UnsafeCheckpointError, match=r"holds fractions\.Fraction, which is none of the types that are known to be harmless"):
+        load(tmp_path / "y.pt")
