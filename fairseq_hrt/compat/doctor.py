@@ -27,6 +27,8 @@ NEEDED: Dict[str, str] = {
     "tqdm": "",
     "bitarray": "",
     "safetensors": "0.4",
+    "subword-nmt": "0.3.8",
+    "sacremoses": "0.1.1",
 }
 
 
