@@ -8,13 +8,16 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fairseq import options
 from fairseq_hrt.__main__ import VERBS
 from fairseq_hrt.evaluation.ctranslate2_system import OPTIONS
+from fairseq_hrt.evaluation.runtime_system import OWN
 from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
+from fairseq_hrt.runtime.engine import DecodeOptions
 from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,6 +79,9 @@ def parse(command):
             if spec.engine == "ctranslate2":
                 assert set(spec.options) <= set(OPTIONS), spec
                 continue
+            if spec.engine == "runtime":
+                spec = replace(spec, options={name: value for name, value in spec.options.items() if name not in OWN})
+                DecodeOptions.parse(spec.options)
             room = spec.path.split("/")[0].split("_")[0]
             default = f"translation_{room}" if room in ("hrt", "dag") else "translation"
             parse(["fairseq-generate", *generate_arguments(spec, ["data-bin"], spec.task or default)])
