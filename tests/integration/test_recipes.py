@@ -82,8 +82,8 @@ def parse(command):
             if spec.engine == "runtime":
                 spec = replace(spec, options={name: value for name, value in spec.options.items() if name not in OWN})
                 DecodeOptions.parse(spec.options)
-            room = spec.path.split("/")[0].split("_")[0]
-            default = f"translation_{room}" if room in ("hrt", "dag") else "translation"
+            family = spec.path.split("/")[0].split("_")[0]
+            default = f"translation_{family}" if family in ("hrt", "dag") else "translation"
             parse(["fairseq-generate", *generate_arguments(spec, ["data-bin"], spec.task or default)])
     elif program == "python":
         assert (ROOT / arguments[0]).is_file(), command
