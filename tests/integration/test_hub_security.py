@@ -278,7 +278,7 @@ BUNDLES = {
     "an option twice": (text(lambda own: own.replace('"beam": "1"', '"beam": "1", "beam": "--x"')), "'beam' stands there twice"),
     "an unknown field": (field(user_dir="plugin"), "'user_dir'"),
     "a format of another kind": (field(format=True), "True"),
-    "a list": (text(lambda own: "[1]"), "[1]"),
+    "a description that is a list": (text(lambda own: "[1]"), "[1]"),
     "no JSON": (text(lambda own: "import os"), "Expecting value"),
     "no UTF-8": (replaced("bundle.json", b"\xff\xfe"), "bundle.json"),
     "a card that is a text": (field(card="x"), "'x'"),

@@ -16,7 +16,6 @@ from fairseq_hrt.dag.beam import BeamPlan, _Bonus, prefix_beam
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.paths import WalkRules, _choose, best_successors, follow, sentence_keys, walk
-from fairseq_hrt.ops import dag_log_likelihood
 
 STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]
 
