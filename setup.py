@@ -125,6 +125,10 @@ REQUIREMENTS = [
     "bitarray",
     # the runtime's model files: data that is checked by a library of others and can hold no code; 0.4 has what we call
     "safetensors>=0.4",
+    # raw text, without which nothing can be prepared or translated: tokenization and segmentation. They shape
+    # the data that models are trained on, so their releases are fixed
+    "subword-nmt==0.3.8",
+    "sacremoses>=0.1.1,<0.3",
 ]
 
 # 4.6: the oldest release that our tests pass with; 5 may change the specification that hub/export.py fills in
@@ -145,9 +149,8 @@ SERVE = [
 ]
 
 EXTRAS = {
-    # the recipes: segmentation, tokenization, plots, and the score of summaries. The first two shape
-    # the data that models are trained on, so their releases are fixed; a score must not change either
-    "examples": ["subword-nmt==0.3.8", "sacremoses>=0.1.1,<0.3", "matplotlib>=3.7", "rouge-score==0.1.2"],
+    # the recipes: plots, and the score of summaries, which must not change with a release
+    "examples": ["matplotlib>=3.7", "rouge-score==0.1.2"],
     # xdist: two cores share the tests, the long files first; CTranslate2, because its tests should not only be skipped
     "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2, *SERVE, "httpx>=0.27"],
     # tests/mutation/run.py takes its faults and their application from it; what it draws depends on the release
@@ -161,15 +164,35 @@ EXTRAS = {
     "sentencepiece": ["sentencepiece>=0.1.99"],
     "kenlm": ["kenlm"],
 }
+# What users of the package may want. Not kenlm: it is compiled on installation, which fails where CMake is missing
+EXTRAS["all"] = sorted({package for extra, packages in EXTRAS.items() if extra not in ("test", "mutation", "kenlm") for package in packages})
 
 setup(
     name="fairseq_hrt",
     version="0.1.0",
     description="Fast machine translation as a plugin for stock fairseq 0.12.2",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    author="The fairseq_hrt authors",
     license="MIT",
+    keywords="machine translation, non-autoregressive, semi-autoregressive, parallel decoding, fairseq, transformer, int8",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: C",
+        "Programming Language :: Python :: 3",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
+    ],
     python_requires=">=3.10",
     packages=find_packages(include=["fairseq_hrt", "fairseq_hrt.*"]),
-    package_data={"fairseq_hrt.server": ["page/*"]},
+    # type checkers read the annotations of a package with this marker; the families' README.md stay in the repository
+    package_data={"fairseq_hrt": ["py.typed"], "fairseq_hrt.server": ["page/*"]},
     # fairseq itself is not among them: pip would follow its pins, which it then rejects, and
     # fetch torchaudio. It is installed by: pip install --no-deps fairseq==0.12.2
     install_requires=REQUIREMENTS,

@@ -117,15 +117,23 @@ train_fuzzy() {
 compare() {
     autoregressive_systems "$OUT/at/checkpoint_best.pt"
     ctranslate2_systems "$OUT/at/checkpoint_best.pt"
-    if chosen hrt; then hrt_systems "$OUT/hrt/checkpoint_last.pt"; fi
+    native_systems "AT greedy" "$OUT/at/checkpoint_best.pt" translation_autoregressive
+    if chosen hrt; then
+        hrt_systems "$OUT/hrt/checkpoint_last.pt"
+        native_systems "HRT k=2 (1,1)" "$OUT/hrt/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=2
+        native_systems "HRT k=3 (1,1)" "$OUT/hrt/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=3
+    fi
     if chosen bidirectional; then
-        bidirectional_systems IBDecoder "$OUT/bidirectional_2x1/checkpoint_last.pt"
-        bidirectional_systems "IB+SA(2)" "$OUT/bidirectional_2x2/checkpoint_last.pt"
+        for model in "IBDecoder 2x1" "IB+SA(2) 2x2"; do
+            bidirectional_systems "${model% *}" "$OUT/bidirectional_${model##* }/checkpoint_last.pt"
+            native_systems "${model% *} greedy" "$OUT/bidirectional_${model##* }/checkpoint_last.pt" translation_bidirectional,max_len_a=1.5,max_len_b=10
+        done
     fi
     if chosen dag; then
         nat_systems "$OUT/nat/checkpoint_last.pt"
         dag_systems DAG "$OUT/dag/checkpoint_last.pt"
         dag_systems FA-DAT "$OUT/dag_fuzzy/checkpoint_last.pt"
+        native_systems "FA-DAT greedy" "$OUT/dag_fuzzy/checkpoint_last.pt" translation_dag,dag_decode_strategy=greedy
     fi
     local identical=()
     if chosen jacobi; then

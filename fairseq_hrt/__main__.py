@@ -1,6 +1,6 @@
 """``fairseq-hrt``, also ``python -m fairseq_hrt``: the tools of this package, one verb each.
 
-Without a verb it reports what this installation is, what is wrong with it, and how to mend it. ``--user-dir`` prints the path for
+Without a verb it reports what this installation is, what is wrong with it, and how to fix it. ``--user-dir`` prints the path for
 fairseq's ``--user-dir`` and nothing else::
 
     fairseq-train data --user-dir "$(fairseq-hrt --user-dir)" --task translation_hrt ...
@@ -73,7 +73,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             return 130
     own = argparse.ArgumentParser(
         prog="fairseq-hrt doctor",
-        description="Reports what this installation is, what is wrong with it, and how to mend it; exit status 1 if something is wrong.",
+        description="Reports what this installation is, what is wrong with it, and how to fix it; exit status 1 if something is wrong.",
     )
     own.add_argument("--json", action="store_true", help="an object with the sections and the problems instead of text")
     return report(as_json=own.parse_args(rest).json)

@@ -1,36 +1,61 @@
 """Times decoding with models of any size, untrained: what a method gains at the size and length that you have in mind.
 
-    OMP_NUM_THREADS=1 python examples/common/decoding_speed.py --arch e12d1 --vocabulary 32000 --lengths 13,27,54
+    OMP_NUM_THREADS=1 python examples/common/decoding_speed.py --arch e12d1 --vocabulary 32000 --lengths 13,27,54 --json speed.json
 
 Every sentence has as many source as target tokens, which the decoders are told to write; their weights are random. The models have
-the sizes of a preset of hrt_transformer. Compared are fairseq's greedy search, our engine's, CTranslate2 (where it is installed) and
-hybrid-regressive decoding. Prints a table for each length: decoder calls, milliseconds a sentence at batch size 1, and the ratio to
-our engine's greedy search, medians of interleaved repeats with minimum and maximum.
+the sizes of the quickstart, of the Multi30k recipes, or of a preset of hrt_transformer. Compared are fairseq's greedy search, our engine's,
+hybrid-regressive decoding, CTranslate2 (where it is installed) and the native runtime (where it is built), which decodes the teacher and every
+family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) (two words at each end), and a directed acyclic graph of three vertices a source token, greedily.
+--systems native,CTranslate2 leaves the slow ones away. With --shortlist both runtimes choose among that many random words a source word.
+Prints a table for each length: decoder calls, milliseconds a sentence, and the ratio to the chosen system, medians of interleaved repeats with
+minimum and maximum; --json writes {system: {length: milliseconds}}.
 """
 
 import argparse
+import json
 import logging
 import tempfile
 from argparse import Namespace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.sequence_generator import SequenceGenerator
 
-import fairseq_hrt  # noqa: F401  (registers the models)
+from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
 from fairseq_hrt.common.generator import AutoregressiveGenerator
 from fairseq_hrt.common.options import DecodingOptions
 from fairseq_hrt.common.trace import GenerationCounters
-from fairseq_hrt.evaluation.speed import measure
+from fairseq_hrt.dag.model import DagTransformerModel
+from fairseq_hrt.evaluation.comparison import processor
+from fairseq_hrt.evaluation.speed import Timing, measure
 from fairseq_hrt.evaluation.systems import count_calls
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
 from fairseq_hrt.hub.export import PADDING, export
+from fairseq_hrt.hub.runtime_model import convert
+from fairseq_hrt.hub.shortlist import pack
+from fairseq_hrt.runtime.engine import DecodeOptions, Engine, Shortlist
+from fairseq_hrt.runtime.library import LibraryUnavailable
+
+# Sizes of the recipes: (width, inner size, layers, heads, words).
+RECIPES = {"quickstart": (128, 512, 2, 4, 2800), "multi30k": (256, 1024, 3, 4, 8000)}
+GRAPH_SCALE = 3
+CTRANSLATE2 = {"CTranslate2 greedy": "float32", "CTranslate2 int8 greedy": "int8"}
+# Native rows: the model, and how it is decoded. The target's length is forced where the family lets it be: graphs have the length of their path.
+NATIVE: Dict[str, Any] = {
+    "native AT": ("AT", {}),
+    "native HRT k=2": ("HRT", {"hrt_decode_chunk": "2", "hrt_nat_beam": 1}),
+    "native HRT k=3": ("HRT", {"hrt_decode_chunk": "3", "hrt_nat_beam": 1}),
+    "native IBDecoder": ("IB", {}),
+    "native IB+SA(2)": ("IB+SA(2)", {}),
+    "native DAG": ("DAG", {"dag_decode_strategy": "greedy"}),
+}
 
 
 class Decoder:
@@ -53,107 +78,244 @@ class Decoder:
 class CTranslate2Decoder:
     """The same, by CTranslate2."""
 
-    def __init__(self, name: str, folder: Path, kind: str, dictionary: Dictionary, length: int, batches: Sequence[Any]) -> None:
+    def __init__(
+        self, name: str, folder: Path, kind: str, dictionary: Dictionary, length: int, batches: Sequence[Any], *, shortlist: bool
+    ) -> None:
         import ctranslate2
 
         self.name, self.generator, self.counters = name, None, GenerationCounters(known=False)
         threads = torch.get_num_threads()
         self.translator = ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=threads)
-        self.length = length
-        self.words = [[dictionary[token] for token in batch["net_input"]["src_tokens"][0, :-1]] for batch in batches]
+        self.length, self.shortlist = length, shortlist
+        self.words = [[[dictionary[token] for token in row[:-1]] for row in batch["net_input"]["src_tokens"]] for batch in batches]
 
     def collate(self, ids: Sequence[int]) -> List[List[str]]:
-        """The words of sentence ``ids[0]``."""
-        return [self.words[ids[0]]]
+        """The words of batch ``ids[0]``."""
+        return self.words[ids[0]]
 
     def decode(self, sample: List[List[str]]) -> Any:
         """Translates it."""
         return self.translator.translate_batch(
-            sample, beam_size=1, min_decoding_length=self.length, max_decoding_length=self.length, suppress_sequences=[[PADDING]]
-        )
+            sample, beam_size=1, min_decoding_length=self.length, max_decoding_length=self.length, suppress_sequences=[[PADDING]],
+            use_vmap=self.shortlist,
+        )  # fmt: skip
 
 
-def build_models(preset: str, vocabulary: int, seed: int) -> Dict[str, Any]:
-    """Untrained models of one size: ``AT``, ``HRT`` and their ``dictionary``."""
+class NativeDecoder:
+    """The same, by the native runtime."""
+
+    def __init__(self, name: str, engine: Engine, options: DecodeOptions, batches: Sequence[Any]) -> None:
+        self.name, self.generator, self.counters = name, None, GenerationCounters()
+        self.engine, self.options = engine, options
+        self.rows = [batch["net_input"]["src_tokens"].tolist() for batch in batches]
+
+    def collate(self, ids: Sequence[int]) -> List[List[int]]:
+        """The tokens of batch ``ids[0]``."""
+        return self.rows[ids[0]]
+
+    def decode(self, sample: List[List[int]]) -> Any:
+        """Translates it."""
+        found = self.engine.decode(sample, self.options)
+        self.counters.decoder_calls += max(best[0].steps for best in found)
+        return found
+
+
+def build_models(preset: str, vocabulary: Optional[int], seed: int) -> Dict[str, Any]:
+    """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)``, ``DAG`` and their ``dictionary``."""
+    size = RECIPES.get(preset)
     dictionary = Dictionary()
-    for number in range(vocabulary - dictionary.nspecial):
+    for number in range((vocabulary or (size[4] if size else 32000)) - dictionary.nspecial):
         dictionary.add_symbol(f"w{number}")
-    arguments = Namespace(share_all_embeddings=True, hrt_chunk_sizes=[2, 3])
-    ARCH_CONFIG_REGISTRY[f"hrt_transformer_{preset}"](arguments)
-    ARCH_CONFIG_REGISTRY["transformer"](arguments)
+    settings: Dict[str, Any] = dict(share_all_embeddings=True)
+    if size is not None:
+        for side in ("encoder", "decoder"):
+            values = dict(zip(("embed_dim", "ffn_embed_dim", "layers", "attention_heads"), size))
+            settings.update({f"{side}_{name}": value for name, value in values.items()})
     task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    torch.manual_seed(seed)
-    families = {"AT": TransformerModel, "HRT": HRTTransformerModel}
-    models = {name: family.build_model(arguments, task).eval() for name, family in families.items()}
-    return {**models, "dictionary": dictionary}
+
+    def build(family: Any, architecture: str, **more: Any) -> Any:
+        arguments = Namespace(**settings, **more)
+        if size is None:
+            # The sizes of HRT's presets hold for all.
+            ARCH_CONFIG_REGISTRY[f"hrt_transformer_{preset}"](arguments)
+        ARCH_CONFIG_REGISTRY[architecture](arguments)
+        torch.manual_seed(seed)
+        return family.build_model(arguments, task).eval()
+
+    return {
+        "dictionary": dictionary,
+        "AT": build(TransformerModel, "transformer"),
+        "HRT": build(HRTTransformerModel, "hrt_transformer", hrt_chunk_sizes=[2, 3]),
+        "IB": build(BidirectionalTransformerModel, "bidirectional_transformer"),
+        "IB+SA(2)": build(BidirectionalTransformerModel, "bidirectional_transformer", bidirectional_tokens_per_step=2),
+        "DAG": build(DagTransformerModel, "dag_transformer", dag_upsample_scale=str(GRAPH_SCALE)),
+    }
 
 
-def random_sentences(count: int, length: int, vocabulary: int, seed: int) -> List[Dict[str, Any]]:
-    """Batches of one sentence with ``length`` words and ``</s>``."""
+def random_sentences(count: int, length: int, vocabulary: int, seed: int, batch_size: int = 1) -> List[Dict[str, Any]]:
+    """``count`` batches of sentences with ``length`` words and ``</s>``."""
     generator = torch.Generator().manual_seed(seed)
     batches = []
     for _ in range(count):
-        tokens = torch.randint(4, vocabulary, (1, length + 1), generator=generator)
-        tokens[0, -1] = 2
-        batches.append({"net_input": {"src_tokens": tokens, "src_lengths": torch.tensor([length + 1])}})
+        tokens = torch.randint(4, vocabulary, (batch_size, length + 1), generator=generator)
+        tokens[:, -1] = 2
+        batches.append({"net_input": {"src_tokens": tokens, "src_lengths": torch.full((batch_size,), length + 1)}})
     return batches
 
 
-def compare(built: Dict[str, Any], length: int, folder: Path, given: argparse.Namespace) -> List[str]:
+def random_shortlist(words: int, candidates: int, seed: int) -> Shortlist:
+    """That many random candidates of every word, and a hundred frequent words."""
+    generator = np.random.default_rng(seed)
+    found = {word: np.unique(generator.integers(4, words, candidates)).tolist() for word in range(4, words)}
+    return pack(found, set(range(4, min(words, 104))), words)
+
+
+def write_vmap(path: Path, shortlist: Shortlist, dictionary: Dictionary) -> None:
+    """The same for CTranslate2."""
+    lines = ["\t" + " ".join(dictionary[int(word)] for word in shortlist.always if word >= 4)]
+    for word in range(4, len(dictionary)):
+        own = shortlist.candidates[shortlist.offsets[word] : shortlist.offsets[word + 1]]
+        lines.append(f"{dictionary[word]}\t" + " ".join(dictionary[int(other)] for other in own))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+class Systems:
+    """What is compared; converted and loaded once for all lengths.
+
+    Args:
+        built: of :func:`build_models`.
+        given: the command's options.
+        folder: for converted models.
+    """
+
+    def __init__(self, built: Dict[str, Any], given: argparse.Namespace, folder: Path) -> None:
+        self.built, self.given, self.folder = built, given, folder / "ctranslate2"
+        dictionary = built["dictionary"]
+        self.shortlist = random_shortlist(len(dictionary), given.shortlist, given.seed) if given.shortlist else None
+        self.engines: Dict[str, Engine] = {}
+        if any(map(self.wanted, CTRANSLATE2)):
+            try:
+                export(built["AT"], dictionary, dictionary, self.folder)
+                if self.shortlist is not None:
+                    write_vmap(self.folder / "vmap.txt", self.shortlist, dictionary)
+            except ValueError as error:
+                print(f"without CTranslate2: {error}\n")
+        for name in ("AT", "HRT", "IB", "IB+SA(2)", "DAG"):
+            if any(model == name and self.wanted(row) for row, (model, _) in NATIVE.items()):
+                try:
+                    self.engines[name] = Engine(*convert(built[name], dictionary, dictionary, weights=given.weights), threads=given.threads)
+                except LibraryUnavailable as error:
+                    print(f"without the native runtime: {error}\n")
+                    break
+                self.engines[name].set_shortlist(self.shortlist)
+
+    def wanted(self, name: str) -> bool:
+        """Whether --systems names a system, by the beginning of its name or by part of it."""
+        return any(part in name for part in self.given.systems.split(","))
+
+    def load(self, length: int, batches: Sequence[Any]) -> List[Any]:
+        """All systems for sentences of ``length`` tokens."""
+        at, hrt, dictionary = (self.built[name] for name in ("AT", "HRT", "dictionary"))
+        options = DecodingOptions(beam=1, min_len=length, max_len_b=length)
+        systems: List[Any] = []
+        if self.wanted("fairseq greedy"):
+            stock = SequenceGenerator([at], dictionary, beam_size=1, max_len_b=length, min_len=length)
+            systems.append(Decoder("fairseq greedy", stock, [at], batches))
+        if self.wanted("AT greedy"):
+            systems.append(Decoder("AT greedy", AutoregressiveGenerator([at], dictionary, options), [at], batches))
+        for name, kind in CTRANSLATE2.items():
+            if self.folder.is_dir() and self.wanted(name):
+                short = self.shortlist is not None
+                systems.append(CTranslate2Decoder(name, self.folder, kind, dictionary, length, batches, shortlist=short))
+        for size in (2, 3):
+            if self.wanted(f"HRT k={size} (1,1)"):
+                chooser = ChunkChooser.parse(str(size), "inf:1", [2, 3])
+                generator = HRTGenerator([hrt], dictionary, options, chooser=chooser)
+                systems.append(Decoder(f"HRT k={size} (1,1)", generator, [hrt], batches))
+        for name, (model, own) in NATIVE.items():
+            if model in self.engines and self.wanted(name):
+                # A graph's path has the length that it has.
+                limits = {} if model == "DAG" else {"min_len": length}
+                chosen = DecodeOptions(beam=1, max_len_b=length, scores=False, batch_size=self.given.batch_size, **limits, **own)
+                systems.append(NativeDecoder(name, self.engines[model], chosen, batches))
+        return systems
+
+
+def table(systems: Sequence[Any], timings: Dict[str, Timing], length: int, given: argparse.Namespace) -> List[str]:
     """The table's lines for sentences of ``length`` tokens."""
-    at, hrt, dictionary = built["AT"], built["HRT"], built["dictionary"]
-    batches = random_sentences(given.sentences, length, given.vocabulary, given.seed)
-    options = DecodingOptions(beam=1, min_len=length, max_len_b=length)
-    stock = SequenceGenerator([at], dictionary, beam_size=1, max_len_b=length, min_len=length)
-    systems: List[Any] = [
-        Decoder("fairseq greedy", stock, [at], batches),
-        Decoder("AT greedy", AutoregressiveGenerator([at], dictionary, options), [at], batches),
-    ]
-    if folder.is_dir():
-        for name, kind in (("CTranslate2 greedy", "float32"), ("CTranslate2 int8 greedy", "int8")):
-            systems.append(CTranslate2Decoder(name, folder, kind, dictionary, length, batches))
-    for size in (2, 3):
-        chooser = ChunkChooser.parse(str(size), "inf:1", [2, 3])
-        systems.append(Decoder(f"HRT k={size} (1,1)", HRTGenerator([hrt], dictionary, options, chooser=chooser), [hrt], batches))
-    timings = measure(systems, [[number] for number in range(len(batches))], repeats=given.repeats)
-    lines = [f"{length} tokens:", "", "| System | decoder calls | ms p50 | × AT greedy |", "|---|---:|---:|---:|"]
+    reference = given.ratio_to if given.ratio_to in timings else systems[0].name
+    lines = [
+        f"{length} tokens:", "",
+        f"| System | decoder calls | ms a sentence | × {reference} |", "|---|---:|---:|---:|",
+    ]  # fmt: skip
     for system in systems:
         timing = timings[system.name]
-        ratio, calls = timing.ratio_to(timings["AT greedy"]), timing.decoder_calls_per_batch()
+        ratio, calls = timing.ratio_to(timings[reference]), timing.decoder_calls_per_batch()
         lines.append(
-            f"| {system.name} | {'–' if calls is None else f'{calls:.1f}'} | {timing.batch_milliseconds(50):.1f} "
+            f"| {system.name} | {'–' if calls is None else f'{calls:.1f}'} | {milliseconds(timing, given):.3g} "
             f"| {ratio.median:.2f} ({ratio.low:.2f}–{ratio.high:.2f}) |"
         )
     return lines
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the command."""
+def milliseconds(timing: Timing, given: argparse.Namespace) -> float:
+    """Of a sentence: the median batch at its median over the repeats."""
+    return timing.batch_milliseconds(50) / given.batch_size
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     presets = sorted(name[len("hrt_transformer_") :] for name in ARCH_CONFIG_REGISTRY if name.startswith("hrt_transformer_"))
-    parser.add_argument("--arch", default="e12d1", choices=presets, help="preset of hrt_transformer (default: %(default)s)")
+    parser.add_argument(
+        "--arch", default="e12d1", choices=[*RECIPES, *presets], help="a recipe's sizes or a preset of hrt_transformer (default: %(default)s)"
+    )
     parser.add_argument("--lengths", default="13,27,54", help="tokens a sentence (default: %(default)s)")
-    for name, default in (("vocabulary", 32000), ("sentences", 5), ("repeats", 5), ("threads", 1), ("seed", 1)):
+    parser.add_argument("--vocabulary", type=int, metavar="N", help="words (default: those of the recipe, else 32000)")
+    for name, default in (("sentences", 5), ("repeats", 5), ("threads", 1), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"(default: {default})")
+    parser.add_argument("--batch-size", type=int, default=1, metavar="N", help="sentences decoded together (default: 1)")
+    parser.add_argument("--weights", choices=("int8", "float32"), default="int8", help="of the native runtime (default: int8)")
+    parser.add_argument("--shortlist", type=int, default=0, metavar="N", help="random candidates of a source word, for both runtimes (default: none)")
+    parser.add_argument("--systems", default="", metavar="NAME,...", help="only those whose names hold one of these (default: all)")
+    parser.add_argument("--ratio-to", default="CTranslate2 int8 greedy", metavar="NAME", help="whose speed counts as 1 (default: %(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write {system: {length: milliseconds}}")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    parser = build_parser()
     given = parser.parse_args(arguments)
     try:
         lengths = [int(length) for length in given.lengths.split(",")]
     except ValueError:
         parser.error(f"--lengths {given.lengths!r}: give numbers separated by commas")
-    if min(lengths) < 1 or given.vocabulary < 5:
+    if min(lengths) < 1 or (given.vocabulary is not None and given.vocabulary < 5):
         parser.error("--lengths must be at least 1, --vocabulary at least 5")
+    if min(given.sentences, given.repeats, given.threads, given.batch_size) < 1 or given.shortlist < 0:
+        parser.error("--sentences, --repeats, --threads and --batch-size must be at least 1, --shortlist at least 0")
     logging.disable(logging.INFO)
     torch.set_num_threads(given.threads)
     built = build_models(given.arch, given.vocabulary, given.seed)
+    found: Dict[str, Dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / "model"
-        try:
-            export(built["AT"], built["dictionary"], built["dictionary"], folder)
-        except ValueError as error:
-            print(f"without CTranslate2: {error}\n")
+        systems = Systems(built, given, Path(temporary))
+        native = "".join(f", native runtime on {engine.isa}" for engine in list(systems.engines.values())[:1])
+        words = len(built["dictionary"])
+        print(f"{processor()}: {given.arch}, {words} words, batch size {given.batch_size}, {given.threads} threads{native}\n")
         for length in lengths:
-            print("\n".join(compare(built, length, folder, given)), flush=True)
+            batches = random_sentences(given.sentences, length, len(built["dictionary"]), given.seed, given.batch_size)
+            loaded = systems.load(length, batches)
+            if not loaded:
+                parser.error(f"--systems {given.systems}: there is none of that name, or it is not installed")
+            timings = measure(loaded, [[number] for number in range(len(batches))], repeats=given.repeats)
+            print("\n".join(table(loaded, timings, length, given)), flush=True)
             print()
+            for name, timing in timings.items():
+                found.setdefault(name, {})[str(length)] = round(milliseconds(timing, given), 4)
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #
 #   autoregressive_systems TEACHER
 #   ctranslate2_systems TEACHER                   the same teacher in CTranslate2; none where that is not installed
+#   native_systems LABEL CHECKPOINT TASK,[OPTIONS]  any of these models, greedily, in the native runtime with int8 weights; none where it is not built
 #   hrt_systems CHECKPOINT
 #   bidirectional_systems LABEL CHECKPOINT        LABEL: IBDecoder, IB+SA(2), …
 #   nat_systems CHECKPOINT                        fairseq's own nonautoregressive_transformer
@@ -47,6 +48,11 @@ ctranslate2_systems() {
         --system "name=CTranslate2 int8 beam 5,$teacher,beam=5,compute_type=int8"
         --system "name=CTranslate2 int8 greedy,$teacher,beam=1,compute_type=int8"
     )
+}
+
+native_systems() {
+    if ! python -c "from fairseq_hrt.runtime.library import load_library; load_library()" 2>/dev/null; then return; fi
+    SYSTEMS+=(--system "name=native $1,path=$2,engine=runtime,beam=1,task=$3")
 }
 
 hrt_systems() {

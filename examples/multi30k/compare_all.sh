@@ -18,15 +18,26 @@ trained() { [ -n "$DRY_RUN" ] || [ -f "$1" ]; }
 
 autoregressive_systems "$OUT/at/checkpoint_best.pt"
 ctranslate2_systems "$OUT/at/checkpoint_best.pt"
-if trained "$OUT/hrt/checkpoint_last.pt"; then hrt_systems "$OUT/hrt/checkpoint_last.pt"; fi
+native_systems "AT greedy" "$OUT/at/checkpoint_best.pt" translation_autoregressive
+if trained "$OUT/hrt/checkpoint_last.pt"; then
+    hrt_systems "$OUT/hrt/checkpoint_last.pt"
+    native_systems "HRT k=2 (1,1)" "$OUT/hrt/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=2
+    native_systems "HRT k=3 (1,1)" "$OUT/hrt/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=3
+fi
 for model in "IBDecoder 2x1" "IB+SA(2) 2x2"; do
     # As their own recipe: the learning rate has come down to 0 there.
     checkpoint=$OUT/bidirectional_${model##* }/checkpoint_last.pt
-    if trained "$checkpoint"; then bidirectional_systems "${model% *}" "$checkpoint"; fi
+    if trained "$checkpoint"; then
+        bidirectional_systems "${model% *}" "$checkpoint"
+        native_systems "${model% *} greedy" "$checkpoint" translation_bidirectional,max_len_a=1.5,max_len_b=10
+    fi
 done
 for model in "DAG dag_nll" "FA-DAT dag_fuzzy"; do
     checkpoint=$OUT/${model##* }/checkpoint_best.pt
-    if trained "$checkpoint"; then dag_systems "${model% *}" "$checkpoint"; fi
+    if trained "$checkpoint"; then
+        dag_systems "${model% *}" "$checkpoint"
+        native_systems "${model% *} greedy" "$checkpoint" translation_dag,dag_decode_strategy=greedy
+    fi
 done
 jacobi_systems "$OUT/at/checkpoint_best.pt"
 

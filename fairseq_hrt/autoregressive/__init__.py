@@ -1,4 +1,4 @@
-"""Autoregressive decoding of any Transformer checkpoint with the house's engine: the baseline of all the other rooms.
+"""Autoregressive decoding of any Transformer checkpoint with the engine of this package: the baseline of all the other families.
 
 ``--task translation_autoregressive`` decodes a checkpoint of fairseq's ``transformer`` family token by token and gives
 what ``--task translation`` gives, several times faster on a CPU: the strong baseline that a speed-up has to beat.

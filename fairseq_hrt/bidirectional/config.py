@@ -1,4 +1,4 @@
-"""Options of the room, with their help texts."""
+"""Options of the family, with their help texts."""
 
 from dataclasses import dataclass, field
 from typing import Optional

@@ -19,10 +19,6 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
-import torch
-
-from ..evaluation import quality, tuning
-from ..evaluation.systems import parse_system
 from .command import add_data_arguments, data_arguments, execute
 
 logger = logging.getLogger(__name__)
@@ -38,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--grid", action="append", default=[], metavar="OPTION=VALUE,...", help="the values of an option; repeat for more options"
     )
-    parser.add_argument("--metric", choices=sorted(tuning.METRICS), default="bleu", help="what decides (default: %(default)s)")
+    parser.add_argument("--metric", choices=("bleu", "chrf"), default="bleu", help="what decides (default: %(default)s)")
     parser.add_argument(
         "--references",
         type=Path,
@@ -71,6 +67,11 @@ def run(options: argparse.Namespace) -> None:
     for name in ("batch_size", "threads"):
         if getattr(options, name) < 1:
             raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)} must be at least 1")
+    import torch
+
+    from ..evaluation import quality, tuning
+    from ..evaluation.systems import parse_system
+
     spec, grid = parse_system(options.system), tuning.parse_grid(options.grid)
     torch.set_num_threads(options.threads)
     trials = tuning.tune(

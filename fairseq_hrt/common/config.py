@@ -1,4 +1,4 @@
-"""Options that several rooms share; each help text is written here, once.
+"""Options that several families share; each help text is written here, once.
 
 fairseq's config dialect: no ``from __future__ import annotations``, ``Optional[int]`` and ``List[int]`` as they are,
 ``ChoiceEnum`` for choices, booleans default to False, no percent sign in a help text.

@@ -60,10 +60,10 @@ class PackedEmbedding:
             table = self.module.weight
             if table.size(0) < size:
                 option = {"source": "--max-source-positions", "target": "--max-target-positions"}[self.side]
-                mend = "lower --max-len-b or train" if self.side == "target" else "split the sentence or train"
+                fix = "lower --max-len-b or train" if self.side == "target" else "split the sentence or train"
                 raise ValueError(
                     f"position {count - 1} is needed but the model has learned {table.size(0) - self.offset}; "
-                    f"{mend} with a larger {option}"
+                    f"{fix} with a larger {option}"
                 )
         else:
             table = SinusoidalPositionalEmbedding.get_embedding(size, self.module.embedding_dim, self.module.padding_idx)

@@ -1,6 +1,6 @@
 """The decoder engine: one fairseq Transformer, decoded with steps of one or more tokens on preallocated caches.
 
-Every room and the autoregressive baseline stand on it, so that a speed-up in one place is a speed-up everywhere and
+Every family and the autoregressive baseline stand on it, so that a speed-up in one place is a speed-up everywhere and
 the baseline is as strong as what it is compared with. A step equals the module's full forward pass (tested), shares
 its parameters (see :mod:`.fused`) and takes positions and visibility as data::
 

@@ -18,7 +18,7 @@ from .trace import GenerationCounters, StepHook
 
 
 class EngineGenerator:
-    """Base of the rooms' generators: a room says how one encoded batch is decoded.
+    """Base of the families' generators: a family says how one encoded batch is decoded.
 
     Args:
         models: the ensemble; packed at the first batch, when fairseq has moved and cast it.
@@ -125,7 +125,7 @@ class EngineGenerator:
 
 
 class AutoregressiveGenerator(EngineGenerator):
-    """Left-to-right decoding, one token a step: what the other rooms are compared with."""
+    """Left-to-right decoding, one token a step: what the other families are compared with."""
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]

@@ -1,4 +1,4 @@
-"""Models and decoding options, through the door that ``fairseq-generate`` uses.
+"""Models and decoding options, built the way ``fairseq-generate`` builds them.
 
 Whoever decodes outside fairseq's own commands comes in here (bundles, comparisons), so that no decoder is prepared by kinder rules
 than another.

@@ -1,4 +1,4 @@
-"""What the rooms' criterions share."""
+"""What the families' criterions share."""
 
 import math
 from typing import Any, Dict, Sequence

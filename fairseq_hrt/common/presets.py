@@ -5,7 +5,7 @@ from typing import Any, Dict
 
 from fairseq.models import register_model_architecture
 
-# Sizes that every room offers; a room adds its own rows. No row shares embeddings: fairseq's switch for it cannot be
+# Sizes that every family offers; a family adds its own rows. No row shares embeddings: fairseq's switch for it cannot be
 # taken back on the command line, and separate dictionaries need separate embeddings.
 COMMON_PRESETS: Dict[str, Dict[str, Any]] = {
     "tiny": dict(embed=128, ffn=512, heads=4, layers=(2, 2), dropout=0.1),

@@ -19,10 +19,10 @@ from .precision import follow_precision
 
 
 class EngineTranslationTask(TranslationTask):
-    """Base of the rooms' tasks; a room defines :meth:`make_generator`.
+    """Base of the families' tasks; a family defines :meth:`make_generator`.
 
     Attributes:
-        family: name of the room's registered model; empty where any Transformer of fairseq is decoded.
+        family: name of the family's registered model; empty where any Transformer of fairseq is decoded.
         losses: names of the criterions that the family is trained with.
     """
 
@@ -93,7 +93,7 @@ class EngineTranslationTask(TranslationTask):
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> EngineGenerator:
-        """The room's generator."""
+        """The family's generator."""
         raise NotImplementedError
 
     def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any) -> Any:

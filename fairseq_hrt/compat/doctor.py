@@ -26,6 +26,9 @@ NEEDED: Dict[str, str] = {
     "regex": "",
     "tqdm": "",
     "bitarray": "",
+    "safetensors": "0.4",
+    "subword-nmt": "0.3.8",
+    "sacremoses": "0.1.1",
 }
 
 
@@ -33,7 +36,7 @@ class Problem(NamedTuple):
     """Something wrong, and what to do about it."""
 
     what: str
-    mend: str
+    fix: str
 
 
 @dataclass
@@ -51,7 +54,7 @@ class Report:
             return "\n".join([*lines, "No problem found."])
         lines.append(f"Problems: {len(self.problems)}")
         for number, problem in enumerate(self.problems, start=1):
-            lines += [f"  {number}. {problem.what}", f"     Mend: {problem.mend}"]
+            lines += [f"  {number}. {problem.what}", f"     Fix: {problem.fix}"]
         return "\n".join(lines)
 
     def to_json(self) -> str:
@@ -66,7 +69,7 @@ def user_dir() -> str:
 
 
 def examine() -> Report:
-    """Look at this installation; imports fairseq and every room of the package."""
+    """Look at this installation; imports fairseq and every family of the package."""
     install()
     report = Report()
     report.sections["Versions"] = _versions(report.problems)
@@ -117,11 +120,11 @@ def _versions(problems: List[Problem]) -> List[str]:
     for distribution, lowest in NEEDED.items():
         version = _version_of(distribution)
         lines.append(f"{distribution} {version or 'missing'}")
-        mend = f"pip install '{distribution}>={lowest}'" if lowest else f"pip install {distribution}"
+        fix = f"pip install '{distribution}>={lowest}'" if lowest else f"pip install {distribution}"
         if version is None:
-            problems.append(Problem(f"{distribution} is not installed", mend))
+            problems.append(Problem(f"{distribution} is not installed", fix))
         elif lowest and _release(version) < _release(lowest):
-            problems.append(Problem(f"{distribution} {version} is too old", mend))
+            problems.append(Problem(f"{distribution} {version} is too old", fix))
     return lines
 
 
@@ -133,7 +136,7 @@ def _fairseq_is_importable(problems: List[Problem]) -> bool:
             problems.append(
                 Problem(
                     f"import fairseq fails: {type(error).__name__}: {_first_line(error)}",
-                    "mend what is listed before this; if nothing is, reinstall it: "
+                    "fix what is listed before this; if nothing is, reinstall it: "
                     + INSTALL_FAIRSEQ.replace("install", "install --force-reinstall"),
                 )
             )

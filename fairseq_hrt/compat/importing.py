@@ -21,13 +21,13 @@ DISABLE_VARIABLE = "FAIRSEQ_HRT_DISABLE_REPAIRS"
 
 @dataclass(frozen=True)
 class Repair:
-    """One breakage of fairseq and its mend.
+    """One breakage of fairseq and its repair.
 
     Args:
         name: name in reports and in ``FAIRSEQ_HRT_DISABLE_REPAIRS``
         modules: modules of fairseq that are repaired
         reason: why the repair is needed in this process, or None where it is not needed
-        apply: the mend; called once for each module
+        apply: the repair; called once for each module
         before_execution: call `apply` on the empty module, before its code runs
     """
 

@@ -73,7 +73,7 @@ def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
     """Decodes one sentence and records its passes.
 
     Args:
-        system: of any room.
+        system: of any family.
         sample: a batch of one sentence.
         source: its words.
     """

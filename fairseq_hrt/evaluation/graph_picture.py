@@ -13,7 +13,7 @@ _PATH, _OTHER = "#c1272d", "#3a6ea5"
 
 
 def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float = 0.05) -> None:
-    """Draws a graph as exported by the DAG room.
+    """Draws a graph as exported by the DAG family.
 
     From left to right the vertices that paths pass; their size shows with which probability, their labels the most probable
     tokens. Links are arcs, the stronger the more probable; the chosen path is red.

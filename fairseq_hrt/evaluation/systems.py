@@ -1,6 +1,6 @@
 """A system: a checkpoint and the way it is decoded, described by the options of ``fairseq-generate``.
 
-Every system of fairseq's goes through the door that ``fairseq-generate`` uses (``setup_task``, ``load_model_ensemble``,
+Every system of fairseq's is built the way ``fairseq-generate`` builds it (``setup_task``, ``load_model_ensemble``,
 ``build_generator``, ``inference_step``), so that one decoder is never measured by kinder rules than another.
 """
 

@@ -66,7 +66,7 @@ def check_exportable(model: nn.Module) -> None:
     """Refuses what CTranslate2 cannot decode.
 
     Raises:
-        ValueError: with the reason and, where there is one, the mend.
+        ValueError: with the reason and, where there is one, the fix.
     """
     name, encoder, decoder = type(model).__name__, getattr(model, "encoder", None), getattr(model, "decoder", None)
     if not isinstance(encoder, TransformerEncoderBase) or not isinstance(decoder, TransformerDecoderBase):

@@ -1,8 +1,8 @@
 """Moses' punctuation normaliser, tokeniser and detokeniser without importing sacremoses, whose results they give.
 
-sacremoses stays the definition: the character classes and prefixes are taken from it (:mod:`.moses_rules`), and only its procedures are written again, so that a rule costs nothing in a line that it cannot concern. Tests compare every
-language. What is left out: XML escapes, protected patterns and aggressive hyphens, which our text preparation does not use, and
-the detokeniser's rules for Czech.
+sacremoses stays the definition: the character classes and prefixes are taken from it (:mod:`.moses_rules`), and only its procedures
+are written again, so that a rule costs nothing in a line that it cannot concern. Tests compare every language. What is left out: XML
+escapes, protected patterns and aggressive hyphens, which our text preparation does not use, and the detokeniser's rules for Czech.
 """
 
 import re

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from fairseq.data import data_utils
 
+from ..common.checkpoints import task_name
+from ..common.data_options import options_of_training
 from ..runtime.engine import DecodeOptions, Engine, Result
 from ..runtime.format import STORED, write_model
 from ..runtime.options import NEUTRAL
@@ -108,18 +110,17 @@ def add_runtime(
 
 def trained_options(translator: Translator) -> Dict[str, str]:
     """Decoding options that the training's task left in the checkpoint and that differ from the runtime's own defaults."""
-    task = translator._trained_task
-    if task._name != translator.bundle.task:
+    name = translator.bundle.task
+    if task_name(translator._trained_task) != name:
         return {}
+    held = options_of_training(translator._trained_task, name)
     own = {item.name: item.default for item in fields(DecodeOptions)}
     found: Dict[str, str] = {}
-    for name in [*own, *NEUTRAL]:
-        if name not in task or not name.startswith(("hrt_", "bidirectional_", "dag_")):
-            continue
-        value = getattr(task[name], "name", task[name])
+    for option in (option for option in [*own, *NEUTRAL] if option.startswith(("hrt_", "bidirectional_", "dag_"))):
+        value = held.get(option)
         # A default of the task and of the runtime says nothing.
-        if value is not None and value is not False and value != own.get(name, NEUTRAL.get(name)) and str(value) not in NEUTRAL.get(name, ()):
-            found[name] = "true" if value is True else str(value)
+        if value is not None and value is not False and value != own.get(option) and str(value) not in NEUTRAL.get(option, ()):
+            found[option] = "true" if value is True else str(value)
     return found
 
 

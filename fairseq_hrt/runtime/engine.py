@@ -58,7 +58,7 @@ class Result:
 
 
 class Shortlist(NamedTuple):
-    """Which target words a source word may lead to.
+    """Which target words a source word may lead to. Probabilities, and so scores, are then shares among the sentence's candidates.
 
     Attributes:
         offsets: int64 ``[source vocabulary + 1]``; candidates of source word w are ``candidates[offsets[w]:offsets[w + 1]]``.

@@ -57,19 +57,18 @@ def open_library(folder: Path = HERE, kernel: Path = KERNEL) -> C.CDLL:
     path = folder / LIBRARY
     if not path.is_file():
         raise LibraryUnavailable(f"there is no compiled kernel ({LIBRARY}): {_why_missing(folder, kernel)}")
+    expected = fingerprint(kernel)
+    # Before it is loaded: a process keeps a library that it has loaded once, also when the file is replaced by a good one.
+    if expected and b"fh_fingerprint=" + expected.encode() not in path.read_bytes():
+        raise LibraryUnavailable(f"the compiled kernel is out of date (built from other sources than {kernel}); fix: {_REBUILD}")
     try:
         library = C.CDLL(str(path))
-        library.fh_fingerprint.restype = C.c_char_p
-        stamp = (library.fh_fingerprint() or b"").decode("ascii", "replace")
         library.fh_choose.restype, library.fh_choose.argtypes = C.c_void_p, [C.c_char_p, C.c_char_p, C.c_size_t]
         library.fh_instruction_set.restype, library.fh_instruction_set.argtypes = C.c_char_p, [C.c_int]
         library.fh_compiled.restype, library.fh_compiled.argtypes = C.c_int, [C.c_char_p]
         library.fh_usable.restype, library.fh_usable.argtypes = C.c_int, [C.c_char_p, C.c_char_p, C.c_size_t]
     except (OSError, AttributeError) as error:
         raise LibraryUnavailable(f"the compiled kernel cannot be loaded ({error}); fix: build it again, {_REBUILD}") from None
-    expected = fingerprint(kernel)
-    if expected and stamp != expected:
-        raise LibraryUnavailable(f"the compiled kernel is out of date (built from other sources than {kernel}); fix: {_REBUILD}")
     return library
 
 

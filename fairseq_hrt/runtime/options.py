@@ -139,7 +139,7 @@ def chunk_table(header: Header, options: DecodeOptions) -> List[Tuple[float, int
     Raises:
         ValueError: a value that cannot be read, or a chunk size that was not trained.
     """
-    choice = options.hrt_decode_chunk
+    choice = None if options.hrt_decode_chunk is None else str(options.hrt_decode_chunk)
     if choice is None:
         table = [(math.inf, min(header.chunk_sizes))]
     elif choice == "auto":

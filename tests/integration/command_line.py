@@ -1,4 +1,4 @@
-"""What the command-line tests of the rooms share: options of a tiny model, and readers of fairseq's output."""
+"""What the command-line tests of the families share: options of a tiny model, and readers of fairseq's output."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A tiny autoregressive teacher for the rooms that are fine-tuned from one."""
+"""A tiny autoregressive teacher for the families that are fine-tuned from one."""
 
 import pytest
 from command_line import OPTIMIZER, SIZES

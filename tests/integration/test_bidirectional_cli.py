@@ -1,4 +1,4 @@
-"""The bidirectional room through the real command line: train, resume, decode, score, validate, and what is refused."""
+"""The bidirectional family through the real command line: train, resume, decode, score, validate, and what is refused."""
 
 import pytest
 from command_line import (

@@ -1,4 +1,4 @@
-"""The DAG room through the real command line: train, fine-tune, resume, decode, score, validate, and what is refused."""
+"""The DAG family through the real command line: train, fine-tune, resume, decode, score, validate, and what is refused."""
 
 import pytest
 from command_line import (

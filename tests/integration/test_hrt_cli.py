@@ -1,4 +1,4 @@
-"""The hybrid-regressive room through the real command line: train, resume, decode, validate, and everything refused."""
+"""The hybrid-regressive family through the real command line: train, resume, decode, validate, and everything refused."""
 
 import re
 

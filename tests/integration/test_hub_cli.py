@@ -15,7 +15,7 @@ from command_line import ENVIRONMENT, OPTIMIZER, SIZES, hypotheses
 import fairseq_hrt
 
 pytestmark = pytest.mark.slow
-ROOMS = {
+FAMILIES = {
     "hrt": "--arch hrt_transformer --criterion hrt_loss --hrt-curriculum-power 0",
     "bidirectional": "--arch bidirectional_transformer --criterion bidirectional_loss",
     "dag": "--arch dag_transformer --criterion dag_nll_loss --dag-upsample-scale 3",
@@ -28,42 +28,42 @@ def verb(command, *arguments, **options):
 
 @pytest.fixture(scope="module")
 def bundles(command, toy_data, teacher, tmp_path_factory):
-    """A bundle of each room and of the teacher; the toy corpus has letters for words."""
+    """A bundle of each family and of the teacher; the toy corpus has letters for words."""
     folder, found = tmp_path_factory.mktemp("bundles"), {}
-    for room, options in {"teacher": "", **ROOMS}.items():
+    for family, options in {"teacher": "", **FAMILIES}.items():
         checkpoint = teacher
         if options:
-            checkpoint = folder / f"{room}_training" / "checkpoint_last.pt"
+            checkpoint = folder / f"{family}_training" / "checkpoint_last.pt"
             command(
-                "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", f"translation_{room}", *options.split(),
+                "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", f"translation_{family}", *options.split(),
                 *SIZES, *OPTIMIZER, "--max-update", "4", "--save-dir", checkpoint.parent, "--finetune-from-model", teacher,
             )  # fmt: skip
-        task = ["--task", "translation_autoregressive"] if room == "teacher" else []
-        found[room] = folder / room
+        task = ["--task", "translation_autoregressive"] if family == "teacher" else []
+        found[family] = folder / family
         verb(
             command, "bundle", checkpoint, "--data", toy_data, "--tokenizer", "space", "--subwords", "none",
-            "--set", "beam=1", "--set", "max_len_b=20", *task, "--card", "BLEU=1.5", "--output", found[room],
+            "--set", "beam=1", "--set", "max_len_b=20", *task, "--card", "BLEU=1.5", "--output", found[family],
         )  # fmt: skip
     return found
 
 
 def test_a_bundle_is_complete_and_small(bundles, teacher):
-    for room, folder in bundles.items():
+    for family, folder in bundles.items():
         assert {path.name for path in folder.iterdir()} == {
             "README.md", "bundle.json", "model.pt", "dict.de.txt", "dict.en.txt",
         }  # fmt: skip
         card = (folder / "README.md").read_text()
-        assert "| BLEU | 1.5 |" in card and "| updates |" in card and f"fairseq-hrt translate {room}" in card
+        assert "| BLEU | 1.5 |" in card and "| updates |" in card and f"fairseq-hrt translate {family}" in card
 
 
-@pytest.mark.parametrize("room", ["teacher", *ROOMS])
-def test_translations_are_those_of_fairseq_generate(command, toy_data, bundles, room):
-    task = "translation_autoregressive" if room == "teacher" else f"translation_{room}"
+@pytest.mark.parametrize("family", ["teacher", *FAMILIES])
+def test_translations_are_those_of_fairseq_generate(command, toy_data, bundles, family):
+    task = "translation_autoregressive" if family == "teacher" else f"translation_{family}"
     arguments = ["--user-dir", "fairseq_hrt", "--task", task, "--cpu", "--beam", "1", "--max-len-b", "20", "--unkpen", "inf"]
-    output = command("fairseq-generate", toy_data, *arguments, "--path", bundles[room] / "model.pt", "--batch-size", "7").stdout
+    output = command("fairseq-generate", toy_data, *arguments, "--path", bundles[family] / "model.pt", "--batch-size", "7").stdout
     expected = [texts[0] for _, texts in sorted(hypotheses(output).items())]
     lines = (Path(toy_data).parent / "test.de").read_text().splitlines()
-    model = fairseq_hrt.from_pretrained(bundles[room], device="cpu")
+    model = fairseq_hrt.from_pretrained(bundles[family], device="cpu")
     assert model.translate(lines) == expected
     assert model.translate(lines[3]) == expected[3] and model.translate([]) == []
     details = model.translate(lines, details=True, batch_size=3)
@@ -73,9 +73,9 @@ def test_translations_are_those_of_fairseq_generate(command, toy_data, bundles, 
         assert found.steps == max(found.token_steps)
 
 
-@pytest.mark.parametrize("room", ["teacher", "bidirectional"])
-def test_score_agrees_with_translate(bundles, room):
-    model = fairseq_hrt.from_pretrained(bundles[room], device="cpu")
+@pytest.mark.parametrize("family", ["teacher", "bidirectional"])
+def test_score_agrees_with_translate(bundles, family):
+    model = fairseq_hrt.from_pretrained(bundles[family], device="cpu")
     sources = ["a b c d", "b", "f e d c b a", "", "c c"]
     found = model.translate(sources, details=True)
     scored = model.score(sources, [translation.text for translation in found])
@@ -279,7 +279,7 @@ def test_a_killed_distillation_loses_and_doubles_nothing(command, toy_data, teac
     # The result is what the students' training takes.
     command(
         "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_bidirectional",
-        *ROOMS["bidirectional"].split(), *SIZES, *OPTIMIZER, "--max-update", "1", "--save-dir", tmp_path / "student",
+        *FAMILIES["bidirectional"].split(), *SIZES, *OPTIMIZER, "--max-update", "1", "--save-dir", tmp_path / "student",
         "--distilled-data", tmp_path / "killed/data-bin",
     )  # fmt: skip
 

@@ -278,7 +278,7 @@ BUNDLES = {
     "an option twice": (text(lambda own: own.replace('"beam": "1"', '"beam": "1", "beam": "--x"')), "'beam' stands there twice"),
     "an unknown field": (field(user_dir="plugin"), "'user_dir'"),
     "a format of another kind": (field(format=True), "True"),
-    "a list": (text(lambda own: "[1]"), "[1]"),
+    "a description that is a list": (text(lambda own: "[1]"), "[1]"),
     "no JSON": (text(lambda own: "import os"), "Expecting value"),
     "no UTF-8": (replaced("bundle.json", b"\xff\xfe"), "bundle.json"),
     "a card that is a text": (field(card="x"), "'x'"),
@@ -450,7 +450,8 @@ def test_options_of_the_training_are_chosen(hostile):
         jacobi_cost_file="/etc/passwd", jacobi_mode="../x", distilled_data="/etc", data="/etc",
     )  # fmt: skip
     hostile.describe(options={"beam": 1, "max_len_b": 5, "jacobi_draft": "previous"})
-    config = fairseq_hrt.from_pretrained(hostile.folder, device="cpu")._configuration({"beam": "1", "jacobi_draft": "previous"})
+    model = fairseq_hrt.from_pretrained(hostile.folder, device="cpu")
+    config = model._configuration({"beam": "1", "jacobi_draft": "previous"}, hostile.folder)
     assert config.task.max_source_positions == 17 and config.task.jacobi_draft_path is None and config.task.jacobi_cost_file is None
     assert config.task.data == str(hostile.folder) and str(config.task.jacobi_mode) == "frontier"
 

@@ -129,7 +129,12 @@ def test_sources_and_wheels_hold_the_kernel(sources, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         record = archive.read(next(name for name in names if name.endswith("/RECORD"))).decode()
+        metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
     assert f"fairseq_hrt/runtime/{LIBRARY},sha256=" in record
+    assert "fairseq_hrt/py.typed" in names and not [name for name in names if name.endswith(".md")]
+    assert "Description-Content-Type: text/markdown" in metadata and (ROOT / "README.md").read_text().splitlines()[0] in metadata
+    # Raw text is translated without any extra.
+    assert {"Requires-Dist: subword-nmt==0.3.8", "Provides-Extra: all"} <= set(metadata.splitlines())
     assert not [name for name in names if name.endswith((".c", ".h"))]
     subprocess.run([sys.executable, "setup.py", "-q", "sdist", "--dist-dir", str(tmp_path)], cwd=sources, check=True)
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:

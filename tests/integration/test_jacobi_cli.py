@@ -1,4 +1,4 @@
-"""The Jacobi room through the real command line: the tokens of greedy decoding, from any checkpoint and with any draft."""
+"""The Jacobi family through the real command line: the tokens of greedy decoding, from any checkpoint and with any draft."""
 
 import re
 
@@ -49,7 +49,7 @@ def test_the_tokens_of_stock_greedy_decoding(command, toy_data, teacher, expecte
 
 @pytest.fixture(scope="module", params=["hrt", "bidirectional", "dag"])
 def draft(request, command, toy_data, teacher, tmp_path_factory):
-    """A student of each room; (family, checkpoint)."""
+    """A student of each family; (family, checkpoint)."""
     family, folder = request.param, tmp_path_factory.mktemp("draft")
     options = {
         "hrt": "--arch hrt_transformer --criterion hrt_loss --hrt-curriculum-power 0",

@@ -7,13 +7,18 @@ import os
 import re
 import shlex
 import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fairseq import options
 from fairseq_hrt.__main__ import VERBS
 from fairseq_hrt.evaluation.ctranslate2_system import OPTIONS
+from fairseq_hrt.evaluation.runtime_system import OWN
 from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
+from fairseq_hrt.runtime.engine import DecodeOptions
+from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -74,8 +79,11 @@ def parse(command):
             if spec.engine == "ctranslate2":
                 assert set(spec.options) <= set(OPTIONS), spec
                 continue
-            room = spec.path.split("/")[0].split("_")[0]
-            default = f"translation_{room}" if room in ("hrt", "dag") else "translation"
+            if spec.engine == "runtime":
+                spec = replace(spec, options={name: value for name, value in spec.options.items() if name not in OWN})
+                DecodeOptions.parse(spec.options)
+            family = spec.path.split("/")[0].split("_")[0]
+            default = f"translation_{family}" if family in ("hrt", "dag") else "translation"
             parse(["fairseq-generate", *generate_arguments(spec, ["data-bin"], spec.task or default)])
     elif program == "python":
         assert (ROOT / arguments[0]).is_file(), command
@@ -100,31 +108,89 @@ def test_every_command_of_a_recipe_is_accepted(recipe, monkeypatch):
             pytest.fail(f"not accepted: {shlex.join(command)}")
 
 
-def readme_blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+# Documents whose commands and links have to be right.
+DOCUMENTS = sorted(
+    str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("fairseq_hrt/*/README.md"))
+)
+PROGRAMS = ("bash", "pip", "python", "subword-nmt", "fairseq-hrt", "fairseq-preprocess", "fairseq-train", "fairseq-generate")
+# Writes down its name and arguments instead of doing anything.
+STAND_IN = f"""#!/bin/bash
+if [ "${{0##*/}} $*" = "fairseq-hrt --user-dir" ]; then echo "{ROOT}/fairseq_hrt"; exit; fi
+printf '%s\\0' "${{0##*/}}" "$@" $'\\n' >>"$RECORD"
+"""
 
 
-def readme_commands():
-    lines = "".join(readme_blocks("bash")).replace("\\\n", " ").splitlines()
-    return [shlex.split(line, comments=True) for line in lines if line.strip()]
+def blocks(language, document="README.md"):
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / document).read_text(), re.M | re.S)
 
 
-def test_every_command_of_the_readme_is_accepted(monkeypatch):
+def documented(document, folder):
+    """The commands that a document's shell blocks run, one after the other in one shell, as lists of words."""
+    tools, record = folder / "tools", folder / "record"
+    tools.mkdir()
+    record.touch()
+    for name in PROGRAMS:
+        (tools / name).write_text(STAND_IN)
+        (tools / name).chmod(0o755)
+    script = folder / "script"
+    script.write_text("".join(blocks("bash", document)))
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "RECORD": str(record)}
+    shown = subprocess.run(["/bin/bash", "-eu", str(script)], cwd=folder, env=environment, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    return [command.split("\0")[:-1] for command in record.read_text().split("\n\0")[:-1]]
+
+
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if blocks("bash", name)])
+def test_every_command_of_a_document_is_accepted(document, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    programs = set()
-    for command in readme_commands():
-        programs.add(command[0])
+    found = documented(document, tmp_path)
+    for command in found:
         if command[0] == "bash":
             assert (ROOT / command[1]).is_file(), command
         elif command[0] != "pip" and command != ["python", "-m", "fairseq_hrt"]:
-            parse(command)
-    assert {"bash", "pip", "python", "fairseq-train", "fairseq-generate", "fairseq-hrt"} <= programs
+            try:
+                parse(command)
+            except SystemExit:
+                pytest.fail(f"not accepted: {shlex.join(command)}")
+    if document == "README.md":
+        assert set(PROGRAMS) == {command[0] for command in found}
 
 
-def test_the_install_block_of_the_readme_is_what_setup_env_does():
+TINY = " ".join(f"--{side}-{name} {size}" for side in ("encoder", "decoder") for name, size in (
+    ("layers", 1), ("embed-dim", 32), ("ffn-embed-dim", 32), ("attention-heads", 2)))  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_example_of_the_readme_from_end_to_end(tmp_path):
+    """As it stands there, outside the clone, but with a tiny corpus and tiny models."""
+    tools, programs = tmp_path / "tools", Path(sys.executable).parent
+    tools.mkdir()
+    for name, body in {
+        "fairseq-train": f'exec {programs}/fairseq-train "$@" {TINY} --max-update 2 --max-tokens 600',
+        "python": f'case $1 in *generate.py) set -- "$@" --train 300 --valid 10 --test 5;; esac\nexec {programs}/python "$@"',
+        "fairseq-hrt": f'exec {programs}/python -m fairseq_hrt "$@"',
+    }.items():
+        (tools / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tools / name).chmod(0o755)
+    section = (ROOT / "README.md").read_text().split("\n## A first real example\n")[1].split("\n## ")[0]
+    script = "".join(re.findall(r"^```bash\n(.*?)^```", section, re.M | re.S))
+    try:
+        load_library()
+    except LibraryUnavailable:
+        script = script.replace(" --runtime int8", "")
+    environment = {**os.environ, "PATH": f"{tools}:{programs}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    shown = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stdout[-2000:] + shown.stderr[-2000:]
+    assert len((tmp_path / "test.translated.de").read_text().splitlines()) == 5
+    assert shown.stdout.count("BLEU4 = ") == 2
+
+
+def test_the_install_block_of_the_readme_is_what_setup_env_does(tmp_path):
     setup = (EXAMPLES / "setup_env.sh").read_text()
-    for command in readme_commands():
-        if command[0] == "pip" and "torch" not in command[-1]:
+    installed = [command for command in documented("README.md", tmp_path) if command[0] == "pip"]
+    assert len(installed) == 3
+    for command in installed:
+        if "torch" not in command[-1]:
             assert " ".join(command[1:]).replace(".[examples,test]", "'.[examples,test]'") in setup
 
 
@@ -138,7 +204,7 @@ def test_the_python_of_the_readme_runs():
     from fairseq_hrt.common.options import DecodingOptions
 
     names = {}
-    for block in readme_blocks("python"):
+    for block in blocks("python"):
         exec(block, names)
     dictionary = Dictionary()
     for letter in "abcdef":
@@ -155,9 +221,14 @@ def test_the_python_of_the_readme_runs():
     assert len(seen) == generator.counters.decoder_calls > 5
 
 
-def test_files_that_the_readme_links_to_exist():
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / "README.md").read_text()):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_of_a_document_lead_somewhere(document):
+    for target, section in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", (ROOT / document).read_text()):
+        path = (ROOT / document).parent / target if target else ROOT / document
+        assert path.exists(), target
+        if section:
+            titles = re.findall(r"^#+ (.+)$", path.read_text(), re.M)
+            assert section in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles], f"{target}#{section}"
 
 
 @pytest.mark.parametrize(

@@ -191,16 +191,25 @@ def test_training_speed(command, toy_corpus, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"], "nothing is saved"
 
 
-def test_decoding_speed(command):
+def test_decoding_speed(command, tmp_path):
     script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
     arguments = ["--arch", "tiny", "--vocabulary", "50", "--sentences", "1", "--repeats", "1"]
-    shown = command("python", script, *arguments, "--lengths", "5,8").stdout
+    shown = command("python", script, *arguments, "--lengths", "5,8", "--json", tmp_path / "speed.json").stdout
     tables = [table.splitlines() for table in shown.split(" tokens:")[1:]]
     calls = [{row.split("|")[1].strip(): row.split("|")[2].strip() for row in table if row.startswith("|")} for table in tables]
     for length, found in zip((5, 8), calls):
         # Every word and </s>; half or a third of them, and the second stage.
         assert found["fairseq greedy"] == found["AT greedy"] == f"{length + 1}.0"
         assert found["HRT k=2 (1,1)"] == f"{(length + 1) // 2 + 1}.0"
+        if "native AT" in found:
+            for name in ("AT greedy", "HRT k=2 (1,1)", "HRT k=3 (1,1)"):
+                assert found["native " + name.replace(" greedy", "").replace(" (1,1)", "")] == found[name]
+            assert found["native IBDecoder"] == f"{-(-(length + 1) // 2)}.0" and found["native DAG"] == "1.0"
+    speed = json.loads((tmp_path / "speed.json").read_text())
+    assert set(speed) == set(calls[0]) - {"System", "---"} and all(set(times) == {"5", "8"} for times in speed.values())
+    several = [*arguments, "--lengths", "5", "--batch-size", "3", "--threads", "2", "--shortlist", "5", "--systems", "native,int8"]
+    names = [line.split("|")[1].strip() for line in command("python", script, *several).stdout.splitlines() if line.startswith("| ")]
+    assert set(names) <= {"System", "CTranslate2 int8 greedy", *(name for name in speed if name.startswith("native"))} and len(names) > 1
     refused = command("python", script, "--lengths", "5,x", check=False)
     assert refused.returncode == 2 and "5,x" in refused.stderr
 

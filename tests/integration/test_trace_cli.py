@@ -1,4 +1,4 @@
-"""One sentence through every room: in the terminal, as data and pictures, and as a page whose slider is moved in a browser."""
+"""One sentence through every family: in the terminal, as data and pictures, and as a page whose slider is moved in a browser."""
 
 import json
 import shutil

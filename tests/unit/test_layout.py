@@ -1,4 +1,4 @@
-"""The house keeps its order: who may import whom, what code may contain, and that every option can be asked for."""
+"""The package keeps its order: who may import whom, what code may contain, and that every option can be asked for."""
 
 import ast
 import re
@@ -25,10 +25,10 @@ from fairseq_hrt.jacobi.config import JacobiTaskConfig
 PACKAGE = Path(fairseq_hrt.__file__).parent
 ROOT = PACKAGE.parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-ROOMS = {"hrt", "bidirectional", "dag", "jacobi", "autoregressive"}
+FAMILIES = {"hrt", "bidirectional", "dag", "jacobi", "autoregressive"}
 # What each part may import of the package besides itself.
 ALLOWED = {
-    **{room: {"common", "ops"} for room in ROOMS},
+    **{family: {"common", "ops"} for family in FAMILIES},
     "common": {"ops", "compat"},
     "ops": set(),
     # the doctor reports on the compiled kernel
@@ -118,7 +118,7 @@ def test_every_field_of_ours_explains_itself(config):
             continue
         assert len(field.metadata.get("help", "")) > 20, field.name
         assert "%" not in field.metadata["help"], "argparse would choke on it"
-        assert field.name.startswith(CONFIGS[config]), "two rooms must not share a flag by accident"
+        assert field.name.startswith(CONFIGS[config]), "two families must not share a flag by accident"
 
 
 def test_fields_are_fairseq_configs():
@@ -147,8 +147,8 @@ def test_every_option_of_ours_is_explained():
                 assert f"--{field.name.replace('_', '-')}" in text
     assert "--encoder-layers" not in text and "--max-update MAX" not in text
     assert "--task translation_jacobi" in text
-    for room, losses in (("hrt", ["hrt_loss"]), ("bidirectional", ["bidirectional_loss"]), ("dag", ["dag_nll_loss", "dag_fuzzy_loss"])):
-        for title in (f"--task translation_{room}", f"--arch {room}_transformer", *(f"--criterion {loss}" for loss in losses)):
+    for family, losses in (("hrt", ["hrt_loss"]), ("bidirectional", ["bidirectional_loss"]), ("dag", ["dag_nll_loss", "dag_fuzzy_loss"])):
+        for title in (f"--task translation_{family}", f"--arch {family}_transformer", *(f"--criterion {loss}" for loss in losses)):
             assert title in text
 
 

@@ -120,7 +120,9 @@ static const char *missing_dotprod(void) {
 #ifndef FH_FINGERPRINT
 #define FH_FINGERPRINT ""
 #endif
-const char *fh_fingerprint(void) { return FH_FINGERPRINT; }
+/* Found in the file before it is loaded: what a process has loaded once it keeps, whatever the file becomes. */
+static const char STAMP[] = "fh_fingerprint=" FH_FINGERPRINT;
+const char *fh_fingerprint(void) { return STAMP + sizeof "fh_fingerprint=" - 1; }
 
 typedef struct {
     const char *name;

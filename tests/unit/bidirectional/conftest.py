@@ -1,4 +1,4 @@
-"""Tiny models of the room, and an oracle of the block search that knows nothing of folding, caches or batches."""
+"""Tiny models of the family, and an oracle of the block search that knows nothing of folding, caches or batches."""
 
 import itertools
 import math
@@ -137,7 +137,7 @@ class BlockOracle:
 
 
 @pytest.fixture(scope="session")
-def room(tiny):
+def family(tiny):
     """The builders of this file and those of ``tiny``."""
     return SimpleNamespace(
         **vars(tiny), bidirectional=lambda **options: make_model(tiny, **options), oracle=BlockOracle

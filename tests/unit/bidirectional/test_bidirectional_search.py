@@ -20,9 +20,9 @@ EOS, PAD = 2, 1
 TOLERANCE = 2e-5
 
 
-def generator(model, room, symbols=12, paper=False, collapse=False, penalty="power", **options):
+def generator(model, family, symbols=12, paper=False, collapse=False, penalty="power", **options):
     return BidirectionalGenerator(
-        [model], room.dictionary(symbols), DecodingOptions(**options), paper_scoring=paper, length_penalty=penalty,
+        [model], family.dictionary(symbols), DecodingOptions(**options), paper_scoring=paper, length_penalty=penalty,
         collapse_repeats=collapse,
     )  # fmt: skip
 
@@ -46,14 +46,14 @@ def natural(words, directions, middle=False):
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("lenpen", [1.0, 0.5])
 @torch.no_grad()
-def test_one_word_a_step_decodes_like_fairseq(room, beam, lenpen):
+def test_one_word_a_step_decodes_like_fairseq(family, beam, lenpen):
     """Both through the plain search that the generator takes and through blocks of one."""
-    stock, model = room.model(), room.bidirectional(directions=1)
+    stock, model = family.model(), family.bidirectional(directions=1)
     model.load_state_dict(stock.state_dict())
-    sample = room.sample([5, 3, 6, 2])
-    theirs = SequenceGenerator([stock], room.dictionary(), beam_size=beam, max_len_b=12, len_penalty=lenpen)
+    sample = family.sample([5, 3, 6, 2])
+    theirs = SequenceGenerator([stock], family.dictionary(), beam_size=beam, max_len_b=12, len_penalty=lenpen)
     expected = theirs.generate([stock], sample)
-    mine = generator(model, room, beam=beam, nbest=beam, max_len_b=12, lenpen=lenpen)
+    mine = generator(model, family, beam=beam, nbest=beam, max_len_b=12, lenpen=lenpen)
     found = mine.generate(None, sample)
     memories = mine.ensemble.encode(sample["net_input"])
     blocks = [[h.to_fairseq() for h in best] for best in mine.decode_blocks(memories)]
@@ -73,18 +73,18 @@ SMALL = [(1, 1, 5), (1, 2, 5), (2, 1, 5), (1, 3, 2), (4, 1, 1), (2, 2, 1)]
 @pytest.mark.parametrize("directions, count, symbols", SMALL)
 @pytest.mark.parametrize("paper", [False, True])
 @torch.no_grad()
-def test_the_beam_equals_enumeration(room, directions, count, symbols, paper):
+def test_the_beam_equals_enumeration(family, directions, count, symbols, paper):
     vocabulary = 4 + symbols
     compared = 0
     for seed in range(3):
-        model = room.bidirectional(directions=directions, tokens_per_step=count, symbols=symbols, seed=seed)
-        sample = room.sample([4, 3], symbols=symbols, seed=seed)
+        model = family.bidirectional(directions=directions, tokens_per_step=count, symbols=symbols, seed=seed)
+        sample = family.sample([4, 3], symbols=symbols, seed=seed)
         for beam in (2, 3, vocabulary - 1):
             for nbest, options in ((1, dict(max_len_b=3)), (beam, dict(max_len_b=5, min_len=3, lenpen=0.4))):
-                mine = generator(model, room, symbols, paper=paper, beam=beam, nbest=nbest, **options)
+                mine = generator(model, family, symbols, paper=paper, beam=beam, nbest=nbest, **options)
                 found = mine.generate(None, sample)
                 for row in range(2):
-                    oracle = room.oracle(
+                    oracle = family.oracle(
                         model, one(sample, row), limit=options["max_len_b"],
                         min_length=options.get("min_len", 1), lenpen=options.get("lenpen", 1.0),
                     )  # fmt: skip
@@ -100,11 +100,11 @@ def test_the_beam_equals_enumeration(room, directions, count, symbols, paper):
 @pytest.mark.parametrize("directions, count", [(1, 3), (2, 1), (2, 2), (4, 1), (2, 4)])
 @pytest.mark.parametrize("min_length", [1, 4])
 @torch.no_grad()
-def test_greedy_takes_the_best_word_of_each_slot(room, directions, count, min_length):
-    model, sample = room.bidirectional(directions=directions, tokens_per_step=count), room.sample([5, 3, 6])
-    found = generator(model, room, beam=1, max_len_b=11, min_len=min_length).generate(None, sample)
+def test_greedy_takes_the_best_word_of_each_slot(family, directions, count, min_length):
+    model, sample = family.bidirectional(directions=directions, tokens_per_step=count), family.sample([5, 3, 6])
+    found = generator(model, family, beam=1, max_len_b=11, min_len=min_length).generate(None, sample)
     for row in range(3):
-        expected = room.oracle(model, one(sample, row), limit=11, min_length=min_length).greedy()
+        expected = family.oracle(model, one(sample, row), limit=11, min_length=min_length).greedy()
         best = found[row][0]
         assert best["tokens"].tolist() == natural(expected, directions)
         assert best["steps"] == -(-len(expected) // (directions * count))
@@ -124,18 +124,18 @@ def test_greedy_takes_the_best_word_of_each_slot(room, directions, count, min_le
 )  # fmt: skip
 @pytest.mark.parametrize("beam", [1, 3])
 @torch.no_grad()
-def test_every_option_reaches_the_search(room, paper, options, beam):
+def test_every_option_reaches_the_search(family, paper, options, beam):
     """Against enumeration; an option that is lost on its way gives another score or another translation somewhere."""
     changed = False
     for seed in range(3):
-        model, sample = room.bidirectional(directions=2, symbols=4, seed=seed), room.sample([4, 3], symbols=4, seed=seed)
+        model, sample = family.bidirectional(directions=2, symbols=4, seed=seed), family.sample([4, 3], symbols=4, seed=seed)
         found, plain = (
-            generator(model, room, 4, paper=paper, beam=beam, max_len_b=6, **some).generate(None, sample)
+            generator(model, family, 4, paper=paper, beam=beam, max_len_b=6, **some).generate(None, sample)
             for some in (options, {})
         )
         for row in range(2):
             settings = {"gnmt" if name == "penalty" else name: value for name, value in options.items()}
-            oracle = room.oracle(model, one(sample, row), limit=6, **{**settings, "gnmt": "penalty" in options})
+            oracle = family.oracle(model, one(sample, row), limit=6, **{**settings, "gnmt": "penalty" in options})
             got = [(h["tokens"].tolist(), float(h["score"])) for h in found[row]]
             if beam > 1:
                 expected = oracle.released(3) if paper else oracle.beam(3, paper=False)
@@ -193,15 +193,15 @@ def test_folding_equals_writing_out_all_blocks(data):
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_batch_mates_change_nothing(room, data):
+def test_batch_mates_change_nothing(family, data):
     """Whatever the options."""
     directions, count = data.draw(st.sampled_from([(1, 2), (2, 1), (2, 2), (4, 1)]))
-    model = room.bidirectional(
+    model = family.bidirectional(
         directions=directions, tokens_per_step=count, encoder_layers=1, seed=data.draw(st.integers(1, 9)),
         independent_directions=directions > 1 and data.draw(st.booleans()),
     )  # fmt: skip
     lengths = data.draw(st.lists(st.integers(1, 9), min_size=2, max_size=6))
-    sample = room.sample(lengths, seed=data.draw(st.integers(0, 99)))
+    sample = family.sample(lengths, seed=data.draw(st.integers(0, 99)))
     longest = data.draw(st.integers(1, 9))
     options = dict(
         beam=data.draw(st.sampled_from([1, 2, 3])),
@@ -217,8 +217,8 @@ def test_batch_mates_change_nothing(room, data):
         collapse=data.draw(st.booleans()),
     )
     options["nbest"] = data.draw(st.integers(1, options["beam"]))
-    together = generator(model, room, **options).generate(None, sample)
-    alone = generator(model, room, **options)
+    together = generator(model, family, **options).generate(None, sample)
+    alone = generator(model, family, **options)
     for row, best in enumerate(together):
         (single,) = alone.generate(None, {"net_input": one(sample, row)})
         assert [h["tokens"].tolist() for h in best] == [h["tokens"].tolist() for h in single]
@@ -229,26 +229,26 @@ def test_batch_mates_change_nothing(room, data):
 @pytest.mark.parametrize("ablation", ["vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions"])
 @pytest.mark.parametrize("beam", [1, 2])
 @torch.no_grad()
-def test_ablations_decode_what_they_train(room, ablation, beam):
-    model = room.bidirectional(directions=2, symbols=4, **{ablation: True})
-    sample = room.sample([4, 3], symbols=4)
-    found = generator(model, room, 4, beam=beam, nbest=beam, max_len_b=5).generate(None, sample)
+def test_ablations_decode_what_they_train(family, ablation, beam):
+    model = family.bidirectional(directions=2, symbols=4, **{ablation: True})
+    sample = family.sample([4, 3], symbols=4)
+    found = generator(model, family, 4, beam=beam, nbest=beam, max_len_b=5).generate(None, sample)
     for row in range(2):
-        oracle = room.oracle(model, one(sample, row), limit=5)
+        oracle = family.oracle(model, one(sample, row), limit=5)
         expected = [oracle.greedy()] if beam == 1 else [list(words) for words, _ in oracle.beam(2, paper=False)]
         middle = ablation == "middle_to_side"
         assert [h["tokens"].tolist() for h in found[row]] == [natural(words, 2, middle) for words in expected]
 
 
 @torch.no_grad()
-def test_an_ensemble_averages_probabilities(room):
-    models = [room.bidirectional(directions=2, seed=seed) for seed in (1, 2)]
-    sample = room.sample([4, 6])
-    twice = BidirectionalGenerator([models[0]] * 2, room.dictionary(), DecodingOptions(beam=3, max_len_b=8))
-    single = BidirectionalGenerator(models[:1], room.dictionary(), DecodingOptions(beam=3, max_len_b=8))
+def test_an_ensemble_averages_probabilities(family):
+    models = [family.bidirectional(directions=2, seed=seed) for seed in (1, 2)]
+    sample = family.sample([4, 6])
+    twice = BidirectionalGenerator([models[0]] * 2, family.dictionary(), DecodingOptions(beam=3, max_len_b=8))
+    single = BidirectionalGenerator(models[:1], family.dictionary(), DecodingOptions(beam=3, max_len_b=8))
     for a, b in zip(twice.generate(None, sample), single.generate(None, sample)):
         assert [h["tokens"].tolist() for h in a] == [h["tokens"].tolist() for h in b]
-    both = BidirectionalGenerator(models, room.dictionary(), DecodingOptions(beam=1, max_len_b=8, min_len=2))
+    both = BidirectionalGenerator(models, family.dictionary(), DecodingOptions(beam=1, max_len_b=8, min_len=2))
     best = both.generate(None, sample)[0][0]
     inputs = torch.tensor([[EOS, EOS]])
     net_input = one(sample, 0)
@@ -266,14 +266,14 @@ def test_an_ensemble_averages_probabilities(room):
     assert scores == pytest.approx(probabilities.max(-1).values.log().tolist(), abs=TOLERANCE)
     with pytest.raises(ValueError, match="must agree"):
         BidirectionalGenerator(
-            [models[0], room.bidirectional(directions=4)], room.dictionary(), DecodingOptions(beam=1)
+            [models[0], family.bidirectional(directions=4)], family.dictionary(), DecodingOptions(beam=1)
         )
 
 
 @torch.no_grad()
-def test_steps_directions_history_and_hooks(room):
-    model, sample = room.bidirectional(directions=2, tokens_per_step=2), room.sample([5])
-    mine = generator(model, room, beam=1, max_len_b=9, min_len=7, retain_history=True)
+def test_steps_directions_history_and_hooks(family):
+    model, sample = family.bidirectional(directions=2, tokens_per_step=2), family.sample([5])
+    mine = generator(model, family, beam=1, max_len_b=9, min_len=7, retain_history=True)
     seen = []
     mine.step_hooks.append(seen.append)
     best = mine.generate(None, sample)[0][0]
@@ -285,16 +285,16 @@ def test_steps_directions_history_and_hooks(room):
     assert best["steps"] == len(seen) == len(best["history"]) == -(-(count + 1) // 4)
     assert best["history"][-1]["tokens"].tolist() == best["tokens"].tolist()
     first = best["history"][0]["tokens"].tolist()
-    assert [place for place, word in enumerate(first) if word != room.dictionary().unk()] == sorted(order[:4])
+    assert [place for place, word in enumerate(first) if word != family.dictionary().unk()] == sorted(order[:4])
     assert [step.positions.tolist() for step in seen][:2] == [[1, -1, 2, -2], [3, -3, 4, -4]]
     assert seen[0].tokens[0].tolist() == [best["tokens"][index].item() for index in order[:4]]
 
 
 @torch.no_grad()
-def test_repetitions_are_collapsed_on_request(room):
-    model, sample = room.bidirectional(directions=2), room.sample([5, 4, 6, 7])
-    plain = generator(model, room, beam=1, max_len_b=20, min_len=15).generate(None, sample)
-    collapsed = generator(model, room, collapse=True, beam=1, max_len_b=20, min_len=15).generate(None, sample)
+def test_repetitions_are_collapsed_on_request(family):
+    model, sample = family.bidirectional(directions=2), family.sample([5, 4, 6, 7])
+    plain = generator(model, family, beam=1, max_len_b=20, min_len=15).generate(None, sample)
+    collapsed = generator(model, family, collapse=True, beam=1, max_len_b=20, min_len=15).generate(None, sample)
     shorter = 0
     for a, b in zip(plain, collapsed):
         assert len({b[0][name].numel() for name in ("tokens", "positional_scores", "token_steps")}) == 1
@@ -304,51 +304,51 @@ def test_repetitions_are_collapsed_on_request(room):
 
 
 @torch.no_grad()
-def test_prefixes_of_semi_autoregressive_models(room):
-    model, sample = room.bidirectional(directions=1, tokens_per_step=3), room.sample([5, 4])
+def test_prefixes_of_semi_autoregressive_models(family):
+    model, sample = family.bidirectional(directions=1, tokens_per_step=3), family.sample([5, 4])
     prefix = torch.tensor([[7, 8, 9, 10], [5, PAD, PAD, PAD]])
     for beam in (1, 3):
-        found = generator(model, room, beam=beam, max_len_b=9).generate(None, sample, prefix_tokens=prefix)
+        found = generator(model, family, beam=beam, max_len_b=9).generate(None, sample, prefix_tokens=prefix)
         assert found[0][0]["tokens"][:4].tolist() == [7, 8, 9, 10] and found[1][0]["tokens"][0] == 5
     with pytest.raises(ValueError, match="--prefix-size"):
-        generator(room.bidirectional(directions=2), room, beam=1).generate(None, sample, prefix_tokens=prefix)
+        generator(family.bidirectional(directions=2), family, beam=1).generate(None, sample, prefix_tokens=prefix)
 
 
-def test_what_cannot_be_done_is_refused(room):
+def test_what_cannot_be_done_is_refused(family):
     with pytest.raises(ValueError, match="--no-repeat-ngram-size"):
-        generator(room.bidirectional(directions=2), room, no_repeat_ngram_size=2)
+        generator(family.bidirectional(directions=2), family, no_repeat_ngram_size=2)
 
 
 @pytest.mark.parametrize("directions, count", [(2, 1), (2, 8), (8, 1)])
 @pytest.mark.parametrize("beam", [1, 3])
 @torch.no_grad()
-def test_blocks_larger_than_the_sentence(room, directions, count, beam):
+def test_blocks_larger_than_the_sentence(family, directions, count, beam):
     """An empty source, one word at most, none at all."""
-    model = room.bidirectional(directions=directions, tokens_per_step=count)
-    sample = room.sample([1, 2])
+    model = family.bidirectional(directions=directions, tokens_per_step=count)
+    sample = family.sample([1, 2])
     for options in (dict(max_len_b=1), dict(max_len_b=2), dict(max_len_b=0, min_len=0)):
-        for best in generator(model, room, beam=beam, **options).generate(None, sample):
+        for best in generator(model, family, beam=beam, **options).generate(None, sample):
             assert 1 <= best[0]["tokens"].numel() <= options["max_len_b"] + 1 and best[0]["tokens"][-1] == EOS
 
 
 @torch.no_grad()
-def test_nan_is_named(room):
+def test_nan_is_named(family):
     from fairseq_hrt.common.search import NumericalError
 
     for beam in (1, 2):
-        model = room.bidirectional(directions=2)
+        model = family.bidirectional(directions=2)
         model.decoder.layers[0].fc1.weight.fill_(float("nan"))
         with pytest.raises(NumericalError, match="NaN"):
-            generator(model, room, beam=beam).generate(None, room.sample([3]))
+            generator(model, family, beam=beam).generate(None, family.sample([3]))
 
 
 @pytest.mark.parametrize("paper", [False, True])
 @pytest.mark.parametrize("beam", [1, 3])
 @torch.no_grad()
-def test_a_step_reads_the_device_once(room, beam, paper):
+def test_a_step_reads_the_device_once(family, beam, paper):
     """However many hypotheses end in it; sentences that end early leave the batch without a further read."""
-    model, sample = room.bidirectional(directions=2, independent_directions=True), room.sample([5, 3, 6, 2, 7, 4])
-    mine = generator(model, room, paper=paper, beam=beam, nbest=beam, max_len_a=1.0, max_len_b=6)
+    model, sample = family.bidirectional(directions=2, independent_directions=True), family.sample([5, 3, 6, 2, 7, 4])
+    mine = generator(model, family, paper=paper, beam=beam, nbest=beam, max_len_a=1.0, max_len_b=6)
     memories, inner = mine.ensemble.encode(sample["net_input"]), []
 
     def counted(ensemble, memories, plan, **more):
@@ -367,8 +367,8 @@ def test_a_step_reads_the_device_once(room, beam, paper):
     assert mine.counters.decoder_calls > 3
 
 
-def test_masks_are_made_where_they_are_used(room):
-    decoder = room.bidirectional(directions=2, independent_directions=True).decoder
+def test_masks_are_made_where_they_are_used(family):
+    decoder = family.bidirectional(directions=2, independent_directions=True).decoder
     assert decoder.visible_keys(4, torch.device("meta")).device.type == "meta"
 
 
@@ -397,14 +397,14 @@ class _Table:
         return self.table[states[0].sentences][:, slots].log().repeat_interleave(self.beams, 0)
 
 
-def test_paper_scoring_does_not_cut_translations(room):
+def test_paper_scoring_does_not_cut_translations(family):
     """</s> as second best word of every slot, at a tenth of the best one's probability: nothing is doubtful, yet blocks with
     </s> are among the best of each hypothesis from the first step on, and the printed algorithm, which counts them all as
     finished, stops after a few words."""
     from sacrebleu.metrics import BLEU
 
     generator = torch.Generator().manual_seed(3)
-    lengths, dictionary = [8, 11, 14, 9, 20], room.dictionary(12)
+    lengths, dictionary = [8, 11, 14, 9, 20], family.dictionary(12)
     vocabulary, slots = len(dictionary), 32
     table = torch.full((5, slots, vocabulary), 0.01 / vocabulary, dtype=torch.float64)
     truths = []
@@ -425,7 +425,7 @@ def test_paper_scoring_does_not_cut_translations(room):
         return BLEU(tokenize="none").corpus_score(texts[0], [texts[1]]).score
 
     def printed(row):
-        oracle = room.oracle.__new__(room.oracle)
+        oracle = family.oracle.__new__(family.oracle)
         oracle.block, oracle.lenpen, oracle.gnmt, oracle.normalize = 2, 0.6, True, True
         oracle.log_probs = lambda words: table[row, len(words) : len(words) + 2].log().tolist()
         return oracle.beam(4, paper=True)[0][0]
@@ -435,18 +435,18 @@ def test_paper_scoring_does_not_cut_translations(room):
 
 
 @torch.no_grad()
-def test_one_word_a_step_knows_every_scoring(room):
+def test_one_word_a_step_knows_every_scoring(family):
     """Asked for what the plain search does not know, block search decodes models of one word a step as well."""
-    model, sample = room.bidirectional(directions=1, symbols=5), room.sample([4, 3], symbols=5)
+    model, sample = family.bidirectional(directions=1, symbols=5), family.sample([4, 3], symbols=5)
     for options in (dict(paper=True), dict(penalty="gnmt"), dict(paper=True, penalty="gnmt")):
-        mine = generator(model, room, 5, beam=3, max_len_b=5, lenpen=0.6, **options)
+        mine = generator(model, family, 5, beam=3, max_len_b=5, lenpen=0.6, **options)
         for row, best in enumerate(mine.generate(None, sample)):
-            oracle = room.oracle(model, one(sample, row), limit=5, lenpen=0.6, gnmt="penalty" in options)
+            oracle = family.oracle(model, one(sample, row), limit=5, lenpen=0.6, gnmt="penalty" in options)
             expected = oracle.released(3) if "paper" in options else oracle.beam(3, paper=False)
             assert [h["tokens"].tolist() for h in best] == [list(words) for words, _ in expected]
             assert [float(h["score"]) for h in best] == pytest.approx([score for _, score in expected], abs=TOLERANCE)
         with pytest.raises(ValueError, match="--no-repeat-ngram-size with --bidirectional-scoring paper"):
-            generator(model, room, 5, no_repeat_ngram_size=2, **options)
-    assert generator(model, room, 5, no_repeat_ngram_size=2).plain
+            generator(model, family, 5, no_repeat_ngram_size=2, **options)
+    assert generator(model, family, 5, no_repeat_ngram_size=2).plain
     with pytest.raises(ValueError, match="--bidirectional-length-penalty other"):
-        generator(model, room, 5, penalty="other")
+        generator(model, family, 5, penalty="other")

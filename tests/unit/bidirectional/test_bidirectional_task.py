@@ -17,19 +17,19 @@ from fairseq_hrt.common.options import DecodingOptions
 PAD, EOS = 1, 2
 
 
-def build(room, *, model=None, **overrides):
+def build(family, *, model=None, **overrides):
     cfg = BidirectionalTaskConfig(seed=5)
     for name, value in overrides.items():
         setattr(cfg, name, value)
-    task = BidirectionalTranslationTask(cfg, room.dictionary(), room.dictionary())
-    model = room.bidirectional(**(model or {}))
+    task = BidirectionalTranslationTask(cfg, family.dictionary(), family.dictionary())
+    model = family.bidirectional(**(model or {}))
     task.decoder = model.decoder
     return task, model
 
 
-def batch(room, lengths, seed=0):
+def batch(family, lengths, seed=0):
     """Sources, and targets of these lengths without ``</s>``."""
-    sample = room.sample([length + 2 for length in lengths], seed=seed)
+    sample = family.sample([length + 2 for length in lengths], seed=seed)
     targets = torch.full((len(lengths), max(lengths) + 1), PAD)
     words = torch.randint(4, 16, targets.shape, generator=torch.Generator().manual_seed(seed))
     for row, length in enumerate(lengths):
@@ -38,7 +38,7 @@ def batch(room, lengths, seed=0):
     return {**sample, "target": targets}
 
 
-def slot_by_slot(room, model, sample, row):
+def slot_by_slot(family, model, sample, row):
     """Log-probability of each written word and ``</s>`` of one sentence, each predicted from the words before its block."""
     from fairseq_hrt.bidirectional.sample import slot_order
 
@@ -47,7 +47,7 @@ def slot_by_slot(room, model, sample, row):
     written = [int(target[index]) for index in slot_order(count, model.decoder.directions)] + [EOS]
     tokens = sample["net_input"]["src_tokens"][row]
     tokens = tokens[tokens.ne(PAD)].unsqueeze(0)
-    oracle = room.oracle(
+    oracle = family.oracle(
         model, {"src_tokens": tokens, "src_lengths": torch.tensor([tokens.size(1)])}, limit=10**6, min_length=0
     )
     scores = []
@@ -58,20 +58,20 @@ def slot_by_slot(room, model, sample, row):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 1), (2, 2), (4, 1)])
-def test_the_loss_is_that_of_words_predicted_step_by_step(room, shape):
-    task, model = build(room, model=dict(directions=shape[0], tokens_per_step=shape[1]))
-    sample = task.add_slots(batch(room, [5, 1, 8, 2]), 1)
+def test_the_loss_is_that_of_words_predicted_step_by_step(family, shape):
+    task, model = build(family, model=dict(directions=shape[0], tokens_per_step=shape[1]))
+    sample = task.add_slots(batch(family, [5, 1, 8, 2]), 1)
     loss, size, log = BidirectionalLoss(task, 0.0)(model, sample)
-    expected = [score for row in range(4) for score in slot_by_slot(room, model, sample, row)]
+    expected = [score for row in range(4) for score in slot_by_slot(family, model, sample, row)]
     assert size == log["ntokens"] == len(expected) == 5 + 1 + 8 + 2 + 4
     assert float(loss) == float(log["nll_loss"]) == pytest.approx(-sum(expected), rel=1e-4)
 
 
-def test_label_smoothing_is_that_of_fairseq(room):
+def test_label_smoothing_is_that_of_fairseq(family):
     from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
-    task, model = build(room)
-    sample = task.add_slots(batch(room, [5, 3]), 1)
+    task, model = build(family)
+    sample = task.add_slots(batch(family, [5, 3]), 1)
     loss, _, log = BidirectionalLoss(task, 0.1)(model, sample)
     net_input = sample["net_input"]
     logits = model(**net_input, prev_output_tokens=sample["slots"].input)[0]
@@ -84,26 +84,26 @@ def test_label_smoothing_is_that_of_fairseq(room):
         BidirectionalLoss(task, 1.5)
 
 
-def test_dead_slots_count_only_when_they_are_trained(room):
-    task, _ = build(room, model=dict(directions=2, tokens_per_step=2))
-    sample = batch(room, [5, 3])
+def test_dead_slots_count_only_when_they_are_trained(family):
+    task, _ = build(family, model=dict(directions=2, tokens_per_step=2))
+    sample = batch(family, [5, 3])
     assert task.add_slots(sample, 1)["slots"].target.ne(PAD).sum() == 10
     assert task.add_slots(sample, 1, train_dead_slots=True)["slots"].target.ne(PAD).sum() == 12
 
 
 @pytest.mark.parametrize("trained", [False, True])
-def test_the_option_for_dead_slots_reaches_the_training_step(room, trained):
-    task, model = build(room, model=dict(tokens_per_step=2), bidirectional_train_dead_slots=trained)
+def test_the_option_for_dead_slots_reaches_the_training_step(family, trained):
+    task, model = build(family, model=dict(tokens_per_step=2), bidirectional_train_dead_slots=trained)
     optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
-    _, size, _ = task.train_step(batch(room, [5, 3]), model, BidirectionalLoss(task, 0.1), optimizer, 1)
+    _, size, _ = task.train_step(batch(family, [5, 3]), model, BidirectionalLoss(task, 0.1), optimizer, 1)
     assert size == (12 if trained else 10)
-    _, size, _ = task.valid_step(batch(room, [5, 3]), model, BidirectionalLoss(task, 0.1))
+    _, size, _ = task.valid_step(batch(family, [5, 3]), model, BidirectionalLoss(task, 0.1))
     assert size == 10, "perplexities stay comparable"
 
 
-def test_raw_and_distilled_targets(room):
-    task, _ = build(room, raw_probability=0.5)
-    sample = batch(room, [4] * 40)
+def test_raw_and_distilled_targets(family):
+    task, _ = build(family, raw_probability=0.5)
+    sample = batch(family, [4] * 40)
     sample["distilled_target"] = torch.cat([torch.full((40, 6), 9), torch.full((40, 1), EOS)], 1)
     use_raw = draw_raw(5, 3, sample["id"], 0.5)
     slots = task.add_slots(sample, 3)["slots"]
@@ -111,17 +111,17 @@ def test_raw_and_distilled_targets(room):
     assert torch.equal(sample["target"], task.add_slots(sample, 3)["target"]), "BLEU is computed against this"
 
 
-def test_an_empty_batch_passes(room):
-    task, _ = build(room)
+def test_an_empty_batch_passes(family):
+    task, _ = build(family)
     assert task.add_slots({}, 1) == {}
 
 
 @pytest.mark.parametrize("directions", [1, 2, 4])
 @torch.no_grad()
-def test_references_are_scored_like_found_translations(room, directions):
-    task, model = build(room, model=dict(directions=directions, tokens_per_step=2))
-    sample = room.sample([4, 6, 3])
-    generator = BidirectionalGenerator([model], room.dictionary(), DecodingOptions(beam=3, max_len_b=9))
+def test_references_are_scored_like_found_translations(family, directions):
+    task, model = build(family, model=dict(directions=directions, tokens_per_step=2))
+    sample = family.sample([4, 6, 3])
+    generator = BidirectionalGenerator([model], family.dictionary(), DecodingOptions(beam=3, max_len_b=9))
     best = [hypotheses[0] for hypotheses in generator.generate(None, sample)]
     width = max(hypothesis["tokens"].numel() for hypothesis in best)
     sample["target"] = torch.full((3, width), PAD)
@@ -155,44 +155,44 @@ def test_targets_are_cut_before_they_are_ordered():
     assert data.tgt_sizes.tolist() == [4, 6]
 
 
-def test_validation_decodes_with_weights_that_change(room, monkeypatch):
+def test_validation_decodes_with_weights_that_change(family, monkeypatch):
     """The generator made while the model is built sees every later update; others may copy the weights."""
-    task, model = build(room)
+    task, model = build(family)
     assert task.make_generator([model], DecodingOptions()).options.static_weights
     assert task.build_generator([model], SimpleNamespace()).options.static_weights
     task._building_model = True
     assert not task.build_generator([model], SimpleNamespace()).options.static_weights
 
 
-def test_other_criterions_and_models_are_refused(room):
-    task, _ = build(room)
+def test_other_criterions_and_models_are_refused(family):
+    task, _ = build(family)
     with pytest.raises(ValueError, match="TransformerModel, no bidirectional_transformer"):
-        task.build_generator([room.model()], SimpleNamespace())
+        task.build_generator([family.model()], SimpleNamespace())
     with pytest.raises(ValueError, match="bidirectional_loss, not cross_entropy"):
         task.build_criterion(SimpleNamespace(_name="cross_entropy"))
     with pytest.raises(ValueError, match="--task translation_bidirectional"):
-        BidirectionalLoss(build(room)[0], 0.1)(None, {"net_input": {}})
+        BidirectionalLoss(build(family)[0], 0.1)(None, {"net_input": {}})
 
 
-def test_the_autoregressive_task_takes_only_what_it_can_decode(room):
+def test_the_autoregressive_task_takes_only_what_it_can_decode(family):
     from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
 
-    task = AutoregressiveTranslationTask(AutoregressiveTranslationConfig(), room.dictionary(), room.dictionary())
+    task = AutoregressiveTranslationTask(AutoregressiveTranslationConfig(), family.dictionary(), family.dictionary())
     for options in (dict(directions=2), dict(directions=1, tokens_per_step=2), dict(directions=2, block=1)):
         with pytest.raises(ValueError, match="--task translation_bidirectional"):
-            task.build_generator([room.bidirectional(**options)], SimpleNamespace())
-    sample = room.sample([4, 3])
-    model = room.bidirectional(directions=1)
+            task.build_generator([family.bidirectional(**options)], SimpleNamespace())
+    sample = family.sample([4, 3])
+    model = family.bidirectional(directions=1)
     found = task.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(None, sample)
-    own, _ = build(room)
+    own, _ = build(family)
     expected = own.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(None, sample)
     assert [h["tokens"].tolist() for best in found for h in best] == [h["tokens"].tolist() for best in expected for h in best]
 
 
-def test_half_precision_stays_finite(room):
-    task, model = build(room)
+def test_half_precision_stays_finite(family):
+    task, model = build(family)
     model = model.bfloat16()
-    loss, _, _ = BidirectionalLoss(task, 0.1)(model, task.add_slots(batch(room, [5, 3]), 1))
+    loss, _, _ = BidirectionalLoss(task, 0.1)(model, task.add_slots(batch(family, [5, 3]), 1))
     loss.backward()
     assert torch.isfinite(loss) and all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
 
@@ -260,10 +260,10 @@ def test_which_targets_a_view_teaches():
     assert drawn(batch, probability=0.0).all()
 
 
-def test_the_training_step_draws_anew_in_every_update(room):
+def test_the_training_step_draws_anew_in_every_update(family):
     """The task hands over its seed and the number of the update."""
-    task, model = build(room, raw_probability=0.5, seed=11)
-    sample, seen = {**batch(room, [4] * 30), **two_targets(30)}, []
+    task, model = build(family, raw_probability=0.5, seed=11)
+    sample, seen = {**batch(family, [4] * 30), **two_targets(30)}, []
 
     class Loss(BidirectionalLoss):
         def forward(self, model, sample, reduce=True):

@@ -217,6 +217,16 @@ def test_a_minimum_above_the_maximum_is_named(tiny):
 
 
 @pytest.mark.parametrize("beam", [1, 3])
+def test_a_sentence_whose_maximum_is_below_the_minimum_has_just_that_length(tiny, beam):
+    model, options = tiny.model(), DecodingOptions(beam=beam, min_len=8, max_len_a=1.0, max_len_b=2)
+    found = AutoregressiveGenerator([model], tiny.dictionary(), options).generate([model], tiny.sample([2, 9]))
+    for best, shortest, longest in zip(found, (4, 8), (4, 11)):
+        words = best[0]["tokens"].tolist()
+        assert words.index(tiny.EOS) == len(words) - 1 and shortest <= len(words) - 1 <= longest
+        assert best[0]["positional_scores"].isfinite().all()
+
+
+@pytest.mark.parametrize("beam", [1, 3])
 def test_unknown_words_can_be_forbidden(tiny, beam):
     """An infinite penalty: no NaN, no <unk>, and the same search otherwise."""
     written = 0

@@ -19,12 +19,12 @@ def broken(tmp_path, monkeypatch):
     sys.modules.pop("broken_module", None)
 
 
-def mend(module: types.ModuleType) -> None:
+def fix(module: types.ModuleType) -> None:
     module.answer = module.answer + 1
 
 
 def install(**changes) -> RepairingFinder:
-    fields = dict(name="answer", modules=("broken_module",), reason=lambda: "it is 41", apply=mend)
+    fields = dict(name="answer", modules=("broken_module",), reason=lambda: "it is 41", apply=fix)
     finder = RepairingFinder((Repair(**{**fields, **changes}),))
     sys.meta_path.insert(0, finder)
     return finder
@@ -66,7 +66,7 @@ def test_repair_can_be_switched_off(broken, monkeypatch, value):
 
 def test_unknown_name_to_switch_off_is_reported(monkeypatch, caplog):
     monkeypatch.setenv(DISABLE_VARIABLE, "anwser")
-    install_names = RepairingFinder((Repair("answer", (), lambda: None, mend),))
+    install_names = RepairingFinder((Repair("answer", (), lambda: None, fix),))
     assert not install_names.statuses[0].disabled
     assert "anwser" in caplog.text
 

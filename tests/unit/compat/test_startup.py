@@ -33,7 +33,7 @@ def test_other_imports_do_not_wake_it(loaded):
 
 
 def test_fairseq_is_repaired_without_the_plugin(loaded):
-    """The rooms need a fairseq that works, so the repairs are loaded without them."""
+    """The families need a fairseq that works, so the repairs are loaded without them."""
     assert loaded("import fairseq") == ["fairseq", "fairseq_hrt.compat", "torch", "numpy"]
 
 

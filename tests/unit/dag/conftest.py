@@ -1,4 +1,4 @@
-"""Tiny models of the room and batches with targets."""
+"""Tiny models of the family and batches with targets."""
 
 from argparse import Namespace
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ BOS, PAD, EOS, UNK = 0, 1, 2, 3
 
 
 def make_model(tiny, *, symbols=12, seed=1, **overrides):
-    """A dag_transformer in float64 with peaked, different distributions; flags of the room without their prefix."""
+    """A dag_transformer in float64 with peaked, different distributions; flags of the family without their prefix."""
     torch.manual_seed(seed)
     names = ("upsample_base", "upsample_scale", "count_bos", "max_transition_length", "link_features", "length_classes")
     settings = dict(
@@ -55,7 +55,7 @@ def make_graph(sample, vertex_lengths, target_lengths, *, symbols=12, seed=3, up
 
 
 @pytest.fixture(scope="session")
-def room(tiny):
+def family(tiny):
     """The builders of this file and those of ``tiny``."""
     return SimpleNamespace(
         **{**vars(tiny), "BOS": BOS, "UNK": UNK},

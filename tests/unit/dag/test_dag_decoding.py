@@ -16,7 +16,6 @@ from fairseq_hrt.dag.beam import BeamPlan, _Bonus, prefix_beam
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.paths import WalkRules, _choose, best_successors, follow, sentence_keys, walk
-from fairseq_hrt.ops import dag_log_likelihood
 
 STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]
 
@@ -109,10 +108,10 @@ def collapse(path, tokens):
 
 @pytest.mark.parametrize("keep_repeats", [False, True])
 @pytest.mark.parametrize("strategy, beta", [("greedy", 1.0), ("lookahead", 1.0), ("lookahead", 0.4), ("lookahead", 0.0)])
-def test_walks_equal_a_loop(room, strategy, beta, keep_repeats):
+def test_walks_equal_a_loop(family, strategy, beta, keep_repeats):
     features = "sinposition:feature" if beta == 0.4 else "feature:position"
-    model, sample = room.dag(link_features=features, seed=4), room.sample([5, 3, 9], seed=4)
-    generator = make_generator(room, [model], strategy, scale=4.0, decode_beta=beta, keep_repeats=keep_repeats)
+    model, sample = family.dag(link_features=features, seed=4), family.sample([5, 3, 9], seed=4)
+    generator = make_generator(family, [model], strategy, scale=4.0, decode_beta=beta, keep_repeats=keep_repeats)
     repeats = 0
     for row, (best, length) in enumerate(zip(generator.generate([model], sample), [5, 3, 9])):
         truth = Truth(model, sample, row, 4 * length)
@@ -135,9 +134,9 @@ def test_walks_equal_a_loop(room, strategy, beta, keep_repeats):
 @pytest.mark.parametrize("keep_repeats", [False, True])
 @pytest.mark.parametrize("beta", [1.0, 0.2])
 @pytest.mark.parametrize("strategy", ["viterbi", "joint-viterbi"])
-def test_viterbi_equals_enumeration(room, graphs, strategy, beta, keep_repeats):
-    model, sample = room.dag(seed=4), room.sample([5, 3, 4], seed=5)
-    generator = make_generator(room, [model], strategy, decode_length_beta=beta, keep_repeats=keep_repeats)
+def test_viterbi_equals_enumeration(family, graphs, strategy, beta, keep_repeats):
+    model, sample = family.dag(seed=4), family.sample([5, 3, 4], seed=5)
+    generator = make_generator(family, [model], strategy, decode_length_beta=beta, keep_repeats=keep_repeats)
     joint = strategy == "joint-viterbi"
     for row, (best, length) in enumerate(zip(generator.generate([model], sample), [5, 3, 4])):
         truth = Truth(model, sample, row, 2 * length)
@@ -147,7 +146,7 @@ def test_viterbi_equals_enumeration(room, graphs, strategy, beta, keep_repeats):
         assert best[0]["tokens"].tolist() == [truth.tokens[v] for v in path[1:]]
         counted = truth.links if keep_repeats else truth.to_next_word(1.0)
         assert float(best[0]["score"]) == pytest.approx(truth.score(counted, path) / (len(path) - 1), abs=1e-5)
-    limited = make_generator(room, [model], strategy, options=dict(max_len_b=1), keep_repeats=keep_repeats)
+    limited = make_generator(family, [model], strategy, options=dict(max_len_b=1), keep_repeats=keep_repeats)
     assert all(len(best[0]["tokens"]) == 2 for best in limited.generate([model], sample))
 
 
@@ -155,10 +154,10 @@ BEAMS = [(1.0, 1.0, True), (0.0, 1.0, True), (2.0, 1.0, True), (1.0, 1.0, False)
 
 
 @pytest.mark.parametrize("lenpen, beta, keep_repeats", BEAMS)
-def test_beam_finds_the_most_probable_texts(room, graphs, lenpen, beta, keep_repeats):
-    model, sample = room.dag(symbols=2, seed=5), room.sample([3, 2], symbols=2, seed=1)
+def test_beam_finds_the_most_probable_texts(family, graphs, lenpen, beta, keep_repeats):
+    model, sample = family.dag(symbols=2, seed=5), family.sample([3, 2], symbols=2, seed=1)
     generator = make_generator(
-        room, [model], "beam", options=dict(beam=300, nbest=8, lenpen=lenpen), symbols=2, keep_repeats=keep_repeats,
+        family, [model], "beam", options=dict(beam=300, nbest=8, lenpen=lenpen), symbols=2, keep_repeats=keep_repeats,
         decode_beta=beta, allow_unk=True,
     )  # fmt: skip
     for row, (best, length) in enumerate(zip(generator.generate([model], sample), [3, 2])):
@@ -175,10 +174,10 @@ def test_beam_finds_the_most_probable_texts(room, graphs, lenpen, beta, keep_rep
 
 
 @pytest.mark.parametrize("beam", [2, 5])
-def test_no_text_stands_twice_among_the_best(room, beam):
-    model, sample = room.dag(seed=4), room.sample([9, 6, 3], seed=3)
+def test_no_text_stands_twice_among_the_best(family, beam):
+    model, sample = family.dag(seed=4), family.sample([9, 6, 3], seed=3)
     options = dict(beam=beam, nbest=beam)
-    for best in make_generator(room, [model], "beam", scale=4.0, options=options).generate([model], sample):
+    for best in make_generator(family, [model], "beam", scale=4.0, options=options).generate([model], sample):
         texts = [tuple(found["tokens"].tolist()) for found in best]
         assert len(set(texts)) == len(texts) == beam
         assert not any(a == b for text in texts for a, b in zip(text, text[1:]))
@@ -279,20 +278,20 @@ def allowed(words, consecutive, anywhere):
     return not grams or grams[-1] not in grams[:-1]
 
 
-def test_the_rules_reach_the_translation(room):
-    model, sample = room.dag(seed=4), room.sample([9, 6], seed=3)
-    plain = make_generator(room, [model], "lookahead", scale=4.0, keep_repeats=True)
+def test_the_rules_reach_the_translation(family):
+    model, sample = family.dag(seed=4), family.sample([9, 6], seed=3)
+    plain = make_generator(family, [model], "lookahead", scale=4.0, keep_repeats=True)
     repeated = [
         sum(a == b for a, b in zip(best[0]["tokens"].tolist(), best[0]["tokens"].tolist()[1:]))
         for best in plain.generate([model], sample)
     ]
     assert sum(repeated) > 0
-    strict = make_generator(room, [model], "lookahead", scale=4.0, keep_repeats=True, no_repeat_consecutive=2, candidates=20)
+    strict = make_generator(family, [model], "lookahead", scale=4.0, keep_repeats=True, no_repeat_consecutive=2, candidates=20)
     for best in strict.generate([model], sample):
         words = best[0]["tokens"].tolist()
         assert all(allowed(words[:end], 2, 0) for end in range(1, len(words)))
     unique = make_generator(
-        room, [model], "lookahead", scale=4.0, options=dict(no_repeat_ngram_size=1), keep_repeats=True, candidates=40
+        family, [model], "lookahead", scale=4.0, options=dict(no_repeat_ngram_size=1), keep_repeats=True, candidates=40
     )
     for best in unique.generate([model], sample):
         assert len(set(best[0]["tokens"].tolist())) == len(best[0]["tokens"])
@@ -327,21 +326,21 @@ def test_the_share_that_is_drawn_from_ends_where_it_is_reached(top_p, drawn):
     assert set(chosen.tolist()) == drawn
 
 
-def test_graphs_of_decoding_end_at_the_positions_of_the_model(room, caplog):
+def test_graphs_of_decoding_end_at_the_positions_of_the_model(family, caplog):
     seen = []
     for base in ("source", "predict"):
-        model = room.dag(upsample_base=base, max_target_positions=20, length_classes=8)
-        generator = make_generator(room, [model], "lookahead", scale=9.0)
+        model = family.dag(upsample_base=base, max_target_positions=20, length_classes=8)
+        generator = make_generator(family, [model], "lookahead", scale=9.0)
         generator.graph_hooks.append(lambda graphs, found: seen.append(graphs.lengths.tolist()))
         for _ in range(2):
-            generator.generate([model], room.sample([9, 2]))
+            generator.generate([model], family.sample([9, 2]))
     assert seen[0] == [20, 18] and all(max(sizes) <= 20 for sizes in seen)
     assert caplog.text.count("cut to the decoder's 20 positions") == 2
 
 
-def test_samples_are_drawn_anew_for_each_number_and_seed(room):
-    model, sample = room.dag(seed=4), room.sample([9], seed=3)
-    generator = make_generator(room, [model], "sample", options=dict(nbest=5), scale=4.0, candidates=20)
+def test_samples_are_drawn_anew_for_each_number_and_seed(family):
+    model, sample = family.dag(seed=4), family.sample([9], seed=3)
+    generator = make_generator(family, [model], "sample", options=dict(nbest=5), scale=4.0, candidates=20)
     first = generator.generate([model], sample)[0]
     assert len({tuple(best["tokens"].tolist()) for best in first}) > 1
     assert [float(best["score"]) for best in first] == sorted((float(best["score"]) for best in first), reverse=True)
@@ -363,10 +362,10 @@ CASES = [(strategy, {}, {}) for strategy in STRATEGIES] + [
 
 @pytest.mark.parametrize("strategy, options, config", CASES)
 @pytest.mark.parametrize("base", ["source", "predict"])
-def test_a_sentence_is_decoded_the_same_in_any_batch(room, strategy, options, config, base):
-    model = room.dag(upsample_base=base, seed=6, length_classes=8)
-    generator = make_generator(room, [model], strategy, options=options, scale=2.5, **config)
-    sample = room.sample([9, 2, 6, 1], seed=8)
+def test_a_sentence_is_decoded_the_same_in_any_batch(family, strategy, options, config, base):
+    model = family.dag(upsample_base=base, seed=6, length_classes=8)
+    generator = make_generator(family, [model], strategy, options=options, scale=2.5, **config)
+    sample = family.sample([9, 2, 6, 1], seed=8)
     together = generator.generate([model], sample)
     for row, length in enumerate([9, 2, 6, 1]):
         source = sample["net_input"]["src_tokens"][row : row + 1, 9 - length :]
@@ -401,17 +400,17 @@ def decodings(draw):
 
 
 @pytest.fixture(scope="module")
-def models(room):
-    return {base: room.dag(upsample_base=base, seed=6, length_classes=8) for base in ("source", "predict")}
+def models(family):
+    return {base: family.dag(upsample_base=base, seed=6, length_classes=8) for base in ("source", "predict")}
 
 
 @pytest.mark.slow
 @given(decodings(), st.sampled_from(["source", "predict"]), st.lists(st.integers(1, 9), min_size=2, max_size=4), st.integers(0, 999))
 @settings(max_examples=40, deadline=None)
-def test_no_option_makes_a_translation_depend_on_its_batch(room, models, decoding, base, lengths, seed):
+def test_no_option_makes_a_translation_depend_on_its_batch(family, models, decoding, base, lengths, seed):
     strategy, options, config, scale = decoding
-    model, sample = models[base], room.sample(lengths, seed=seed)
-    generator = make_generator(room, [model], strategy, options=options, scale=scale, **config)
+    model, sample = models[base], family.sample(lengths, seed=seed)
+    generator = make_generator(family, [model], strategy, options=options, scale=scale, **config)
     together = generator.generate([model], sample)
     for row, length in enumerate(lengths):
         source = sample["net_input"]["src_tokens"][row : row + 1, max(lengths) - length :]
@@ -427,38 +426,38 @@ def test_no_option_makes_a_translation_depend_on_its_batch(room, models, decodin
             assert config["keep_repeats"] or not any(a == b for a, b in zip(words, words[1:]))
 
 
-def test_the_length_head_sizes_the_graph(room):
-    model, sample = room.dag(upsample_base="predict", length_classes=10, seed=3), room.sample([4, 6])
+def test_the_length_head_sizes_the_graph(family):
+    model, sample = family.dag(upsample_base="predict", length_classes=10, seed=3), family.sample([4, 6])
     source = sample["net_input"]
     out = model.encoder(source["src_tokens"], src_lengths=source["src_lengths"])
     logits = model.decoder.length_head(out["encoder_out"][0].transpose(0, 1), out["encoder_padding_mask"][0])
     words = (logits.argmax(1) - 5 + torch.tensor([4, 6])).clamp(min=1)
     seen = []
-    generator = make_generator(room, [model], "greedy", scale=3.0)
+    generator = make_generator(family, [model], "greedy", scale=3.0)
     generator.graph_hooks.append(lambda graphs, found: seen.append(graphs.lengths.tolist()))
     generator.generate([model], sample)
     assert seen == [(3 * words + 2).tolist()]
 
 
-def test_an_ensemble_averages_probabilities(room):
-    models, sample = [room.dag(seed=1), room.dag(seed=2)], room.sample([5, 4])
+def test_an_ensemble_averages_probabilities(family):
+    models, sample = [family.dag(seed=1), family.dag(seed=2)], family.sample([5, 4])
     graphs = []
     for chosen in ([models[0]], [models[1]], models):
-        generator = make_generator(room, chosen, "lookahead")
+        generator = make_generator(family, chosen, "lookahead")
         generator.graph_hooks.append(lambda graph, found: graphs.append((graph.links.exp(), graph.log_probs().exp())))
         generator.generate(chosen, sample)
     for first, second, both in zip(*graphs):
         torch.testing.assert_close(both, (first + second) / 2)
     for strategy in STRATEGIES:
-        assert make_generator(room, models, strategy).generate(models, sample)
-    twice = make_generator(room, [models[0], models[0]], "joint-viterbi").generate(models, sample)
-    once = make_generator(room, models[:1], "joint-viterbi").generate(models, sample)
+        assert make_generator(family, models, strategy).generate(models, sample)
+    twice = make_generator(family, [models[0], models[0]], "joint-viterbi").generate(models, sample)
+    once = make_generator(family, models[:1], "joint-viterbi").generate(models, sample)
     assert [best[0]["tokens"].tolist() for best in twice] == [best[0]["tokens"].tolist() for best in once]
 
 
-def test_penalised_unknown_words(room):
-    model, sample = room.dag(seed=3), room.sample([8, 5])
-    plain = make_generator(room, [model], "lookahead", scale=4.0).generate([model], sample)
+def test_penalised_unknown_words(family):
+    model, sample = family.dag(seed=3), family.sample([8, 5])
+    plain = make_generator(family, [model], "lookahead", scale=4.0).generate([model], sample)
     with torch.no_grad():
         # What the model likes best becomes the unknown word.
         favourite = int(plain[0][0]["tokens"][0])
@@ -471,41 +470,41 @@ def test_penalised_unknown_words(room):
             (dict(allow_unk=True), dict(unkpen=math.inf), False),
             (dict(allow_unk=True), dict(unkpen=-5.0), True),
         ):
-            generator = make_generator(room, [model], strategy, scale=4.0, options=options, **config)
+            generator = make_generator(family, [model], strategy, scale=4.0, options=options, **config)
             found = generator.generate([model], sample)
             assert any(3 in best[0]["tokens"] for best in found) == seen, (strategy, config, options)
             assert all(best[0]["score"].isfinite() for best in found)
 
 
-def test_long_translations_are_cut(room):
-    model, sample = room.dag(seed=4), room.sample([9, 6], seed=3)
+def test_long_translations_are_cut(family):
+    model, sample = family.dag(seed=4), family.sample([9, 6], seed=3)
     for strategy in STRATEGIES:
-        generator = make_generator(room, [model], strategy, scale=4.0, options=dict(max_len_b=3))
+        generator = make_generator(family, [model], strategy, scale=4.0, options=dict(max_len_b=3))
         for best in generator.generate([model], sample):
             assert len(best[0]["tokens"]) <= 4 and best[0]["tokens"][-1] == 2
 
 
-def test_beam_without_a_short_enough_path(room):
+def test_beam_without_a_short_enough_path(family):
     """With links to the next vertex only, every path has all vertices."""
-    model, sample = room.dag(max_transition_length=1), room.sample([5, 3])
-    generator = make_generator(room, [model], "beam", options=dict(max_len_b=2), keep_repeats=True)
+    model, sample = family.dag(max_transition_length=1), family.sample([5, 3])
+    generator = make_generator(family, [model], "beam", options=dict(max_len_b=2), keep_repeats=True)
     assert [len(best[0]["tokens"]) for best in generator.generate([model], sample)] == [3, 3]
-    generator = make_generator(room, [model], "beam", options=dict(min_len=50), keep_repeats=True)
+    generator = make_generator(family, [model], "beam", options=dict(min_len=50), keep_repeats=True)
     assert [len(best[0]["tokens"]) for best in generator.generate([model], sample)] == [9, 5]
 
 
-def test_two_vertices(room):
+def test_two_vertices(family):
     """The smallest graph has nothing between <s> and </s>."""
-    model = room.dag()
+    model = family.dag()
     for strategy in STRATEGIES:
-        generator = make_generator(room, [model], strategy, scale=0.1)
-        best = generator.generate([model], room.sample([3, 2]))
+        generator = make_generator(family, [model], strategy, scale=0.1)
+        best = generator.generate([model], family.sample([3, 2]))
         assert [hypotheses[0]["tokens"].tolist() for hypotheses in best] == [[2], [2]]
 
 
-def test_steps_and_history(room):
-    model, sample = room.dag(), room.sample([5, 3])
-    generator = make_generator(room, [model], "lookahead", options=dict(retain_history=True))
+def test_steps_and_history(family):
+    model, sample = family.dag(), family.sample([5, 3])
+    generator = make_generator(family, [model], "lookahead", options=dict(retain_history=True))
     steps = []
     generator.step_hooks.append(steps.append)
     best = generator.generate([model], sample)
@@ -544,13 +543,13 @@ def test_successors():
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_broken_weights_are_named(room, strategy):
-    model = room.dag()
+def test_broken_weights_are_named(family, strategy):
+    model = family.dag()
     with torch.no_grad():
         model.decoder.links.query.weight[0, 0] = math.nan
-    generator = make_generator(room, [model], strategy)
+    generator = make_generator(family, [model], strategy)
     with pytest.raises((NumericalError, ValueError), match="NaN"):
-        generator.generate([model], room.sample([5, 3]))
+        generator.generate([model], family.sample([5, 3]))
 
 
 def test_nan_links_never_loop():
@@ -579,16 +578,16 @@ def test_nan_links_never_loop():
         ("beam", dict(unkpen=-math.inf), dict(allow_unk=True), "--unkpen -inf"),
     ],
 )
-def test_options_that_do_not_fit(room, strategy, options, config, named):
+def test_options_that_do_not_fit(family, strategy, options, config, named):
     with pytest.raises(ValueError, match=named):
-        make_generator(room, [room.dag()], strategy, options=options, **config)
+        make_generator(family, [family.dag()], strategy, options=options, **config)
 
 
-def test_a_graph_has_no_prefix(room):
-    model = room.dag()
-    generator = make_generator(room, [model], "greedy")
+def test_a_graph_has_no_prefix(family):
+    model = family.dag()
+    generator = make_generator(family, [model], "greedy")
     with pytest.raises(ValueError, match="--prefix-size"):
-        generator.generate([model], room.sample([3]), prefix_tokens=torch.tensor([[5]]))
+        generator.generate([model], family.sample([3]), prefix_tokens=torch.tensor([[5]]))
 
 
 class StubLanguageModel:
@@ -635,14 +634,14 @@ def test_the_language_model_is_asked_about_twice_the_beam(beams, expected):
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5])
-def test_beam_with_a_language_model(room, graphs, kenlm, weight):
-    model, sample = room.dag(symbols=3, seed=5), room.sample([3], symbols=3, seed=1)
+def test_beam_with_a_language_model(family, graphs, kenlm, weight):
+    model, sample = family.dag(symbols=3, seed=5), family.sample([3], symbols=3, seed=1)
     generator = make_generator(
-        room, [model], "beam", options=dict(beam=500, nbest=4), symbols=3, keep_repeats=True, lm_path="lm", lm_weight=weight
+        family, [model], "beam", options=dict(beam=500, nbest=4), symbols=3, keep_repeats=True, lm_path="lm", lm_weight=weight
     )
     texts = Truth(model, sample, 0, 6).texts(graphs, limit=10)
     texts.pop((2,))
-    dictionary, stub = room.dictionary(3), StubLanguageModel("lm")
+    dictionary, stub = family.dictionary(3), StubLanguageModel("lm")
 
     def rank(text):
         words = ["<s>", *(dictionary[token] for token in text[:-1]), "</s>"]
@@ -655,9 +654,9 @@ def test_beam_with_a_language_model(room, graphs, kenlm, weight):
     assert [float(found["score"]) for found in best] == pytest.approx([rank(text) for text in expected], abs=1e-5)
 
 
-def test_missing_language_models(room, kenlm, monkeypatch):
+def test_missing_language_models(family, kenlm, monkeypatch):
     with pytest.raises(ValueError, match="--dag-lm-path missing: cannot read"):
-        make_generator(room, [room.dag()], "beam", lm_path="missing")
+        make_generator(family, [family.dag()], "beam", lm_path="missing")
     monkeypatch.setitem(__import__("sys").modules, "kenlm", None)
     with pytest.raises(ValueError, match="pip install kenlm"):
-        make_generator(room, [room.dag()], "beam", lm_path="lm")
+        make_generator(family, [family.dag()], "beam", lm_path="lm")

@@ -22,14 +22,14 @@ from fairseq_hrt.ops import dag_best_alignment, dag_log_likelihood, fuzzy_alignm
 NLL = dict(dag_glance_schedule="0", dag_glance_strategy="number-random", dag_length_loss_factor=0.1)
 
 
-def make_task(room, **options):
+def make_task(family, **options):
     config = DagTaskConfig(**{f"dag_{name}": value for name, value in options.items()})
     config.seed, config.eval_bleu, config.train_subset = 1, False, "train"
-    return DagTranslationTask(config, room.dictionary(), room.dictionary())
+    return DagTranslationTask(config, family.dictionary(), family.dictionary())
 
 
-def make_nll(room, forcing="vertex", **options):
-    return DagNllLoss(make_task(room), dag_glance_forcing=forcing, **{**NLL, **options})
+def make_nll(family, forcing="vertex", **options):
+    return DagNllLoss(make_task(family), dag_glance_forcing=forcing, **{**NLL, **options})
 
 
 def plain_scores(model, source, graph, inputs):
@@ -43,14 +43,14 @@ def plain_scores(model, source, graph, inputs):
 
 
 @pytest.fixture
-def batch(room):
-    sample = room.sample([5, 3, 4], seed=2)
-    return {**sample, "graph": room.graph(sample, [10, 6, 8], [4, 2, 6], update=7)}
+def batch(family):
+    sample = family.sample([5, 3, 4], seed=2)
+    return {**sample, "graph": family.graph(sample, [10, 6, 8], [4, 2, 6], update=7)}
 
 
-def test_nll_is_the_mean_over_sentences(room, batch):
-    model, graph = room.dag(), batch["graph"]
-    loss, size, log = make_nll(room)(model, batch)
+def test_nll_is_the_mean_over_sentences(family, batch):
+    model, graph = family.dag(), batch["graph"]
+    loss, size, log = make_nll(family)(model, batch)
     match, links, _ = plain_scores(model, batch["net_input"], graph, model.decoder.vertex_inputs(graph.vertex_lengths))
     likelihood = dag_log_likelihood(match, links, graph.target_lengths, graph.vertex_lengths)
     # The third target has as many tokens as vertices: one path.
@@ -60,34 +60,34 @@ def test_nll_is_the_mean_over_sentences(room, batch):
 
 
 @pytest.mark.parametrize("criterion", ["nll", "fuzzy"])
-def test_targets_longer_than_their_graph_are_left_out(room, criterion):
-    model, sample = room.dag(), room.sample([5, 3], seed=2)
+def test_targets_longer_than_their_graph_are_left_out(family, criterion):
+    model, sample = family.dag(), family.sample([5, 3], seed=2)
     build = make_nll if criterion == "nll" else make_fuzzy
-    both = {**sample, "graph": room.graph(sample, [6, 6], [6, 2])}
-    loss, size, log = build(room)(model, both)
+    both = {**sample, "graph": family.graph(sample, [6, 6], [6, 2])}
+    loss, size, log = build(family)(model, both)
     assert size == 1 and log["skipped"] == 1 and log["sample_size"] == 1 and loss.isfinite()
     gradient = torch.autograd.grad(loss, model.decoder.links.query.weight)[0]
-    alone = {**room.sample([3], seed=0), "graph": None}
+    alone = {**family.sample([3], seed=0), "graph": None}
     alone["net_input"] = {"src_tokens": sample["net_input"]["src_tokens"][1:, 2:], "src_lengths": torch.tensor([3])}
     alone["graph"] = type(both["graph"])(*(part[1:] if torch.is_tensor(part) else part for part in both["graph"]))
-    expected, _, _ = build(room)(model, alone)
+    expected, _, _ = build(family)(model, alone)
     assert float(loss) == pytest.approx(float(expected), abs=1e-9)
     torch.testing.assert_close(gradient, torch.autograd.grad(expected, model.decoder.links.query.weight)[0])
-    none = {**sample, "graph": room.graph(sample, [2, 2], [6, 2])}
-    loss, size, _ = build(room)(model, none)
+    none = {**sample, "graph": family.graph(sample, [2, 2], [6, 2])}
+    loss, size, _ = build(family)(model, none)
     assert size == 0 and float(loss) == 0
     loss.backward()
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-def make_fuzzy(room, order=2, **options):
-    return DagFuzzyLoss(make_task(room), dag_ngram_order=order, **{**NLL, **options})
+def make_fuzzy(family, order=2, **options):
+    return DagFuzzyLoss(make_task(family), dag_ngram_order=order, **{**NLL, **options})
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 9])
-def test_fuzzy_loss(room, batch, order):
-    model, graph = room.dag(), batch["graph"]
-    loss, size, log = make_fuzzy(room, order)(model, batch)
+def test_fuzzy_loss(family, batch, order):
+    model, graph = family.dag(), batch["graph"]
+    loss, size, log = make_fuzzy(family, order)(model, batch)
     match, links, _ = plain_scores(model, batch["net_input"], graph, model.decoder.vertex_inputs(graph.vertex_lengths))
     truth = fuzzy_alignment(match, links, graph.targets, graph.target_lengths, graph.vertex_lengths, order=order)
     assert size == 3 and float(loss) == pytest.approx(float(-truth.score.sum()), abs=1e-9)
@@ -98,9 +98,9 @@ def test_fuzzy_loss(room, batch, order):
 
 @pytest.mark.parametrize("forcing", ["vertex", "path", "none"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_second_pass_sees_the_shown_tokens(room, batch, strategy, forcing):
-    model, graph = room.dag().train(), batch["graph"]
-    criterion = make_nll(room, forcing, dag_glance_schedule="0.6", dag_glance_strategy=strategy)
+def test_the_second_pass_sees_the_shown_tokens(family, batch, strategy, forcing):
+    model, graph = family.dag().train(), batch["graph"]
+    criterion = make_nll(family, forcing, dag_glance_schedule="0.6", dag_glance_strategy=strategy)
     loss, _, log = criterion(model, batch)
     inputs = model.decoder.vertex_inputs(graph.vertex_lengths)
     match, links, logits = plain_scores(model, batch["net_input"], graph, inputs)
@@ -116,12 +116,12 @@ def test_the_second_pass_sees_the_shown_tokens(room, batch, strategy, forcing):
     # Nothing is shown in validation, whatever the schedule.
     loss, _, log = criterion(model.eval(), batch)
     assert "shown" not in log
-    assert float(loss) == pytest.approx(float(make_nll(room)(model, batch)[0]), abs=1e-9)
+    assert float(loss) == pytest.approx(float(make_nll(family)(model, batch)[0]), abs=1e-9)
 
 
-def test_both_passes_draw_the_same_dropout(room, batch):
+def test_both_passes_draw_the_same_dropout(family, batch):
     """With everything right at the first glance and nothing shown, the second pass repeats the first."""
-    model = room.dag(dropout=0.3).train()
+    model = family.dag(dropout=0.3).train()
     seen = []
 
     def glance(alignment, best):
@@ -137,11 +137,11 @@ def test_both_passes_draw_the_same_dropout(room, batch):
     assert torch.equal(first, torch.rand(5))
 
 
-def test_the_length_head_learns(room, batch):
-    model = room.dag(upsample_base="predict", length_classes=8)
-    loss, _, log = make_nll(room)(model, batch)
+def test_the_length_head_learns(family, batch):
+    model = family.dag(upsample_base="predict", length_classes=8)
+    loss, _, log = make_nll(family)(model, batch)
     assert float(log["length_loss"]) > 0
-    without = make_nll(room, dag_length_loss_factor=0.0)(model, batch)[0]
+    without = make_nll(family, dag_length_loss_factor=0.0)(model, batch)[0]
     assert float(loss - without) == pytest.approx(0.1 * float(log["length_loss"]), abs=1e-6)
     loss.backward()
     assert model.decoder.length_head.output.weight.grad.abs().sum() > 0
@@ -150,11 +150,11 @@ def test_the_length_head_learns(room, batch):
     assert words.tolist() == [6, 0, 7]
 
 
-def test_the_length_loss_counts_the_sentences_of_the_likelihood(room):
+def test_the_length_loss_counts_the_sentences_of_the_likelihood(family):
     """Of two sentences the first is longer than its graph."""
-    model, sample = room.dag(upsample_base="predict", length_classes=8), room.sample([5, 3], seed=2)
-    graph = room.graph(sample, [6, 6], [6, 2])
-    _, size, log = make_nll(room)(model, {**sample, "graph": graph})
+    model, sample = family.dag(upsample_base="predict", length_classes=8), family.sample([5, 3], seed=2)
+    graph = family.graph(sample, [6, 6], [6, 2])
+    _, size, log = make_nll(family)(model, {**sample, "graph": graph})
     source = sample["net_input"]
     output = model(source["src_tokens"], source["src_lengths"], graph=graph)
     label = model.decoder.length_head.label(graph.target_lengths - 2, graph.source_lengths, 8)
@@ -162,18 +162,18 @@ def test_the_length_loss_counts_the_sentences_of_the_likelihood(room):
     assert size == 1 and float(log["length_loss"]) == pytest.approx(float(expected), abs=1e-6)
 
 
-def test_fine_tuning_leaves_the_length_head_alone(room, batch):
-    model = room.dag(upsample_base="predict", length_classes=8)
-    fuzzy = make_fuzzy(room, dag_length_loss_factor=DagFuzzyLossConfig().dag_length_loss_factor)
+def test_fine_tuning_leaves_the_length_head_alone(family, batch):
+    model = family.dag(upsample_base="predict", length_classes=8)
+    fuzzy = make_fuzzy(family, dag_length_loss_factor=DagFuzzyLossConfig().dag_length_loss_factor)
     loss, _, log = fuzzy(model, batch)
     assert -3 <= float(loss) <= 0 and float(log["length_loss"]) > 0
     loss.backward()
     assert not model.decoder.length_head.output.weight.grad.any()
-    mixed, _, _ = make_fuzzy(room, dag_length_loss_factor=0.5)(model, batch)
+    mixed, _, _ = make_fuzzy(family, dag_length_loss_factor=0.5)(model, batch)
     assert float(mixed - loss) == pytest.approx(0.5 * float(log["length_loss"]), abs=1e-6)
 
 
-def test_the_defaults_are_those_of_the_papers(room):
+def test_the_defaults_are_those_of_the_papers(family):
     """DA-Transformer, sections 3.4 and 4.1; FA-DAT, sections 3 and 4.1."""
     nll, fuzzy, task, model = DagNllLossConfig(), DagFuzzyLossConfig(), DagTaskConfig(), DagModelConfig()
     assert (nll.dag_glance_schedule, str(nll.dag_glance_strategy)) == ("0.5:0.1@200k", "number-random")
@@ -190,17 +190,17 @@ def test_the_defaults_are_those_of_the_papers(room):
 
 
 @pytest.mark.parametrize("strategy, schedule, shown", [("cmlm", "0", False), ("cmlm", "0.1", True), ("number-random", "0", False)])
-def test_a_schedule_of_0_switches_glancing_off(room, batch, strategy, schedule, shown):
-    criterion = make_nll(room, dag_glance_schedule=schedule, dag_glance_strategy=strategy)
-    log = criterion(room.dag().train(), batch)[2]
+def test_a_schedule_of_0_switches_glancing_off(family, batch, strategy, schedule, shown):
+    criterion = make_nll(family, dag_glance_schedule=schedule, dag_glance_strategy=strategy)
+    log = criterion(family.dag().train(), batch)[2]
     assert ("shown" in log) == shown
     # cmlm draws its share whatever the schedule says today.
-    late = make_nll(room, dag_glance_schedule="0.5:0@5", dag_glance_strategy=strategy)(room.dag().train(), batch)[2]
+    late = make_nll(family, dag_glance_schedule="0.5:0@5", dag_glance_strategy=strategy)(family.dag().train(), batch)[2]
     assert ("shown" in late) == (strategy == "cmlm")
 
 
-def test_the_views_are_a_function_of_batch_update_and_seed(room):
-    sample = {**room.sample([6, 3, 6]), "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2], [5, 2, 1, 1]])}
+def test_the_views_are_a_function_of_batch_update_and_seed(family):
+    sample = {**family.sample([6, 3, 6]), "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2], [5, 2, 1, 1]])}
     rule = SizeRule(UpsampleScale(2, 9), 3.5, from_target=False, count_bos=False, most=40)
 
     def sizes(update=7, seed=1, batch=sample, rule=rule):
@@ -225,11 +225,11 @@ def test_the_views_are_a_function_of_batch_update_and_seed(room):
     assert cut.vertex_lengths.tolist() == [12, 10, 12] and cut.clamped.tolist() == [True, False, True]
 
 
-def test_the_task_hands_its_views_to_the_criterion(room, monkeypatch):
+def test_the_task_hands_its_views_to_the_criterion(family, monkeypatch):
     """The update's number in training, nothing drawn in validation."""
-    task = make_task(room)
-    task.decoder, seen = room.dag(upsample_scale="4~8").decoder, []
-    sample = {**room.sample([6, 3]), "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2]])}
+    task = make_task(family)
+    task.decoder, seen = family.dag(upsample_scale="4~8").decoder, []
+    sample = {**family.sample([6, 3]), "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2]])}
     for name in ("train_step", "valid_step"):
         monkeypatch.setattr(TranslationTask, name, lambda self, sample, *rest: seen.append(sample["graph"]))
     task.train_step(sample, None, None, None, 11)
@@ -239,11 +239,11 @@ def test_the_task_hands_its_views_to_the_criterion(room, monkeypatch):
     assert seen[1].vertex_lengths.tolist() == [36, 18] and "graph" not in sample
 
 
-def test_graphs_that_positions_cut_are_said_once_and_counted(room, caplog):
-    task, criterion = make_task(room), make_nll(room)
-    model = room.dag(upsample_scale="6", max_target_positions=20)
+def test_graphs_that_positions_cut_are_said_once_and_counted(family, caplog):
+    task, criterion = make_task(family), make_nll(family)
+    model = family.dag(upsample_scale="6", max_target_positions=20)
     task.decoder = model.decoder
-    sample = {**room.sample([6, 3]), "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2]])}
+    sample = {**family.sample([6, 3]), "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2]])}
     for _ in range(2):
         _, _, log = criterion(model, {**sample, "graph": task.graph(sample, None)})
         assert log["clamped"] == 1
@@ -251,13 +251,13 @@ def test_graphs_that_positions_cut_are_said_once_and_counted(room, caplog):
 
 
 @pytest.mark.parametrize("build", ["nll", "fuzzy"])
-def test_a_training_step_asks_the_device_as_often_for_any_length(room, host_reads, build):
+def test_a_training_step_asks_the_device_as_often_for_any_length(family, host_reads, build):
     """For the sizes of the graph, for the checks of each program and for the log; never in a loop."""
-    model, found = room.dag().train(), []
-    criterion = make_nll(room, dag_glance_schedule="0.5") if build == "nll" else make_fuzzy(room, dag_glance_schedule="0.5")
+    model, found = family.dag().train(), []
+    criterion = make_nll(family, dag_glance_schedule="0.5") if build == "nll" else make_fuzzy(family, dag_glance_schedule="0.5")
     for words in (2, 9):
-        sample = room.sample([12, 12], seed=2)
-        graph = room.graph(sample, [24, 22], [words, words])
+        sample = family.sample([12, 12], seed=2)
+        graph = family.graph(sample, [24, 22], [words, words])
         with host_reads() as reads:
             criterion(model, {**sample, "graph": graph})
         with host_reads() as stock:
@@ -271,10 +271,10 @@ def test_a_training_step_asks_the_device_as_often_for_any_length(room, host_read
     assert set(found[0]) == {"_local_scalar_dense"} and found[0]["_local_scalar_dense"] <= 6
 
 
-def test_graph_sizes_of_the_task(room):
-    task = make_task(room)
+def test_graph_sizes_of_the_task(family):
+    task = make_task(family)
     targets = torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2]])
-    sample = room.sample([6, 3])
+    sample = family.sample([6, 3])
     sample.update(target=targets)
     for options, update, expected in (
         (dict(upsample_scale="8"), None, [48, 24]),
@@ -283,38 +283,38 @@ def test_graph_sizes_of_the_task(room):
         (dict(upsample_scale="3", upsample_base="predict"), None, [8, 11]),
         (dict(upsample_scale="40"), None, [64, 64]),
     ):
-        task.decoder = room.dag(**options).decoder
+        task.decoder = family.dag(**options).decoder
         graph = task.graph(sample, update)
         assert graph.vertex_lengths.tolist() == expected
         assert graph.targets.tolist() == [[0, 5, 6, 2, 1], [0, 5, 6, 7, 2]] and graph.target_lengths.tolist() == [4, 5]
-    task.decoder = room.dag(upsample_scale="4~8").decoder
+    task.decoder = family.dag(upsample_scale="4~8").decoder
     sizes = torch.stack([task.graph(sample, update).vertex_lengths for update in range(300)])
     assert sizes.min(0).values.tolist() == [24, 12] and sizes.max(0).values.tolist() == [47, 23]
-    task = make_task(room, decode_upsample_scale=2.5)
-    task.decoder = room.dag(upsample_scale="4~8").decoder
+    task = make_task(family, decode_upsample_scale=2.5)
+    task.decoder = family.dag(upsample_scale="4~8").decoder
     assert task.graph(sample, None).vertex_lengths.tolist() == [15, 7]
 
 
-def test_filter_ratio(room, caplog):
+def test_filter_ratio(family, caplog):
     lengths = [(4, 8), (4, 7), (4, 2), (2, 4)]
     pairs = [tuple([torch.full((size,), 5) for _ in range(count)] for size in pair) for pair in lengths for count in (1,)]
     dataset = LanguagePairDataset(
-        [source[0] for source, _ in pairs], torch.tensor([a for a, _ in lengths]).numpy(), room.dictionary(),
-        [target[0] for _, target in pairs], torch.tensor([b for _, b in lengths]).numpy(), room.dictionary(),
+        [source[0] for source, _ in pairs], torch.tensor([a for a, _ in lengths]).numpy(), family.dictionary(),
+        [target[0] for _, target in pairs], torch.tensor([b for _, b in lengths]).numpy(), family.dictionary(),
     )  # fmt: skip
     indices = torch.arange(4).numpy()
 
     def kept(split="train", model=None, **options):
-        task = make_task(room, **options)
+        task = make_task(family, **options)
         task.datasets[split] = dataset
-        task.decoder = (model or room.dag(upsample_scale="4~8")).decoder
+        task.decoder = (model or family.dag(upsample_scale="4~8")).decoder
         return task.filter_indices_by_size(indices, dataset, (64, 64), True).tolist()
 
     assert kept(filter_ratio=2.0) == [1, 2] and "--dag-filter-ratio 2.0 leaves out 2 of 4" in caplog.text
     assert kept(filter_ratio_low=1.0) == [0, 1, 3] and kept(filter_ratio=2.0, filter_ratio_low=1.0) == [1]
     assert kept(max_vertices=31) == [3] and kept(max_vertices=32) == [0, 1, 2, 3]
     # 3 * (target words) + 2.
-    predicts = room.dag(upsample_base="predict", upsample_scale="3")
+    predicts = family.dag(upsample_base="predict", upsample_scale="3")
     assert kept(max_vertices=11, model=predicts) == [2, 3] and kept(max_vertices=20, model=predicts) == [1, 2, 3]
     # Checkpoints are selected on whole validation sets, whatever else is skipped there.
     assert kept("valid", filter_ratio=2.0, filter_ratio_low=1.0, max_vertices=3) == [0, 1, 2, 3]
@@ -328,9 +328,9 @@ def test_filter_ratio(room, caplog):
             kept(**options)
 
 
-def test_given_translations_are_scored(room, batch):
-    model, graph = room.dag(), batch["graph"]
-    found = GraphScorer(room.dictionary(), lambda sample: sample["graph"]).generate([model], batch)
+def test_given_translations_are_scored(family, batch):
+    model, graph = family.dag(), batch["graph"]
+    found = GraphScorer(family.dictionary(), lambda sample: sample["graph"]).generate([model], batch)
     match, links, _ = plain_scores(model, batch["net_input"], graph, model.decoder.vertex_inputs(graph.vertex_lengths))
     truth = dag_log_likelihood(match, links, graph.target_lengths, graph.vertex_lengths)
     alignment = dag_best_alignment(match, links, graph.target_lengths, graph.vertex_lengths)
@@ -346,13 +346,13 @@ def test_given_translations_are_scored(room, batch):
         assert best["token_log_prob"] == pytest.approx(of_tokens, abs=1e-9)
     # One path only: its parts are the whole.
     assert found[2][0]["path_log_prob"] + found[2][0]["token_log_prob"] == pytest.approx(found[2][0]["log_likelihood"])
-    batch["graph"] = room.graph(batch, [4, 4, 4], [4, 2, 6])
-    scores = [best["log_likelihood"] for best, in GraphScorer(room.dictionary(), lambda s: s["graph"]).generate([model], batch)]
+    batch["graph"] = family.graph(batch, [4, 4, 4], [4, 2, 6])
+    scores = [best["log_likelihood"] for best, in GraphScorer(family.dictionary(), lambda s: s["graph"]).generate([model], batch)]
     assert scores[0] == scores[2] == -math.inf and math.isfinite(scores[1])
 
 
-def test_other_transformers_can_be_fine_tuned(room):
-    plain, model = room.model(), room.dag(upsample_base="predict")
+def test_other_transformers_can_be_fine_tuned(family):
+    plain, model = family.model(), family.dag(upsample_base="predict")
     state = plain.state_dict()
     kept = model.decoder.links.query.weight.detach().clone()
     model.load_state_dict(state, strict=True)
@@ -368,24 +368,24 @@ def test_other_transformers_can_be_fine_tuned(room):
         (dict(upsample_base="predict", length_classes=1), "--dag-length-classes 1"),
     ],
 )
-def test_models_that_cannot_be_built(room, options, named):
+def test_models_that_cannot_be_built(family, options, named):
     with pytest.raises(ValueError, match=named):
-        room.dag(**options)
+        family.dag(**options)
 
 
-def test_stock_decoding_is_refused(room):
-    model = room.dag()
+def test_stock_decoding_is_refused(family):
+    model = family.dag()
     with pytest.raises(ValueError, match="--task translation_dag"):
         model.decoder(torch.tensor([[2]]), encoder_out=None, incremental_state={})
     with pytest.raises(ValueError, match="--dag-decode-upsample-scale -1"):
-        make_task(room, decode_upsample_scale=-1.0).decode_scale(model.decoder)
+        make_task(family, decode_upsample_scale=-1.0).decode_scale(model.decoder)
     with pytest.raises(ValueError, match="translation_dag"):
-        make_nll(room)(model, room.sample([3]))
+        make_nll(family)(model, family.sample([3]))
     with pytest.raises(ValueError, match="--dag-ngram-order 0"):
-        make_fuzzy(room, 0)
+        make_fuzzy(family, 0)
 
 
-def test_bert_initialisation(room):
-    normal, bert = room.dag(seed=1), room.dag(seed=1, dag_bert_init=True)
+def test_bert_initialisation(family):
+    normal, bert = family.dag(seed=1), family.dag(seed=1, dag_bert_init=True)
     assert float(bert.decoder.links.query.weight.std()) == pytest.approx(2.5 * 0.02, rel=0.2)
     assert float(normal.decoder.links.query.weight.std()) > 0.1

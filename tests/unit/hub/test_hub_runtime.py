@@ -101,6 +101,15 @@ def test_what_the_runtime_does_not_know(bundles, caplog):
     assert isinstance(fairseq_hrt.from_pretrained(bundles / "autoregressive", **jacobi), Translator)
 
 
+def test_options_of_the_training_hold_where_none_are_given(bundles):
+    model = fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch")
+    model._trained_task.hrt_decode_chunk, model._trained_task.hrt_eos_last_chunk = "1", True
+    model._trained_task.hrt_curriculum_power = 3.0
+    assert runtime_bundle.trained_options(model) == {"hrt_decode_chunk": "1", "hrt_eos_last_chunk": "true"}
+    model.bundle.task = "translation_autoregressive"
+    assert runtime_bundle.trained_options(model) == {}
+
+
 def test_a_switch_set_to_false_leaves_the_training_its_say(bundles, tmp_path):
     folder = tmp_path / "dag"
     shutil.copytree(bundles / "dag", folder)
@@ -179,8 +188,8 @@ def test_what_cannot_be_made(tmp_path, monkeypatch):
         with_runtime(tmp_path / "a", "autoregressive", "int4")
     with pytest.raises(ValueError, match="translation_jacobi.*--engine torch"):
         with_runtime(tmp_path / "b", "jacobi")
-    with pytest.raises(ValueError, match="--sampling: not supported"):
-        with_runtime(tmp_path / "c", "autoregressive", options={"sampling": "true", "beam": "1"})
+    with pytest.raises(ValueError, match="--no-repeat-ngram-size.*--engine torch"):
+        with_runtime(tmp_path / "c", "autoregressive", options={"no_repeat_ngram_size": "2", "beam": "1"})
     # A conversion that went wrong is found by translating.
     original = runtime_bundle.convert
 

@@ -18,7 +18,7 @@ DRIVER = Path(__file__).with_name("operations_driver.c")
 FUNCTIONS = """
 typedef struct { const char *name; } table;
 static const table only = {"plain"};
-const char *fh_fingerprint(void) { return FH_FINGERPRINT; }
+const char *fh_fingerprint(void) { return "fh_fingerprint=" FH_FINGERPRINT; }
 const void *fh_choose(const char *forced, char *why, unsigned long size) { return &only; }
 const char *fh_instruction_set(int place) { return place ? 0 : "plain"; }
 int fh_compiled(const char *name) { return 1; }
@@ -45,11 +45,12 @@ def built(small, tmp_path):
 def test_the_library_carries_its_sources_fingerprint(small, tmp_path):
     result = built(small, tmp_path)
     assert result.library == small[0] / build.LIBRARY and "plain" in result.instruction_sets
-    library.open_library(*small)
     (small[1] / "new.h").write_text("/* a change */\n")
     with pytest.raises(library.LibraryUnavailable, match="out of date .* fix: python -m fairseq_hrt.runtime.build"):
         library.open_library(*small)
     built(small, tmp_path)
+    # The refused one must not have been loaded: the process would keep it.
+    library.open_library(*small)
     # An installed wheel has no sources to compare with.
     shutil.rmtree(small[1])
     assert library.instruction_sets(library.open_library(*small)).chosen == "plain"
@@ -92,15 +93,18 @@ def test_a_library_that_was_never_built_or_is_none(tmp_path):
     with pytest.raises(library.LibraryUnavailable, match="it was never built; fix: "):
         library.open_library(tmp_path)
     (tmp_path / build.LIBRARY).write_bytes(b"not a library")
-    with pytest.raises(library.LibraryUnavailable, match="cannot be loaded .* fix: "):
+    with pytest.raises(library.LibraryUnavailable, match="out of date"):
         library.open_library(tmp_path)
+    with pytest.raises(library.LibraryUnavailable, match="cannot be loaded .* fix: "):
+        library.open_library(tmp_path, tmp_path / "no sources")
 
 
 @needs_compiler
 def test_a_library_of_another_kind_is_refused(small, tmp_path):
     (small[1] / "dispatch.c").write_text("int nothing;\n")
     assert built(small, tmp_path).library
-    with pytest.raises(library.LibraryUnavailable, match="fh_fingerprint"):
+    shutil.rmtree(small[1])
+    with pytest.raises(library.LibraryUnavailable, match="cannot be loaded .*fh_choose"):
         library.open_library(*small)
 
 

@@ -271,6 +271,14 @@ def test_values_that_are_no_numbers_are_reported(ops, value, place):
     assert ops.top(bias, 3)[0] == NAN
 
 
+def test_large_finite_values_are_values(ops):
+    bias = np.full(130, 3e38, np.float32)
+    bias[100] = 3.2e38
+    matrix, ready = ops.pack(np.zeros((130, 4), np.float32), None, bias), ops.prepare(np.ones((2, 4), np.float32), FLOAT32)
+    assert ops.best(matrix, ready)[0].tolist() == [100] * 2
+    assert ops.top(bias, 2)[1].tolist() == [100, 0]
+
+
 def test_one_bad_row_does_not_spoil_the_others(ops):
     weights, scales, bias, x = int8_case(5, 20, 90, 1)
     x[2, 7] = np.inf

@@ -29,17 +29,17 @@ def test_batches_and_threads(runtime, way, weights):
     more = dict(dag_upsample_scale="2") if arch == "dag_transformer" else {}
     model = runtime.build(arch, seed=9, **more)
     generator = random.Random(way)
-    rows = runtime.sources([generator.randint(1, 24) for _ in range(60)], seed=3)
+    rows = runtime.sources([generator.randint(1, 24) for _ in range(40)], seed=3)
     options = dict(max_len_b=10, **options)
     with runtime.runtime_engine(model, weights=weights) as engine:
         alone = [plain(engine.decode([row], runtime.options(**options)))[0] for row in rows]
-        for size in (1, 7, 60):
-            order = generator.sample(range(60), 60)
+        for size in (1, 7, 40):
+            order = generator.sample(range(40), 40)
             found = plain(engine.decode([rows[n] for n in order], runtime.options(batch_size=size, **options)))
             assert found == [alone[n] for n in order]
     for threads in (2, 4):
         with runtime.runtime_engine(model, weights=weights, threads=threads) as engine:
-            for _ in range(3):
+            for _ in range(2):
                 assert plain(engine.decode(rows, runtime.options(**options))) == alone
 
 
@@ -134,6 +134,9 @@ def test_bad_options(runtime, options, message):
 
 
 def test_options_from_text(runtime):
+    with runtime.runtime_engine(runtime.build("hrt_transformer")) as engine:
+        found = [engine.decode([[4, 5, 2]], runtime.options(beam=1, hrt_decode_chunk=chunk)) for chunk in (3, "3")]
+        assert found[0] == found[1]
     read = runtime.options.parse({"beam": "3", "lenpen": "0.6", "unnormalized": True, "hrt_eos_last_chunk": "True", "sampling": False}, scores=False)
     assert (read.beam, read.lenpen, read.normalize, read.hrt_eos_last_chunk, read.scores) == (3, 0.6, False, True, False)
     for wrong in ({"sampling": True}, {"prefix_size": "2"}, {"no_repeat_ngram_size": 3}, {"nonsense": 1}):

@@ -1,7 +1,5 @@
 """The runtime in float32 finds what the eager engine finds: tokens, scores, steps, for every family and option."""
 
-import itertools
-
 import pytest
 
 SHAPES = {
@@ -22,8 +20,7 @@ ONLY_SOURCE = {"learned, gelu": dict(encoder_learned_pos=True, decoder_learned_p
 LENGTHS = (3, 1, 23)
 
 
-@pytest.mark.parametrize("shape", [*SHAPES, *ONLY_SOURCE])
-@pytest.mark.parametrize("beam", (1, 4))
+@pytest.mark.parametrize("shape, beam", [(shape, 1 + 3 * (n % 2)) for n, shape in enumerate((*SHAPES, *ONLY_SOURCE, "post-norm"))])
 def test_autoregressive(runtime, shape, beam):
     model = runtime.build(seed=3, **{**SHAPES, **ONLY_SOURCE}[shape])
     runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(beam=beam, nbest=beam, max_len_b=14))
@@ -36,14 +33,13 @@ def test_autoregressive(runtime, shape, beam):
     dict(beam=2, unkpen=float("inf"), max_len_b=5),
 ))  # fmt: skip
 def test_options_of_the_search(runtime, options):
-    for seed in (4, 5):
-        runtime.check_equal(runtime.build(seed=seed), runtime.sources(LENGTHS, seed=seed), runtime.options(**{"max_len_b": 15, **options}))
+    runtime.check_equal(runtime.build(seed=4), runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 12, **options}))
 
 
 @pytest.mark.parametrize("symbols", (1, 2, 70))
 def test_small_and_odd_vocabularies(runtime, symbols):
-    for beam, seed in itertools.product((1, 3), (1, 2)):
-        model = runtime.build(symbols=symbols, target_symbols=symbols + 3, seed=seed)
+    for beam in (1, 3):
+        model = runtime.build(symbols=symbols, target_symbols=symbols + 3, seed=beam)
         runtime.check_equal(model, runtime.sources((1, 2, 9), symbols=symbols), runtime.options(beam=beam, nbest=beam, max_len_b=8))
 
 
@@ -71,8 +67,8 @@ RULES = (
 @pytest.mark.parametrize("overrides, options", [*zip(CHANGES, RULES), *zip(CHANGES, reversed(RULES))])
 def test_options_of_hybrid_regressive_models(runtime, overrides, options):
     model = runtime.build("hrt_transformer", seed=6, **overrides)
-    for chunk in (None, str(max(model.decoder.chunk_sizes))):
-        runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, "hrt_decode_chunk": chunk, **options}))
+    chunk = str(max(model.decoder.chunk_sizes)) if options["beam"] > 1 else None
+    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, "hrt_decode_chunk": chunk, **options}))
 
 
 ORDERS = {
@@ -91,17 +87,16 @@ SLOTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("order, options", [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)])
+@pytest.mark.parametrize("order, options", [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)][:-4])
 def test_bidirectional(runtime, order, options):
     model = runtime.build("bidirectional_transformer", seed=3, **ORDERS[order])
     runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, **options}))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_bidirectional_shapes(runtime, shape):
-    for beam in (1, 3):
-        model = runtime.build("bidirectional_transformer", seed=3, bidirectional_tokens_per_step=2, **SHAPES[shape])
-        runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(beam=beam, nbest=beam, max_len_b=14))
+@pytest.mark.parametrize("shape, beam", [(shape, 1 + 2 * (n % 2)) for n, shape in enumerate(SHAPES)])
+def test_bidirectional_shapes(runtime, shape, beam):
+    model = runtime.build("bidirectional_transformer", seed=3, bidirectional_tokens_per_step=2, **SHAPES[shape])
+    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(beam=beam, nbest=beam, max_len_b=14))
 
 
 GRAPHS = {
@@ -119,7 +114,7 @@ PATHS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("graph, options", [(graph, PATHS[(n * 5 + k) % 10]) for n, graph in enumerate(GRAPHS) for k in range(5)])
+@pytest.mark.parametrize("graph, options", [(graph, PATHS[(n * 4 + k) % 10]) for n, graph in enumerate(GRAPHS) for k in range(4)])
 @pytest.mark.parametrize("keep", (True, False))
 def test_graphs(runtime, graph, options, keep):
     ops = pytest.importorskip("fairseq_hrt.ops")
@@ -132,12 +127,11 @@ def test_graphs(runtime, graph, options, keep):
     runtime.check_equal(model, runtime.sources(LENGTHS), options)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_graph_shapes(runtime, shape):
-    for strategy in ("greedy", "lookahead", "joint-viterbi"):
-        model = runtime.build("dag_transformer", seed=5, dag_upsample_scale="3", **SHAPES[shape])
-        options = runtime.options(beam=1, max_len_b=30, dag_keep_repeats=True, dag_decode_strategy=strategy)
-        runtime.check_equal(model, runtime.sources(LENGTHS), options)
+@pytest.mark.parametrize("shape, strategy", [*zip(SHAPES, 3 * ("greedy", "lookahead", "joint-viterbi"))])
+def test_graph_shapes(runtime, shape, strategy):
+    model = runtime.build("dag_transformer", seed=5, dag_upsample_scale="3", **SHAPES[shape])
+    options = runtime.options(beam=1, max_len_b=30, dag_keep_repeats=True, dag_decode_strategy=strategy)
+    runtime.check_equal(model, runtime.sources(LENGTHS), options)
 
 
 def test_without_scores_the_words_are_the_same(runtime):

@@ -128,7 +128,7 @@ def test_unknown_weights_and_dictionaries(runtime, tiny):
 @pytest.mark.slow
 @pytest.mark.parametrize("sanitizers", ("address,undefined", "thread"))
 def test_under_sanitizers(files, tmp_path, sanitizers):
-    """Every way of decoding and hundreds of damaged files; memory, undefined behaviour, and data races of threads."""
+    """Every way of decoding and damaged files; memory, undefined behaviour, and data races of threads."""
     command = build.compiler()
     if command is None:
         pytest.skip("no C compiler")
@@ -136,11 +136,11 @@ def test_under_sanitizers(files, tmp_path, sanitizers):
     found = subprocess.run([*command, f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
     if not Path(found).is_file():
         pytest.skip(f"the compiler has no {name}")
-    flags = [f"-fsanitize={sanitizers}", "-O1", "-g1", *(["-fno-sanitize-recover=undefined"] if "undefined" in sanitizers else [])]
+    flags = [f"-fsanitize={sanitizers}", "-O0", "-g1", *(["-fno-sanitize-recover=undefined"] if "undefined" in sanitizers else [])]
     built = build.compile_library(tmp_path / build.LIBRARY, objects=tmp_path / "objects", extra=flags)
     environment = {**os.environ, "LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
                    "TSAN_OPTIONS": "exitcode=66", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
-    mutations = "150" if "address" in sanitizers else "0"
+    mutations = "40" if "address" in sanitizers else "0"
     arguments = [runtime_driver.__file__, Path(fairseq_hrt.__file__).parent, mutations, "3", built.library, *files]
     finished = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, env=environment)
     assert finished.returncode == 0 and "done" in finished.stdout, finished.stdout[-2000:] + finished.stderr[-6000:]

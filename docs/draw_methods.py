@@ -1,0 +1,216 @@
+"""Draws the pictures of the family pages and of ARCHITECTURE.md into this folder.
+
+    python docs/draw_methods.py
+"""
+
+from pathlib import Path
+from typing import Callable, Dict, List, Sequence, Tuple
+
+from draw_families import COLOURS, WORDS, text
+
+INK, SOFT, LINE, PAPER = "#1b1f24", "#57606a", "#8c959f", "#ffffff"
+GREY, GREEN, BLUE, RED = "#e6e9ed", "#4ac16d", "#365c8d", "#c4473a"
+CELL, HEIGHT = 74, 30
+
+
+def page(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    """A drawing with its title (for readers who do not see it) and a heading of arrows."""
+    marker = (
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerUnits="userSpaceOnUse" markerWidth="11" markerHeight="11" orient="auto-start-reverse">'
+        f'<path d="M0 0L8 4L0 8z" fill="{SOFT}"/></marker></defs>'
+    )
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'font-family="system-ui, sans-serif" role="img" aria-labelledby="title">\n<title id="title">{title}</title>'
+    )
+    return "\n".join([head, marker, f'<rect width="{width}" height="{height}" rx="10" fill="{PAPER}"/>', *parts, "</svg>", ""])
+
+
+def cell(x: float, y: float, word: str, fill: str, number: str = "", *, border: str = "none", width: int = CELL - 5) -> List[str]:
+    """A word in its place; its step, if given, stands in the corner. Letters are white on dark colours."""
+    light = "#ffffff" if fill in (*COLOURS[3:], BLUE) else "#10131a"
+    parts = [f'<rect x="{x:g}" y="{y:g}" width="{width}" height="{HEIGHT}" rx="5" fill="{fill}" stroke="{border}" stroke-width="2"/>']
+    middle = x + width / 2 - (5 if number else 0)
+    parts.append(text(middle, y + 20, word, 14, fill=light, text_anchor="middle"))
+    return parts + ([text(x + width - 9, y + 13, number, 10, fill=light, text_anchor="middle")] if number else [])
+
+
+def arrow(*points: Tuple[float, float], colour: str = SOFT, dashed: bool = False) -> str:
+    """A line through the points with a head at its end."""
+    path = "M" + " L".join(f"{x:g} {y:g}" for x, y in points)
+    dash = ' stroke-dasharray="4 3"' if dashed else ""
+    return f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6" marker-end="url(#arrow)"{dash}/>'
+
+
+def rows_of_steps(title: str, heading: str, rows: Sequence[Tuple[str, Sequence[Tuple[str, str, str]]]], legend: Sequence[Tuple[str, str]]) -> str:
+    """One row a step: its name and, for each place of the sentence, word, colour and number (colour "" leaves the place empty)."""
+    left, top, pitch = 110, 52, 40
+    width, height = left + CELL * len(WORDS) + 16, top + pitch * len(rows) + 34
+    parts = [text(14, 30, heading, fill=INK, font_weight="bold")]
+    for number, (name, cells) in enumerate(rows):
+        y = top + pitch * number
+        parts.append(text(14, y + 20, name, 14, fill=INK))
+        for place, (word, colour, step) in enumerate(cells):
+            border = RED if colour == PAPER else "none"
+            parts += cell(left + CELL * place, y, word, colour, step, border=border) if colour else [
+                f'<circle cx="{left + CELL * place + 34}" cy="{y + 15}" r="2.5" fill="{LINE}"/>'
+            ]
+    x = left
+    for colour, meaning in legend:
+        border = RED if colour == PAPER else "none"
+        parts.append(f'<rect x="{x}" y="{height - 25}" width="14" height="14" rx="3" fill="{colour}" stroke="{border}" stroke-width="2"/>')
+        parts.append(text(x + 20, height - 13, meaning, 12, fill=SOFT))
+        x += 40 + round(6.3 * len(meaning))
+    return page(width, height, title, parts)
+
+
+def autoregressive() -> str:
+    steps = []
+    for step in range(1, 5):
+        done = [(word, GREY, "") for word in WORDS[: step - 1]]
+        steps.append((f"step {step}", done + [(WORDS[step - 1], GREEN, "")] + [("", "", "")] * (len(WORDS) - step)))
+    steps.append((f"step {len(WORDS)}", [(word, GREY, "") for word in WORDS[:-1]] + [(WORDS[-1], GREEN, "")]))
+    return rows_of_steps(
+        "Autoregressive decoding: one word a step; keys and values of earlier words are kept",
+        "Autoregressive: one new word a step, what was computed before is kept",
+        steps, [(GREY, "keys and values in the cache"), (GREEN, "computed in this step")],
+    )  # fmt: skip
+
+
+def hrt() -> str:
+    empty = ("", "", "")
+    rows = []
+    for step, place in enumerate((1, 3, 5, 7), start=1):
+        cells = [(WORDS[i], GREY, "") if i % 2 and i < place else (WORDS[i], GREEN, "") if i == place else empty for i in range(len(WORDS))]
+        rows.append((f"stage I, {step}", cells))
+    rows.append(("stage II", [(word, GREY, "") if i % 2 else (word, BLUE, "") for i, word in enumerate(WORDS)]))
+    return rows_of_steps(
+        "Hybrid-regressive decoding with K = 2: every second word from left to right in four steps, then the words between in one",
+        "HRT, K = 2: every second word from left to right, then the others in one pass",
+        rows, [(GREY, "known"), (GREEN, "stage I: one word a step"), (BLUE, "stage II: all at once, seeing both sides")],
+    )  # fmt: skip
+
+
+def bidirectional() -> str:
+    order = [(0, 6), (1, 5), (2, 4), (3, 7)]
+    rows, known = [], set()
+    for step, (left, right) in enumerate(order, start=1):
+        cells = []
+        for i, word in enumerate(WORDS):
+            cells.append((word, GREEN, "") if i == left else (word, BLUE, "") if i == right else (word, GREY, "") if i in known else ("", "", ""))
+        known |= {left, right}
+        rows.append((f"step {step}", cells))
+    return rows_of_steps(
+        "Bidirectional decoding: the first and the last word in step 1, the second and the last but one in step 2, and so on",
+        "IBDecoder: from both ends at once; where the directions meet, the sentence ends",
+        rows, [(GREY, "known"), (GREEN, "from left to right"), (BLUE, "from right to left, and </s> at last")],
+    )  # fmt: skip
+
+
+def jacobi() -> str:
+    proved = [(0, 1, ["Ein", "."]), (1, 3, ["im"]), (3, 4, ["Mann", "."]), (4, 6, ["</s>"]), (6, 8, [])]
+    rows = []
+    for number, (start, end, refused) in enumerate(proved, start=1):
+        cells = [(word, GREY, "") for word in WORDS[:start]] + [(word, GREEN, "") for word in WORDS[start:end]]
+        cells += [(word, PAPER, "") for word in refused]
+        rows.append((f"pass {number}", cells + [("", "", "")] * (len(WORDS) - len(cells))))
+    return rows_of_steps(
+        "Jacobi decoding with a window of three: each pass proves at least one word, often several; refused guesses are tried again",
+        "Jacobi, window of 3: a pass checks guesses of the next words all at once",
+        rows, [(GREY, "proved before"), (GREEN, "proved in this pass"), (PAPER, "answer to a wrong guess: the next guess")],
+    )  # fmt: skip
+
+
+def dag() -> str:
+    words = ["<s>", "Ein", "Mann", "lächelnder", "Mann", "lächelt", ".", "</s>"]
+    links = [(0, 1, 1.0), (1, 2, 0.6), (1, 3, 0.4), (3, 4, 1.0), (2, 5, 1.0), (4, 6, 1.0), (5, 6, 1.0), (6, 7, 1.0)]
+    best = {(0, 1), (1, 2), (2, 5), (5, 6), (6, 7)}
+    left, pitch, y = 18, 96, 128
+    parts = [text(left, 30, "DAG: one pass writes a graph; each path through it is a translation", fill=INK, font_weight="bold")]
+    for tail, head, weight in links:
+        x0, x1 = left + pitch * tail + 41, left + pitch * head + 41
+        chosen = (tail, head) in best
+        colour, rise = (GREEN if chosen else LINE), 22 + 24 * (head - tail)
+        base, peak = (y, y - rise) if chosen else (y + HEIGHT, y + HEIGHT + rise)
+        parts.append(
+            f'<path d="M{x0 + 10:g} {base} Q{(x0 + x1) / 2:g} {peak} {x1 - 10:g} {base}" fill="none" stroke="{colour}" '
+            f'stroke-width="{1 + 3 * weight:g}" marker-end="url(#arrow)"/>'
+        )
+        if weight < 1.0:
+            parts.append(text((x0 + x1) / 2, (base + peak) / 2 + (-3 if chosen else 13), f"{weight:g}", 12, fill=SOFT, text_anchor="middle"))
+    for place, word in enumerate(words):
+        chosen = any(place in link for link in best)
+        parts += cell(left + pitch * place, y, word, GREEN if chosen else GREY, width=82)
+    parts.append(text(left, 236, "green: the best path, “Ein Mann lächelt .”; below: “Ein lächelnder Mann .”. Numbers: probabilities of links.", 12, fill=SOFT))
+    return page(left * 2 + pitch * 7 + 82, 250, "A graph of eight vertices with two translations, and the best path through it", parts)
+
+
+def box(x: float, y: float, width: int, name: str, lines: Sequence[str], fill: str = "#eef4fb", height: int = 0) -> List[str]:
+    """A package or a stage: its name and what it is."""
+    height = height or 28 + 17 * len(lines)
+    parts = [f'<rect x="{x:g}" y="{y:g}" width="{width}" height="{height}" rx="7" fill="{fill}" stroke="{LINE}"/>']
+    parts.append(text(x + width / 2, y + 20, name, 14, fill=INK, font_weight="bold", text_anchor="middle"))
+    return parts + [text(x + width / 2, y + 38 + 17 * i, line, 12, fill=SOFT, text_anchor="middle") for i, line in enumerate(lines)]
+
+
+def layers() -> str:
+    families, warm, plain = "#e8f6ec", "#fdf6dd", "#eef4fb"
+    parts = [text(18, 30, "Packages and their imports: an arrow points to what is imported", fill=INK, font_weight="bold")]
+    parts += box(170, 50, 360, "cli", ["verbs of fairseq-hrt: parse, call, print"], plain)
+    parts += box(170, 130, 360, "evaluation", ["quality, speed, tables, pictures, traces, tuning"], plain)
+    parts += box(170, 210, 360, "hub", ["bundles, raw text, translators, distillation, export"], plain)
+    for place, name in enumerate(["autoregressive", "hrt", "bidirectional", "dag", "jacobi"]):
+        parts += box(18 + 134 * place, 310, 126, name, [], families, 34)
+    parts += box(170, 385, 360, "common", ["engine, searches, data with two targets, generators' base"], plain)
+    parts += box(170, 465, 360, "ops", ["dynamic programs on plain tensors: PyTorch only"], plain)
+    parts += box(560, 210, 132, "runtime", ["native engine in C", "NumPy only"], warm, 62)
+    parts += box(18, 385, 126, "compat", ["fairseq 0.12.2 on", "today's Python"], warm, 62)
+    for y0, y1 in ((95, 128), (175, 208), (430, 463)):
+        parts.append(arrow((350, y0), (350, y1)))
+    parts += [arrow((350, 255), (350, 308), dashed=True), text(360, 288, "through fairseq's registries", 12, fill=SOFT)]
+    parts += [arrow((81, 447), (81, 530), (718, 530), (718, 241), (694, 241), dashed=True), text(90, 524, "the doctor reports on it", 12, fill=SOFT)]
+    parts += [arrow((81 + 134 * place, 344), (270 + 40 * place, 383)) for place in range(5)]
+    parts += [arrow((530, 232), (558, 232)), arrow((530, 155), (626, 155), (626, 208)), arrow((170, 410), (146, 410))]
+    parts += [arrow((625, 344), (625, 488), (532, 488)), text(545, 482, "families", 12, fill=SOFT)]
+    return page(734, 544, "Layers: cli, evaluation, hub, families, common, ops; hub and evaluation also use runtime, common uses compat", parts)
+
+
+def sentence() -> str:
+    plain, green, warm = "#eef4fb", "#e8f6ec", "#fdf6dd"
+    parts = [text(18, 30, "Training", fill=INK, font_weight="bold"), text(18, 196, "Translating", fill=INK, font_weight="bold")]
+
+    def lane(y: int, stages: Sequence[Tuple[str, Sequence[str], str]], x: int = 18, width: int = 142, gap: int = 18) -> None:
+        for place, (name, lines, colour) in enumerate(stages):
+            here = x + (width + gap) * place
+            parts.extend(box(here, y, width, name, lines, colour, 96))
+            if place:
+                parts.append(arrow((here - gap, y + 48), (here - 2, y + 48)))
+
+    lane(46, [
+        ("raw text", ["Moses tokens,", "subwords,", "fairseq-preprocess"], plain),
+        ("batch", ["raw or distilled target,", "drawn for each", "sentence and update"], plain),
+        ("sample.py", ["target → what is", "given, what is", "to be predicted"], green),
+        ("model, decoder", ["fairseq's modules,", "the family's masks", "and positions"], green),
+        ("criterion", ["loss, logged parts;", "checkpoint"], green),
+    ])  # fmt: skip
+    lane(212, [("raw line", ["hub: normalise,", "tokenise,", "subwords"], plain)])
+    lane(212, [("subwords joined", ["hub: detokenise,", "one line out"], plain)], x=658)
+    parts += box(196, 212, 426, "eager engine (PyTorch)", [], plain, 96)
+    parts += box(206, 240, 120, "encoder, once", ["keys and values", "for the decoder"], plain, 62)
+    parts += box(342, 240, 124, "generator.py", ["the family's loop"], green, 62)
+    parts += box(482, 240, 130, "cached step", ["append, roll back,", "reorder"], plain, 62)
+    parts += [arrow((326, 271), (340, 271)), arrow((466, 263), (480, 263)), arrow((482, 280), (468, 280))]
+    parts += box(196, 330, 426, "native runtime (C)", ["the same loops on the int8 or float32 weights of a bundle"], warm)
+    parts += [arrow((160, 260), (194, 260)), arrow((622, 260), (656, 260))]
+    parts += [arrow((178, 260), (178, 352), (194, 352)), arrow((622, 352), (640, 352), (640, 268), (656, 268))]
+    return page(818, 392, "The way of a sentence through training, and through translation with either engine", parts)
+
+
+PICTURES: Dict[str, Callable[[], str]] = {
+    "autoregressive": autoregressive, "hrt": hrt, "bidirectional": bidirectional, "dag": dag, "jacobi": jacobi,
+    "layers": layers, "sentence": sentence,
+}  # fmt: skip
+
+if __name__ == "__main__":
+    for name, draw in PICTURES.items():
+        (Path(__file__).parent / f"{name}.svg").write_text(draw(), encoding="utf-8")
