@@ -23,6 +23,8 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+# Bodies up to so many times the limit are read to their end, and then refused.
+_DISCARDED = 16
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -96,12 +98,22 @@ async def _disconnected(request: Request) -> None:
 
 
 async def _read_body(request: Request, limit: int) -> None:
-    """Reads the body, no further than the limit."""
+    """Reads the body; of what is above the limit nothing is kept.
+
+    Raises:
+        RequestError: 413.
+    """
     chunks, size = [], 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > limit:
-            raise RequestError(413, f"Request body exceeds the limit of {limit} bytes", {"Connection": "close"})
-        chunks.append(chunk)
+        if size <= limit:
+            chunks.append(chunk)
+            continue
+        chunks.clear()
+        # A client that is still sending when the connection is closed does not see the answer.
+        if size > _DISCARDED * limit:
+            break
+    if size > limit:
+        raise RequestError(413, f"Request body exceeds the limit of {limit} bytes", {"Connection": "close"})
     # Where Starlette keeps what it has read.
     request._body = b"".join(chunks)  # noqa: SLF001

@@ -85,6 +85,10 @@ def test_a_body_for_a_route_that_reads_none(address):
 
 def test_too_much(address):
     assert status(talk(address, question(b"x" * 6000))) == 413
+    # It is still sending when the limit is reached, and yet sees the answer.
+    assert status(talk(address, question(length=70000, body=b""), *[b"x" * 10000] * 7, pause=0.02)) == 413
+    # Nobody waits for the rest of this one.
+    assert status(talk(address, question(b"x" * 90000, length=10**12))) in (413, None)
     assert status(talk(address, question(head=b"X: " + b"v" * 200000 + b"\r\n"))) == 400
     assert status(talk(address, question(head=b"".join(b"X-%d: v\r\n" % number for number in range(20000))))) == 400
 
