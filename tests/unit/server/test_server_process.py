@@ -65,6 +65,19 @@ def test_a_request(address):
     assert b"server:" not in found.lower()
 
 
+def test_answers_are_sent_at_once(address, monkeypatch):
+    """Head and body of an answer are two writes; the second one must not wait for the client's acknowledgement of the first."""
+    seen = []
+    made = process.Connection.connection_made
+
+    def note(self, transport):
+        seen.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        made(self, transport)
+
+    monkeypatch.setattr(process.Connection, "connection_made", note)
+    assert status(talk(address, question())) == 200 and all(seen) and seen
+
+
 def test_a_head_that_does_not_end(address):
     assert talk(address) == b""
     assert talk(address, b"POST /transl") == b""
