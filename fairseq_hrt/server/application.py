@@ -1,7 +1,6 @@
 """The ASGI application: routes, limits and what every response has in common."""
 
 import contextlib
-import json
 import logging
 import os
 import sys
@@ -20,7 +19,7 @@ from starlette.routing import Route
 
 from ..hub.bundle import load_bundle
 from .detection import LanguageDetector
-from .errors import RequestError, invalid
+from .errors import invalid
 from .guard import Handler, guarded, with_headers
 from .interface import describe_interface
 from .metrics import Metrics

@@ -1,9 +1,9 @@
 """Sentences of different requests decoded together.
 
-A decoder does many sentences at little more cost than one, so those that arrive within a few milliseconds share a batch. Sentences
-of similar length go together, for a batch costs what its longest sentence costs; the one that has waited longest is always among them,
-so that none waits for company of its length. Where a batch fails its sentences are tried one by one. What a sentence is translated to does not depend on its batch: that is a property
-of the engines, and tested there.
+A decoder does many sentences at little more cost than one, so those that arrive within a few milliseconds share a batch. Sentences of
+similar length go together, for a batch costs what its longest sentence costs; the one that has waited longest is always among them, so that
+none waits for company of its length. Where a batch fails its sentences are tried one by one. What a sentence is translated to does not
+depend on its batch: that is a property of the engines, and tested there.
 """
 
 import asyncio

@@ -42,9 +42,11 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
         },
         ["translatedText"],
     )
-    languages = {"type": "array", "items": _object({"code": language, "name": {"type": "string"}, "targets": {"type": "array", "items": language}}, ["code", "name", "targets"])}
+    known = {"code": language, "name": {"type": "string"}, "targets": {"type": "array", "items": language}}
+    languages = {"type": "array", "items": _object(known, ["code", "name", "targets"])}
     asked = _object({"q": text, "api_key": {"type": "string"}}, ["q"])
-    details = _object({"system": {"type": "string"}, "milliseconds": {"type": "number"}, "source": language, "translations": {"type": "array"}}, ["system", "translations"])
+    found = {"system": {"type": "string"}, "milliseconds": {"type": "number"}, "source": language, "translations": {"type": "array"}}
+    details = _object(found, ["system", "milliseconds", "source", "translations"])
     return {
         "openapi": "3.1.0",
         "info": {"title": "fairseq_hrt", "version": __version__, "license": {"name": "MIT"}},
