@@ -112,7 +112,7 @@ def test_every_command_of_a_recipe_is_accepted(recipe, monkeypatch):
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("fairseq_hrt/*/README.md"))
 )
-PROGRAMS = ("bash", "pip", "python", "subword-nmt", "fairseq-hrt", "fairseq-preprocess", "fairseq-train", "fairseq-generate")
+PROGRAMS = ("bash", "curl", "pip", "python", "subword-nmt", "fairseq-hrt", "fairseq-preprocess", "fairseq-train", "fairseq-generate")
 # Writes down its name and arguments instead of doing anything.
 STAND_IN = f"""#!/bin/bash
 if [ "${{0##*/}} $*" = "fairseq-hrt --user-dir" ]; then echo "{ROOT}/fairseq_hrt"; exit; fi
@@ -147,7 +147,7 @@ def test_every_command_of_a_document_is_accepted(document, tmp_path, monkeypatch
     for command in found:
         if command[0] == "bash":
             assert (ROOT / command[1]).is_file(), command
-        elif command[0] != "pip" and command != ["python", "-m", "fairseq_hrt"]:
+        elif command[0] not in ("curl", "pip") and command != ["python", "-m", "fairseq_hrt"]:
             try:
                 parse(command)
             except SystemExit:
