@@ -159,6 +159,8 @@ def layers() -> str:
     parts += box(170, 50, 360, "cli", ["verbs of fairseq-hrt: parse, call, print"], plain)
     parts += box(170, 130, 360, "evaluation", ["quality, speed, tables, pictures, traces, tuning"], plain)
     parts += box(170, 210, 360, "hub", ["bundles, raw text, translators, distillation, export"], plain)
+    parts += box(18, 130, 126, "server", ["HTTP, the page"], plain)
+    parts += [arrow((170, 85), (100, 128)), arrow((100, 175), (168, 222))]
     for place, name in enumerate(["autoregressive", "hrt", "bidirectional", "dag", "jacobi"]):
         parts += box(18 + 134 * place, 310, 126, name, [], families, 34)
     parts += box(170, 385, 360, "common", ["engine, searches, data with two targets, generators' base"], plain)
@@ -172,7 +174,7 @@ def layers() -> str:
     parts += [arrow((81 + 134 * place, 344), (270 + 40 * place, 383)) for place in range(5)]
     parts += [arrow((530, 232), (558, 232)), arrow((530, 155), (626, 155), (626, 208)), arrow((170, 410), (146, 410))]
     parts += [arrow((625, 344), (625, 488), (532, 488)), text(545, 482, "families", 12, fill=SOFT)]
-    return page(734, 544, "Layers: cli, evaluation, hub, families, common, ops; hub and evaluation also use runtime, common uses compat", parts)
+    return page(734, 544, "Layers: cli, evaluation and server, hub, families, common, ops; hub, evaluation and server also use runtime, common uses compat", parts)
 
 
 def sentence() -> str:
