@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -72,7 +71,6 @@ def train_until_killed(*arguments):
     ) as process:
         for line in process.stdout:
             if "Saved checkpoint" in line:
-                time.sleep(0.05)
                 process.send_signal(signal.SIGKILL)
                 break
     assert process.returncode == -signal.SIGKILL

@@ -577,7 +577,8 @@ NAMES = ["<!--<script>alert(1)", "</script><script>alert(1)</script>", "\u2028 &
 def test_trace_page_shows_any_name(harmless, run, tmp_path, name):
     from html.parser import HTMLParser
 
-    system = f"name={name},path={harmless / 'model.pt'},task=translation_autoregressive,beam=1"
+    # Short: an untrained model does not end a sentence by itself, and the picture grows with it.
+    system = f"name={name},path={harmless / 'model.pt'},task=translation_autoregressive,beam=1,max_len_b=4"
     status, error, said = run("trace", harmless, "--text", "a <!--<script>", "--system", system, "--out", tmp_path)
     assert not status, error
     assert "\x1b" not in said and "\x07" not in said

@@ -126,8 +126,10 @@ def test_identical_translations_are_counted(command, toy_data, teacher, graphs):
         "--system", f"name=Jacobi,{shared},task=translation_jacobi,jacobi_window=3",
         "--system", f"name=DAG,path={graphs}", "--identical-to", "AT", "--repeats", "1", "--speed-sentences", "4", "--batch-sizes", "2",
     )  # fmt: skip
-    rows = {row.split("|")[1].strip(): row.split("|")[4].strip() for row in result.stdout.splitlines() if row.startswith("| ")}
-    assert rows["System"] == "identical to AT" and rows["AT"] == rows["Jacobi"] == "20/20" and rows["DAG"] != "20/20"
+    table = [[cell.strip() for cell in row.split("|")] for row in result.stdout.splitlines() if row.startswith("| ")]
+    column = table[0].index("identical to AT")
+    rows = {row[1]: row[column] for row in table if len(row) > column}
+    assert rows["AT"] == rows["Jacobi"] == "20/20" and rows["DAG"] != "20/20"
     failed = tool(
         command, "benchmark", toy_data, "--system", f"name=AT,{shared}", "--identical-to", "BT", check=False
     )

@@ -54,11 +54,11 @@ static int start(fh_work *w, const int32_t *limits, const fh_found *drafts, stat
     return FH_OK;
 }
 
-/* Where the draft goes on behind a word that it did not have at its place. */
+/* Where the draft goes on behind a word that it did not have at its place, which may lie behind the draft's end. */
 static int32_t realign(const fh_hypothesis *draft, int32_t place, int32_t word) {
     for (int32_t away = 1; away <= NEAR; away++) {
         if (place + away < draft->length && draft->tokens[place + away] == word) return place + away + 1;
-        if (place >= away && draft->tokens[place - away] == word) return place - away + 1;
+        if (place >= away && place - away < draft->length && draft->tokens[place - away] == word) return place - away + 1;
     }
     return place + 1;
 }

@@ -326,8 +326,11 @@ def test_no_two_inputs_share_an_output(tmp_path_factory, names):
 @pytest.mark.parametrize("number, status, message", [
     (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM"), (signal.SIGHUP, 129, "ended by SIGHUP"),
 ])  # fmt: skip
-def test_signals_end_with_one_line(tmp_path, capsys, number, status, message):
-    before = signal.getsignal(number)
+def test_signals_end_with_one_line(tmp_path, capsys, request, number, status, message):
+    # As in a terminal: under nohup or in the background of a script some are ignored from the start.
+    before = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    inherited = signal.signal(number, before)
+    request.addfinalizer(lambda: signal.signal(number, inherited))
     with pytest.raises(SystemExit) as end, reporting(argparse.ArgumentParser()), translate.writing(tmp_path / "x") as file:
         file.write(b"x")
         signal.raise_signal(number)

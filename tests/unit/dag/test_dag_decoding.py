@@ -389,7 +389,7 @@ def decodings(draw):
         decode_length_beta=draw(st.sampled_from([0.2, 1.0, 2.5])),
     )  # fmt: skip
     if strategy == "beam":
-        options.update(beam=4, nbest=draw(st.integers(1, 3)), min_len=draw(st.integers(1, 4)))
+        options.update(beam=4, nbest=draw(st.integers(1, 3)), min_len=draw(st.integers(1, min(4, options["max_len_b"]))))
     if strategy in ("lookahead", "sample"):
         options.update(no_repeat_ngram_size=draw(st.integers(0, 2)))
         config.update(no_repeat_consecutive=draw(st.integers(0, 2)), candidates=draw(st.integers(1, 8)))

@@ -18,7 +18,7 @@ from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
 from fairseq_hrt.hub.runtime_model import convert
-from fairseq_hrt.runtime.engine import Engine
+from fairseq_hrt.runtime.engine import DecodeOptions, Engine  # noqa: F401  (the options are for those who import this module)
 
 # A log-probability may differ by this much: float32 against float64. A choice between two words that are closer may differ.
 NEAR = 1e-4
