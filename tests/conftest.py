@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import fairseq_hrt  # noqa: F401  (repairs fairseq, registers what the tests use)
+
+# How quick the machine is decides nothing: neither a deadline for an example nor the time of drawing one.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 
