@@ -2,7 +2,7 @@
 #
 #   autoregressive_systems TEACHER
 #   ctranslate2_systems TEACHER                   the same teacher in CTranslate2; none where that is not installed
-#   native_systems LABEL CHECKPOINT TASK,[OPTIONS]  any of these models, greedily, in the native runtime with int8 weights; none where it is not built
+#   native_systems LABEL CHECKPOINT TASK[,OPTIONS]  any of these models, greedily, in the native runtime with int8 weights; none where it is not built
 #   hrt_systems CHECKPOINT
 #   bidirectional_systems LABEL CHECKPOINT        LABEL: IBDecoder, IB+SA(2), …
 #   nat_systems CHECKPOINT                        fairseq's own nonautoregressive_transformer
