@@ -1,7 +1,5 @@
 """Four words a step, two from each end, learn a small task through the real command line, in all their decoding modes."""
 
-import random
-
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -10,31 +8,13 @@ LETTERS = "abcdefgh"
 
 
 @pytest.fixture(scope="module")
-def trained(command, tmp_path_factory):
+def trained(learn_capitals):
     """A model that turns letters into capital letters; returns (data, checkpoint)."""
-    folder = tmp_path_factory.mktemp("capitals")
-    generator = random.Random(3)
-    for split, size in (("train", 3000), ("valid", 10), ("test", 100)):
-        lines = [generator.choices(LETTERS, k=generator.randint(1, 6)) for _ in range(size)]
-        (folder / f"{split}.de").write_text("".join(" ".join(line) + "\n" for line in lines))
-        (folder / f"{split}.en").write_text("".join(" ".join(line).upper() + "\n" for line in lines))
-    data = folder / "bin"
-    splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
-    command("fairseq-preprocess", "-s", "de", "-t", "en", *splits, "--destdir", data)
-    sides = [
-        argument
-        for side in ("encoder", "decoder")
-        for argument in (f"--{side}-layers=1", f"--{side}-embed-dim=64", f"--{side}-ffn-embed-dim=128")
-    ]
-    command(
-        "fairseq-train", data, "--user-dir", "fairseq_hrt", "--task", "translation_bidirectional", "--criterion",
-        "bidirectional_loss", "--arch", "bidirectional_transformer_tiny", "--dropout=0.0", *sides,
-        "--bidirectional-tokens-per-step", "2", "--optimizer", "adam", "--lr", "0.005", "--lr-scheduler", "inverse_sqrt",
-        "--warmup-updates", "60", "--max-tokens", "800", "--max-update", "600", "--seed", "1", "--cpu",
-        "--num-workers", "0", "--no-epoch-checkpoints", "--save-dir", folder / "model", "--log-format", "simple",
-        "--share-decoder-input-output-embed", "--disable-validation",
+    return learn_capitals(
+        LETTERS, 6, {"train": 3000, "valid": 10, "test": 100}, "--task", "translation_bidirectional", "--criterion", "bidirectional_loss",
+        "--arch", "bidirectional_transformer_tiny", "--bidirectional-tokens-per-step", "2", "--warmup-updates", "60",
+        "--max-tokens", "800", "--max-update", "600",
     )  # fmt: skip
-    return data, folder / "model" / "checkpoint_last.pt"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """A directed acyclic Transformer learns a small task with two right answers through the real command line, and writes one of them in one
 pass."""
 
-import random
-
 import pytest
 
 from fairseq_hrt.evaluation.systems import load_system, parse_system
@@ -13,33 +11,19 @@ LETTERS = "abcdefgh"
 
 
 @pytest.fixture(scope="module")
-def trained(command, tmp_path_factory):
+def trained(learn):
     """A model that turns letters into capital letters and sometimes says something in front of them; returns (data, checkpoint)."""
-    folder = tmp_path_factory.mktemp("capitals")
-    generator = random.Random(3)
-    for split, size in (("train", 2500), ("valid", 20), ("test", 100)):
+
+    def draw(generator, size):
         # No letter twice: a translation without repeats can be right.
         lines = [" ".join(generator.sample(LETTERS, k=generator.randint(1, 4))) for _ in range(size)]
-        (folder / f"{split}.de").write_text("".join(line + "\n" for line in lines))
-        answers = [generator.choice(["", "well "]) + line.upper() for line in lines]
-        (folder / f"{split}.en").write_text("".join(answer + "\n" for answer in answers))
-    data = folder / "bin"
-    splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
-    command("fairseq-preprocess", "-s", "de", "-t", "en", *splits, "--destdir", data)
-    sides = [
-        argument
-        for side in ("encoder", "decoder")
-        for argument in (f"--{side}-layers=1", f"--{side}-embed-dim=64", f"--{side}-ffn-embed-dim=128")
-    ]
-    command(
-        "fairseq-train", data, "--user-dir", "fairseq_hrt", "--task", "translation_dag", "--criterion", "dag_nll_loss",
-        "--arch", "dag_transformer_tiny", "--dropout=0.0", *sides, "--dag-upsample-scale", "4",
-        "--dag-glance-schedule", "0.5:0.1@250", "--optimizer", "adam", "--lr", "0.005", "--lr-scheduler", "inverse_sqrt",
-        "--warmup-updates", "50", "--max-tokens", "600", "--max-update", "250", "--seed", "1", "--cpu", "--clip-norm", "1",
-        "--num-workers", "0", "--no-epoch-checkpoints", "--save-dir", folder / "model", "--log-format", "simple",
-        "--share-decoder-input-output-embed", "--disable-validation",
+        return lines, [generator.choice(["", "well "]) + line.upper() for line in lines]
+
+    return learn(
+        draw, {"train": 2500, "valid": 20, "test": 100}, "--task", "translation_dag", "--criterion", "dag_nll_loss",
+        "--arch", "dag_transformer_tiny", "--dag-upsample-scale", "4", "--dag-glance-schedule", "0.5:0.1@250",
+        "--warmup-updates", "50", "--max-tokens", "600", "--max-update", "250", "--clip-norm", "1",
     )  # fmt: skip
-    return data, folder / "model" / "checkpoint_last.pt"
 
 
 def translations(trained, **options):

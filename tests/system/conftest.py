@@ -1,0 +1,50 @@
+"""What the small tasks have in common: a corpus written and binarised, and a training of a minute at most."""
+
+import random
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def learn(command, tmp_path_factory):
+    """A function that trains a tiny model on ``sizes`` sentences of ``draw(generator, size)``; it returns (data, checkpoint).
+
+    ``draw`` gives the sources and targets of a split.
+    """
+
+    def train(draw, sizes, *options):
+        folder = tmp_path_factory.mktemp("capitals")
+        generator = random.Random(3)
+        for split, size in sizes.items():
+            for language, lines in zip(("de", "en"), draw(generator, size)):
+                (folder / f"{split}.{language}").write_text("".join(line + "\n" for line in lines))
+        data = folder / "bin"
+        splits = [f"--{split}pref={folder / split}" for split in sizes]
+        command("fairseq-preprocess", "-s", "de", "-t", "en", *splits, "--destdir", data)
+        sides = [
+            argument
+            for side in ("encoder", "decoder")
+            for argument in (f"--{side}-layers=1", f"--{side}-embed-dim=64", f"--{side}-ffn-embed-dim=128")
+        ]
+        command(
+            "fairseq-train", data, "--user-dir", "fairseq_hrt", "--dropout=0.0", *sides, *options, "--optimizer", "adam", "--lr", "0.005",
+            "--lr-scheduler", "inverse_sqrt", "--seed", "1", "--cpu", "--num-workers", "0", "--no-epoch-checkpoints",
+            "--save-dir", folder / "model", "--log-format", "simple", "--share-decoder-input-output-embed", "--disable-validation",
+        )  # fmt: skip
+        return data, folder / "model" / "checkpoint_last.pt"
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def learn_capitals(learn):
+    """:func:`learn` for letters whose translations are the capital letters."""
+
+    def train(letters, longest, sizes, *options):
+        def draw(generator, size):
+            lines = [" ".join(generator.choices(letters, k=generator.randint(1, longest))) for _ in range(size)]
+            return lines, [line.upper() for line in lines]
+
+        return learn(draw, sizes, *options)
+
+    return train
