@@ -134,6 +134,8 @@ REQUIREMENTS = [
 # 4.6: the oldest release that our tests pass with; 5 may change the specification that hub/export.py fills in
 CTRANSLATE2 = "ctranslate2>=4.6,<5"
 
+SHTAB = "shtab>=1.7,<2"
+
 # also in examples/serve/requirements.txt
 SERVE = [
     "starlette>=0.40,<2",
@@ -152,7 +154,7 @@ EXTRAS = {
     # the recipes: plots, and the score of summaries, which must not change with a release
     "examples": ["matplotlib>=3.7", "rouge-score==0.1.2"],
     # xdist: two cores share the tests, the long files first; CTranslate2, because its tests should not only be skipped
-    "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2, *SERVE, "httpx>=0.27"],
+    "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2, SHTAB, *SERVE, "httpx>=0.27"],
     # tests/mutation/run.py takes its faults and their application from it; what it draws depends on the release
     "mutation": ["cosmic-ray==8.7.*"],
     # fairseq-hrt serve: ASGI application and server, sentence splitter (all languages, keeps white space), language detection (its
@@ -160,6 +162,8 @@ EXTRAS = {
     "serve": SERVE,
     # fairseq-hrt export, and CTranslate2 beside our decoders in fairseq-hrt benchmark
     "ctranslate2": [CTRANSLATE2],
+    # fairseq-hrt completion: reads argparse's parsers, so that no list of options has to be kept
+    "completion": [SHTAB],
     # bundles whose subwords are SentencePiece pieces; the language model of --dag-lm-path
     "sentencepiece": ["sentencepiece>=0.1.99"],
     "kenlm": ["kenlm"],

@@ -37,7 +37,8 @@ ALLOWED = {
     "evaluation": {"common", "ops", "hub", "runtime"},
     "hub": {"common", "runtime"},
     "server": {"hub", "runtime"},
-    "cli": {"evaluation", "common", "hub", "server"},
+    # the doctor is there
+    "cli": {"evaluation", "common", "hub", "server", "compat"},
 }
 
 
