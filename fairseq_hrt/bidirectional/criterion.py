@@ -8,7 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..common.losses import check_label_smoothing, log_losses
+from ..training import check_label_smoothing, log_losses
 from .config import BidirectionalLossConfig
 
 

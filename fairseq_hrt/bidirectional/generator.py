@@ -9,11 +9,8 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..common.constraints import Constraints, length_limits
-from ..common.generator import AutoregressiveGenerator
-from ..common.hypothesis import Hypothesis
-from ..common.options import DecodingOptions
-from ..common.state import Memory
+from ..decoding import AutoregressiveGenerator, Constraints, DecodingOptions, Hypothesis, length_limits
+from ..engine import Memory
 from .sample import deduplicate, natural_index, natural_order, slot_positions
 from .search import LENGTH_PENALTIES, BlockPlan, block_search
 

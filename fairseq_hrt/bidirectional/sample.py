@@ -16,7 +16,7 @@ from typing import Any, Mapping, NamedTuple, Tuple
 import torch
 from torch import Tensor
 
-from ..common.distillation import choose_targets, draw_raw
+from ..training import choose_targets, draw_raw
 
 
 def check_directions(directions: int) -> None:

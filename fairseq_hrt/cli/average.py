@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     """
     import torch
 
-    from ..common.averaging import average, best_checkpoints, last_checkpoints
+    from ..hub.averaging import average, best_checkpoints, last_checkpoints
 
     if (options.inputs is None) == (options.folder is None):
         raise ValueError("--last and --best need --folder, --inputs stands alone")

@@ -138,12 +138,12 @@ def run(options: argparse.Namespace) -> None:
     """
     import torch
 
-    from ..evaluation import comet, quality, trace
+    from ..evaluation import comet, quality, step_colours
     from ..evaluation.comparison import Settings, compare, memory_batches, source_text, target_texts
     from ..evaluation.footprint import measure_footprint
     from ..evaluation.length import by_length, draw_by_length, markdown_by_length, read_limits
     from ..evaluation.report import markdown
-    from ..evaluation.systems import load_system, parse_system, read_systems
+    from ..systems import load_system, parse_system, read_systems
 
     specs = [parse_system(text) for text in options.system]
     if options.systems:
@@ -201,14 +201,14 @@ def run(options: argparse.Namespace) -> None:
         table += "\n" + markdown_by_length(comparison, bins)
     sys.stdout.write(table)
     if options.examples:
-        text = trace.examples(comparison, systems, options.examples, colour=trace.use_colour(sys.stdout))
+        text = step_colours.examples(comparison, systems, options.examples, colour=step_colours.use_colour(sys.stdout))
         sys.stdout.write("\n" + text + "\n")
     if options.out:
         write(options.out, comparison, table)
         if limits:
             draw_by_length(comparison, bins, [options.out / f"by_length.{kind}" for kind in ("png", "svg")])
         if options.examples:
-            plain = trace.examples(comparison, systems, options.examples, colour=False)
+            plain = step_colours.examples(comparison, systems, options.examples, colour=False)
             (options.out / "examples.txt").write_text(plain + "\n", encoding="utf-8")
         logger.info("written to %s", options.out)
 

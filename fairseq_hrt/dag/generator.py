@@ -8,19 +8,14 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..common.constraints import length_limits
-from ..common.generator import EngineGenerator
-from ..common.hypothesis import Hypothesis
-from ..common.options import DecodingOptions
-from ..common.search import check_number
-from ..common.state import Memory
-from ..common.trace import DecodingStep
+from ..decoding import DecodingOptions, DecodingStep, EngineGenerator, Hypothesis, check_number, length_limits
+from ..engine import Memory
 from ..ops import best_printing_path, dag_best_alignment, joint_viterbi, without_repeats
 from .beam import BeamPlan, LanguageModel, prefix_beam
 from .checks import check_options
 from .config import DagTaskConfig
-from .export import describe, to_dot
 from .graph import GraphBuilder, Graphs
+from .graph_description import describe, to_dot
 from .graph_size import vertices_from_source, vertices_from_target
 from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
 

@@ -10,7 +10,7 @@ from typing import List, NamedTuple, Tuple
 import torch
 from torch import Tensor
 
-from ..common.hashing import hash_uniform
+from ..training import hash_uniform
 
 STRATEGIES = ("number-random", "bernoulli", "fix", "cmlm")
 FORCINGS = ("vertex", "path", "none")

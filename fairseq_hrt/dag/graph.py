@@ -9,11 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..common.engine import TransformerEngine
-from ..common.ensemble import EngineEnsemble
-from ..common.state import Memory
+from ..engine import EngineEnsemble, Memory, TransformerEngine
 from ..ops import best_tokens
-from ..ops.gather import CHUNK
+from ..ops import CHUNK
 from .links import LinkPredictor, allowed_links
 
 

@@ -6,8 +6,8 @@ from typing import List, Optional, Tuple
 import torch
 from torch import Tensor
 
-from ..common.hashing import hash_uniform
-from ..common.search import NumericalError
+from ..decoding import NumericalError
+from ..training import hash_uniform
 
 # Purpose of random numbers.
 _WALK = 14

@@ -5,7 +5,7 @@ from typing import Any, Mapping, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from ..common.hashing import hash_uniform
+from ..training import hash_uniform
 from .graph_size import UpsampleScale, vertices_from_source, vertices_from_target
 
 # Purpose of random numbers.

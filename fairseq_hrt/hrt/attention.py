@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..common.relative_positions import relative_index
+from ..engine import relative_index
 
 
 class AttentionPattern(NamedTuple):

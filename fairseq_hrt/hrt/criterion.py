@@ -9,7 +9,7 @@ from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..common.losses import BITS, check_label_smoothing, log_losses
+from ..training import BITS, check_label_smoothing, log_losses
 from .config import HRTLossConfig
 
 # The four tasks as (name, belongs to the causal view, uses chunks).

@@ -6,11 +6,11 @@ from typing import Sequence
 import torch
 from torch import Tensor
 
-from ..common.hashing import hash_uniform
+from ..training import hash_uniform
 
 
 class Draw(IntEnum):
-    """What a random number is drawn for; part of its hash (1 is :data:`~..common.distillation.RAW_TARGET`)."""
+    """What a random number is drawn for; part of its hash (1 is :data:`~..training.distillation.RAW_TARGET`)."""
 
     CHUNKED = 2
     CHUNK_SIZE = 3

@@ -7,13 +7,19 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..common.constraints import Constraints, length_limits
-from ..common.generator import AutoregressiveGenerator
-from ..common.hypothesis import Hypothesis
-from ..common.options import DecodingOptions
-from ..common.search import SearchPlan, check_number, search, to_host
-from ..common.state import Memory
-from ..common.trace import DecodingStep
+from ..decoding import (
+    AutoregressiveGenerator,
+    Constraints,
+    DecodingOptions,
+    DecodingStep,
+    Hypothesis,
+    SearchPlan,
+    check_number,
+    length_limits,
+    lists_to_host,
+    search,
+)
+from ..engine import Memory
 from .chunking import ChunkChooser
 from .sample import skip_cmlm_input
 
@@ -158,7 +164,7 @@ class HRTGenerator(AutoregressiveGenerator):
             for hook in self.step_hooks:
                 hook(DecodingStep("skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores))
         finished = [
-            self._complete(row, words, numbers, chunk_size) for row, words, numbers in zip(rows, *to_host(choice, best))
+            self._complete(row, words, numbers, chunk_size) for row, words, numbers in zip(rows, *lists_to_host(choice, best))
         ]
         best_first = []
         for number, hypotheses in enumerate(kept):

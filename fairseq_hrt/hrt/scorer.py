@@ -7,7 +7,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..common.hypothesis import Hypothesis
+from ..decoding import Hypothesis
 from .chunking import ChunkChooser
 from .sample import training_views
 

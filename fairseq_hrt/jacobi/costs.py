@@ -12,7 +12,7 @@ from typing import Deque, Dict, Optional
 
 import torch
 
-from ..common.ensemble import EngineEnsemble
+from ..engine import EngineEnsemble
 from .accounting import DecoderSize
 
 logger = logging.getLogger(__name__)

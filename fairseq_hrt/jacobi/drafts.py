@@ -8,9 +8,9 @@ from fairseq import checkpoint_utils, tasks
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from ..common.checkpoints import read_checkpoint, require_known_task, task_name
-from ..common.data_options import task_of_training
-from ..common.state import Memory
+from ..engine import Memory
+from ..loading.checkpoints import read_checkpoint, require_known_task, task_name
+from ..loading.data_options import task_of_training
 
 # Drafts by another model are named by its family.
 MODEL_DRAFTS = ("hrt", "bidirectional", "dag")

@@ -11,12 +11,8 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..common.constraints import Constraints, length_limits
-from ..common.generator import EngineGenerator
-from ..common.hypothesis import Hypothesis
-from ..common.options import DecodingOptions
-from ..common.search import SearchPlan, search
-from ..common.state import Memory
+from ..decoding import Constraints, DecodingOptions, EngineGenerator, Hypothesis, SearchPlan, length_limits, search
+from ..engine import Memory
 from .accounting import DecoderSize, JacobiStatistics
 from .config import JacobiTaskConfig
 from .costs import CostTable

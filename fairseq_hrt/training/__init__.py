@@ -1,0 +1,21 @@
+"""What the training of two families or more needs: distilled targets, reproducible draws, losses and presets."""
+
+from .config import DistillationConfig
+from .distillation import choose_targets, draw_raw, truncate_targets, with_distilled_targets
+from .hashing import hash_uniform
+from .losses import BITS, check_label_smoothing, log_losses
+from .presets import COMMON_PRESETS, register_presets
+
+__all__ = [
+    "BITS",
+    "COMMON_PRESETS",
+    "DistillationConfig",
+    "check_label_smoothing",
+    "choose_targets",
+    "draw_raw",
+    "hash_uniform",
+    "log_losses",
+    "register_presets",
+    "truncate_targets",
+    "with_distilled_targets",
+]
