@@ -5,7 +5,7 @@ from .constraints import Constraints, length_limits
 from .generator import AutoregressiveGenerator, EngineGenerator
 from .hypothesis import Hypothesis
 from .options import DecodingOptions
-from .steps import DecodingStep, StepHook
+from .steps import DecodingStep, StepHook, attached
 from .transfer import lists_to_host, to_host
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "NumericalError",
     "SearchPlan",
     "StepHook",
+    "attached",
     "check_number",
     "length_limits",
     "lists_to_host",

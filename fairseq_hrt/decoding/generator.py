@@ -1,6 +1,7 @@
 """The generator contract of fairseq's command line, filled by the engine; and its plain autoregressive form."""
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import torch
 from fairseq.data import Dictionary
@@ -13,7 +14,7 @@ from .beam_search import SearchPlan, search
 from .constraints import Constraints, length_limits
 from .hypothesis import Hypothesis
 from .options import DecodingOptions
-from .steps import StepHook
+from .steps import StepHook, attached
 
 
 class EngineGenerator:
@@ -43,7 +44,7 @@ class EngineGenerator:
         self.step_hooks: List[StepHook] = []
         self._ensemble: Optional[EngineEnsemble] = None
         self.lexicon: Optional[Mapping[str, str]] = None
-        longest = min(model.max_decoder_positions() for model in self.models) - 1
+        longest = self.decoder_positions - 1
         if options.min_len > longest:
             raise ValueError(f"--min-len {options.min_len} is greater than the {longest} words that the model can write; lower it")
 
@@ -89,7 +90,8 @@ class EngineGenerator:
                 model.eval()
         # Once a batch: casting and moving a model replaces its weights.
         self.ensemble.refresh()
-        hypotheses = self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
+        with torch.inference_mode():
+            hypotheses = self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
         self.counters.sentences += len(hypotheses)
         if self.lexicon is not None:
             align(self.ensemble, sample["net_input"], hypotheses, self.dictionary, start=bos_token)
@@ -114,8 +116,41 @@ class EngineGenerator:
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        """Decodes one batch; best hypotheses first."""
+        """Decodes one batch, in inference mode; best hypotheses first."""
         raise NotImplementedError
+
+    @property
+    def beam(self) -> int:
+        """Hypotheses that are kept: fairseq never keeps more than there are words besides padding."""
+        return min(self.options.beam, len(self.dictionary) - 1)
+
+    def length_limits(self, memories: Sequence[Memory], *, capacity: Optional[int] = None) -> Tensor:
+        """Most tokens of each translation before ``</s>``: LongTensor ``[B]``.
+
+        Each sentence's own length counts, where fairseq counts the padding of the batch as well: the result must not depend on what a
+        sentence is batched with.
+
+        Args:
+            memories: the encoded batch.
+            capacity: positions for what is written; None: those of the models' decoders.
+        """
+        return length_limits(
+            memories[0].lengths,
+            max_len_a=self.options.max_len_a,
+            max_len_b=self.options.max_len_b,
+            capacity=self.decoder_positions if capacity is None else capacity,
+        )
+
+    @property
+    def decoder_positions(self) -> int:
+        """Positions that all models have."""
+        return min(model.max_decoder_positions() for model in self.models)
+
+    @contextmanager
+    def watched(self, hook: StepHook) -> Iterator[None]:
+        """Calls ``hook`` with every :class:`DecodingStep` while the context lasts."""
+        with attached(self.step_hooks, hook):
+            yield
 
     def _finish(self, hypothesis: Hypothesis) -> Dict[str, Any]:
         if not self.options.retain_history:
@@ -129,27 +164,17 @@ class AutoregressiveGenerator(EngineGenerator):
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        with torch.inference_mode():
-            memories = self.ensemble.encode(net_input)
-        return self.decode_memories(memories, prefix=prefix, start=start)
+        return self.decode_memories(self.ensemble.encode(net_input), prefix=prefix, start=start)
 
     def decode_memories(
         self, memories: List[Memory], *, prefix: Optional[Tensor] = None, start: Optional[int] = None
     ) -> List[List[Hypothesis]]:
         """Decodes sentences that are encoded already."""
-        options, memory = self.options, memories[0]
-        limits = length_limits(
-            # Each sentence's own length, where fairseq counts the padding of the batch as well: the result must not depend on what
-            # a sentence is batched with.
-            memory.lengths,
-            max_len_a=options.max_len_a,
-            max_len_b=options.max_len_b,
-            capacity=min(model.max_decoder_positions() for model in self.models),
-        )
+        options = self.options
         rules = Constraints(
             self.dictionary,
             min_length=options.min_len,
-            max_lengths=limits,
+            max_lengths=self.length_limits(memories),
             unkpen=options.unkpen,
             no_repeat_ngram_size=options.no_repeat_ngram_size,
             prefix=prefix,
@@ -158,8 +183,7 @@ class AutoregressiveGenerator(EngineGenerator):
         plan = SearchPlan(
             start=self.eos if start is None else start,
             constraints=rules,
-            # fairseq never keeps more beams than there are words besides padding.
-            beam=min(options.beam, len(self.dictionary) - 1),
+            beam=self.beam,
             lenpen=options.lenpen,
             normalize=options.normalize,
             temperature=options.temperature,

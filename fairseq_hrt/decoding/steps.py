@@ -3,13 +3,14 @@
 The search loops know nothing of tables, pictures or terminals; they only announce each step::
 
     steps = []
-    generator.step_hooks.append(steps.append)
-    generator.generate(models, sample)
+    with generator.watched(steps.append):
+        generator.generate(models, sample)
     for step in steps: print(step.stage, step.number, step.tokens)
 """
 
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, Iterator, List, TypeVar
 
 from torch import Tensor
 
@@ -36,3 +37,18 @@ class DecodingStep:
 
 
 StepHook = Callable[[DecodingStep], None]
+
+Hook = TypeVar("Hook")
+
+
+@contextmanager
+def attached(hooks: List[Hook], hook: Hook) -> Iterator[None]:
+    """Has ``hook`` among ``hooks`` while the context lasts; what others attach or remove meanwhile stays as they want it."""
+    hooks.append(hook)
+    try:
+        yield
+    finally:
+        # This very one: equal ones may have been attached by others.
+        place = next((number for number in reversed(range(len(hooks))) if hooks[number] is hook), None)
+        if place is not None:
+            del hooks[place]

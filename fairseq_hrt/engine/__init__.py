@@ -8,7 +8,7 @@ from .cache import DecoderState, Memory
 from .counters import GenerationCounters
 from .ensemble import EngineEnsemble, reorder
 from .layers import UnsupportedModelError
-from .precision import follow_precision
+from .precision import at_least_float32, follow_precision, log_mean, log_softmax
 from .relative_positions import relative_index
 from .transformer import TransformerEngine
 
@@ -19,7 +19,10 @@ __all__ = [
     "Memory",
     "TransformerEngine",
     "UnsupportedModelError",
+    "at_least_float32",
     "follow_precision",
+    "log_mean",
+    "log_softmax",
     "relative_index",
     "reorder",
 ]

@@ -112,6 +112,40 @@ class DecoderState:
         self.cache, self._flat, self.positions = cache, [], positions
         self._place_tokens()
 
+    def slots(self, count: int) -> Tensor:
+        """Where the next ``count`` tokens of each row are kept: LongTensor ``[R, q]``."""
+        ahead = torch.arange(count, device=self.cache.device)
+        starts = ahead.new_full((self.rows,), self.length) if self.lengths is None else self.lengths
+        return starts.unsqueeze(1) + ahead
+
+    def place(self, positions: Tensor) -> None:
+        """Notes where the next tokens stand, LongTensor ``[q]`` or ``[R, q]``, unless that is known beforehand."""
+        count = positions.size(-1)
+        if self.lengths is None and positions.dim() == 1:
+            if self.stride is None:
+                self.positions[:, self.length : self.length + count] = positions
+            return
+        if self.positions.size(0) == 1:
+            self.positions = self.positions.repeat(self.rows, 1)
+        self.positions.scatter_(1, self.slots(count), positions.expand(self.rows, count))
+
+    def append(self, number: int, projected: Tensor) -> Tuple[Tensor, Tensor]:
+        """Writes keys and values ``[2, R, H, q, d]`` of layer ``number`` behind the cached ones, for which there is room.
+
+        The tokens count once all layers have written theirs and :attr:`length` is advanced.
+
+        Returns:
+            (keys, values) of the cached and the new tokens, ``[R * H, T + q, d]`` each.
+        """
+        cache, count = self.cache[number], projected.size(3)
+        total = self.length + count
+        if self.lengths is None:
+            cache.narrow(3, self.length, count).copy_(projected)
+        else:
+            cache.scatter_(3, self.slots(count)[None, :, None, :, None].expand_as(projected), projected)
+        keys, values = self.layer(number)
+        return keys.narrow(1, 0, total), values.narrow(1, 0, total)
+
     def rollback(self, length: Union[int, Tensor], *, longest: Optional[int] = None) -> None:
         """Forgets the last tokens by changing a length; nothing is copied.
 

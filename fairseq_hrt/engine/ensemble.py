@@ -1,6 +1,5 @@
 """Several models decoding in lockstep, their probabilities averaged; one model is the common special case."""
 
-import math
 from typing import Dict, List, Optional, Sequence
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor
 
 from .cache import DecoderState, Memory
 from .counters import GenerationCounters
+from .precision import log_mean, log_softmax
 from .transformer import TransformerEngine
 
 
@@ -94,7 +94,7 @@ class EngineEnsemble:
         """
         self.counters.decoder_calls += len(self.engines)
         self.counters.decoder_tokens += len(self.engines) * tokens.numel()
-        averaged: Optional[Tensor] = None
+        parts = []
         for engine, state in zip(self.engines, states):
             features = engine.step(
                 state, tokens, positions, visible=visible, causal=causal, remember=remember, only=only
@@ -102,10 +102,8 @@ class EngineEnsemble:
             logits = engine.logits(features if every or only is not None else features[:, -1])
             if temperature != 1.0:
                 logits = logits / temperature
-            # Half precision cannot tell the tail of a softmax over a large vocabulary apart.
-            log_probs = torch.log_softmax(logits, -1, dtype=torch.float32 if logits.dtype.itemsize < 4 else None)
-            averaged = log_probs if averaged is None else torch.logaddexp(averaged, log_probs)
-        return averaged if len(self.engines) == 1 else averaged - math.log(len(self.engines))
+            parts.append(log_softmax(logits))
+        return log_mean(parts)
 
 
 def reorder(states: List[DecoderState], rows: Tensor, *, sentences: Optional[Tensor] = None) -> None:

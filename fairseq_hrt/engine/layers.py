@@ -35,7 +35,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]
     """
     keys = keys.transpose(1, 2)
     scores = torch.bmm(queries, keys) if bias is None else torch.baddbmm(bias, queries, keys)
-    # Half precision sums of exponentials lose too much: fairseq, too, takes the softmax in float32.
+    # As fairseq does; see at_least_float32.
     if scores.dtype.itemsize < 4:
         return torch.bmm(torch.softmax(scores, -1, dtype=torch.float32).to(values.dtype), values)
     return torch.bmm(torch.softmax(scores, -1), values)

@@ -11,7 +11,7 @@ its parameters (see :mod:`.fused`) and takes positions and visibility as data::
     state.rollback(3); state.reorder(rows)
 """
 
-from typing import Dict, List, Optional, Tuple, Union
+from typing import Dict, List, Optional
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,7 @@ from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch import Tensor
 
 from .cache import DecoderState, Memory
+from .distances import Distances, EvenlySpaced, Indexed
 from .embedding import PackedEmbedding
 from .layers import PackedLayer, PackedNorm, UnsupportedModelError
 from .linear import PackedLinear
@@ -29,8 +30,6 @@ from .masks import Visibility
 from .relative_positions import EvenDistances, relative_index
 from .shared_weights import fuse_rows
 
-# For each layer its table, or one index for all.
-_Distances = Union[List[EvenDistances], Tensor]
 # Most sentences end within this many tokens; longer ones double the buffers.
 INITIAL_CAPACITY = 32
 
@@ -174,7 +173,11 @@ class TransformerEngine:
         if remember:
             state.reserve(state.length + count)
         bias = self.visibility.bias(state, count, visible, causal, tokens.device)
-        distances = self._distances(state, positions, remember) if self.relative_window else None
+        distances = None
+        if self.relative_window:
+            if remember:
+                state.place(positions)
+            distances = self._distances(state, positions, remember)
         memory = state.memory
         for number, layer in enumerate(self.layers):
             cache = state if remember else None
@@ -206,7 +209,7 @@ class TransformerEngine:
         number: int,
         state: Optional[DecoderState],
         bias: Optional[Tensor],
-        distances: Optional[_Distances],
+        distances: Optional[Distances],
         chosen: Optional[Tensor],
     ) -> Tensor:
         """Self-attention of layer ``number``.
@@ -215,7 +218,7 @@ class TransformerEngine:
             x: ``[R, q, D]``, the new tokens.
             state: what they see besides themselves; None: nothing, and nothing is kept.
             bias: ``[1 or R, 1, q, T + q]`` or None.
-            distances: for relative positions: for each layer a table, or an index LongTensor ``[1 or R, q, T + q]``.
+            distances: where positions are relative.
             chosen: LongTensor ``[q']``, the new tokens that ask; None: all.
 
         Returns:
@@ -223,40 +226,25 @@ class TransformerEngine:
         """
         attention = self.layers[number].attention
         queries, memorable = attention.project(x, chosen)
-        keys, values = memorable.flatten(1, 2) if state is None else _append(state, number, memorable)
+        keys, values = memorable.flatten(1, 2) if state is None else state.append(number, memorable)
         if chosen is not None:
             bias = bias if bias is None or bias.size(2) == 1 else bias[:, :, chosen]
-        if isinstance(distances, list):
-            count, total = x.size(1), keys.size(1)
-            if count == 1:
-                # q (k + r) for one query is cheaper than q k + q r.
-                keys = keys + distances[number].behind(total)
-            else:
-                relative = distances[number].products(queries, total, chosen, count)
-                bias = relative if bias is None else relative.add_(bias)
-        elif distances is not None:
-            index = distances if chosen is None else distances[:, chosen]
-            relative = attention.relative_bias(queries, index)
-            bias = relative if bias is None else relative.add_(bias)
+        if distances is not None:
+            keys, bias = distances.apply(attention, number, queries, keys, bias, chosen)
         return attention.combine(queries, keys, values, bias)
 
-    def _distances(self, state: DecoderState, positions: Tensor, remember: bool) -> _Distances:
-        """Books the positions of the new tokens; returns their relative index ``[1 or R, q, T + q]``, or the tables of evenly
-        spaced tokens, one a layer."""
+    def _distances(self, state: DecoderState, positions: Tensor, remember: bool) -> Distances:
+        """Between the new tokens at ``positions`` and all that they may see; those are in the state already if it will remember them."""
         count = positions.size(-1)
         total = state.length + count
-        if state.stride is not None and state.lengths is None and positions.dim() == 1:
-            return self._even_distances(state.stride, total)
+        agreed = state.lengths is None and positions.dim() == 1
+        if agreed and state.stride is not None:
+            return EvenlySpaced(self._even_distances(state.stride, total), count)
         if not remember:
-            return relative_index(positions, positions, self.relative_window).view(-1, count, count)
-        if state.lengths is None and positions.dim() == 1:
-            state.positions[:, state.length : total] = positions
-            return relative_index(positions.unsqueeze(0), state.positions[:1, :total], self.relative_window)
-        if state.positions.size(0) == 1:
-            state.positions = state.positions.repeat(state.rows, 1)
-        positions = positions.expand(state.rows, count)
-        state.positions.scatter_(1, _slots(state, count), positions)
-        return relative_index(positions, state.positions[:, :total], self.relative_window)
+            return Indexed(relative_index(positions, positions, self.relative_window).view(-1, count, count))
+        if agreed:
+            return Indexed(relative_index(positions.unsqueeze(0), state.positions[:1, :total], self.relative_window))
+        return Indexed(relative_index(positions.expand(state.rows, count), state.positions[:, :total], self.relative_window))
 
     def _even_distances(self, stride: int, total: int) -> List[EvenDistances]:
         """The tables of all layers for at least ``total`` tokens that stand ``stride`` apart."""
@@ -346,25 +334,3 @@ def _is_plain(encoder) -> bool:
         if not owner.__module__.startswith("fairseq.models.transformer."):
             return False
     return all(type(layer) in (TransformerEncoderLayerBase, TransformerEncoderLayer) for layer in encoder.layers)
-
-
-def _slots(state: DecoderState, count: int) -> Tensor:
-    """Cache slots of the next ``count`` tokens of each row: LongTensor ``[R, q]``."""
-    ahead = torch.arange(count, device=state.cache.device)
-    starts = ahead.new_full((state.rows,), state.length) if state.lengths is None else state.lengths
-    return starts.unsqueeze(1) + ahead
-
-
-def _append(state: DecoderState, number: int, projected: Tensor) -> Tuple[Tensor, Tensor]:
-    """Writes keys and values ``[2, R, H, q, d]`` of layer ``number`` behind the cached ones; returns all of them, ``[R * H, T, d]``
-    each."""
-    cache = state.cache[number]
-    count = projected.size(3)
-    total = state.length + count
-    if state.lengths is None:
-        cache.narrow(3, state.length, count).copy_(projected)
-    else:
-        slots = _slots(state, count)[None, :, None, :, None].expand_as(projected)
-        cache.scatter_(3, slots, projected)
-    keys, values = state.layer(number)
-    return keys.narrow(1, 0, total), values.narrow(1, 0, total)

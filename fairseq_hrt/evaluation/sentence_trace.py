@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
+from ..decoding import attached
 from ..escaping import printable
 from ..systems import System
 
@@ -80,12 +81,9 @@ def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
     iterations: List[Any] = []
     # Only parallel decoding announces its guesses.
     hooks = getattr(system.generator, "iteration_hooks", [])
-    hooks.append(iterations.append)
     system.counters.reset()
-    try:
+    with attached(hooks, iterations.append):
         best = system.decode(sample)[0][0]
-    finally:
-        hooks.pop()
     dictionary = system.task.target_dictionary
     tokens = [dictionary[token] for token in best["tokens"].tolist()]
     fixed = best["token_steps"].tolist() if "token_steps" in best else list(range(1, len(tokens) + 1))

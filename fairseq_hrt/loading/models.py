@@ -109,7 +109,37 @@ def load_models(
         OSError: a file is missing or unreadable.
         ValueError: a file is no checkpoint, is damaged, unsafe, or does not fit the task.
     """
-    overrides = model_overrides(config.common_eval.model_overrides)
+    overrides = dictionary_option("--model-overrides", config.common_eval.model_overrides, "{'encoder_embed_path': None}")
+    models, saved = build_models(paths, task, overrides=overrides, states=states)
+    for model in models:
+        if config.common.fp16:
+            model.half()
+        elif config.common.bf16:
+            model.bfloat16()
+        model.to(device or choose_device(config)).eval()
+        model.prepare_for_inference_(config)
+    return LoadedModels(models, saved)
+
+
+def build_models(
+    paths: Sequence[Union[str, Path]],
+    task: FairseqTask,
+    *,
+    overrides: Optional[Mapping[str, Any]] = None,
+    states: Optional[Mapping[str, Dict[str, Any]]] = None,
+) -> LoadedModels:
+    """Models on the CPU as their checkpoints hold them; the one way from a file to a model.
+
+    Args:
+        paths: checkpoint files.
+        task: set up.
+        overrides: what the user has changed in their configurations.
+        states: see :func:`load_models`; not used with ``overrides``.
+
+    Raises:
+        OSError: a file is missing or unreadable.
+        ValueError: a file is no checkpoint, is damaged, unsafe, or does not fit the task.
+    """
     models: List[nn.Module] = []
     for path in map(str, paths):
         state = (states or {}).get(path)
@@ -119,31 +149,22 @@ def load_models(
             # The very state that was checked: given a path, fairseq might read another file beside it.
             found, saved = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
             models += found
-    for model in models:
-        if config.common.fp16:
-            model.half()
-        elif config.common.bf16:
-            model.bfloat16()
-        elif config.common.bf16:
-            model.bfloat16()
-        model.to(device or choose_device(config)).eval()
-        model.prepare_for_inference_(config)
-    return LoadedModels(models, saved)
+    return LoadedModels([model.eval() for model in models], saved)
 
 
-def model_overrides(text: str) -> Dict[str, Any]:
-    """``--model-overrides`` as a dictionary.
+def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:
+    """An option that is a Python dictionary.
 
     Raises:
         ValueError: it is none.
     """
     try:
-        overrides = ast.literal_eval(text)
+        values = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        overrides = None
-    if not isinstance(overrides, dict):
-        raise ValueError(f"--model-overrides {text!r} is not a Python dictionary, e.g. {{'encoder_embed_path': None}}")
-    return overrides
+        values = None
+    if not isinstance(values, dict):
+        raise ValueError(f"{option} {text!r} is not a Python dictionary, e.g. {example}")
+    return values
 
 
 def build_generator(task: FairseqTask, models: Sequence[nn.Module], config: DictConfig) -> Any:

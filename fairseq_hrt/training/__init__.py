@@ -2,7 +2,7 @@
 
 from .config import DistillationConfig
 from .distillation import choose_targets, draw_raw, truncate_targets, with_distilled_targets
-from .hashing import hash_uniform
+from .hashing import Purpose, hash_uniform
 from .losses import BITS, check_label_smoothing, log_losses
 from .presets import COMMON_PRESETS, register_presets
 
@@ -10,6 +10,7 @@ __all__ = [
     "BITS",
     "COMMON_PRESETS",
     "DistillationConfig",
+    "Purpose",
     "check_label_smoothing",
     "choose_targets",
     "draw_raw",

@@ -12,13 +12,12 @@ import torch
 from fairseq.data import AppendTokenDataset, LanguagePairDataset, StripTokenDataset, TruncateDataset, data_utils
 from fairseq.tasks.translation import load_langpair_dataset
 
-from .hashing import hash_uniform
+from .hashing import Purpose, hash_uniform
 
 # Larger corpora are compared at this many evenly spaced sentences (and all sentence lengths): comparing millions of
 # sentences would delay every start by minutes.
 COMPARED_SOURCES = 200_000
 # What the random number of draw_raw is drawn for; part of its hash.
-RAW_TARGET = 1
 
 
 class MixedTargetDataset(LanguagePairDataset):
@@ -175,7 +174,7 @@ def draw_raw(seed: int, update: int, ids: torch.Tensor, probability: float) -> t
 
     A hash of its arguments, so that neither workers nor a resume change it.
     """
-    return hash_uniform(seed, update, ids, RAW_TARGET) < probability
+    return hash_uniform(seed, update, ids, Purpose.RAW_TARGET) < probability
 
 
 def truncate_targets(data: LanguagePairDataset, longest: int, eos: int) -> None:

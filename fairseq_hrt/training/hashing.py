@@ -5,12 +5,30 @@ number is a hash of (seed, update, sentence, purpose, …), computed on the devi
 in the same update draws the same number wherever and in whatever batch it is trained.
 """
 
+from enum import IntEnum, unique
 from typing import Union
 
 import torch
 from torch import Tensor
 
 _MASK_53 = (1 << 53) - 1
+
+
+@unique
+class Purpose(IntEnum):
+    """What a random number is drawn for. The values are part of the hash: with others a seed would give another training."""
+
+    RAW_TARGET = 1
+    # hybrid-regressive
+    CHUNKED = 2
+    CHUNK_SIZE = 3
+    MASK_COUNT = 4
+    MASK_ORDER = 5
+    # directed acyclic
+    GLANCED_VERTEX = 11
+    GLANCED_SHARE = 12
+    GRAPH_SCALE = 13
+    WALK = 14
 
 
 def _signed(value: int) -> int:

@@ -32,7 +32,7 @@ SHARED = {"task", "decoding", "engine", "training", "loading", "ops"}
 # What each package, or module beside the packages, may import of fairseq_hrt besides itself.
 ALLOWED = {
     "cli": {"evaluation", "systems", "hub", "server", "loading", "files"},
-    "evaluation": {"systems", "hub", "engine", "ops", "escaping", "fairseq_hrt"},
+    "evaluation": {"systems", "hub", "decoding", "engine", "ops", "escaping", "fairseq_hrt"},
     "server": {"hub", "runtime", "fairseq_hrt"},
     "systems": {"hub", "loading", "engine", "runtime"},
     "hub": {"loading", "engine", "runtime", "files", "escaping", "compat"},

@@ -23,6 +23,7 @@ from fairseq_hrt.jacobi.drafts import ModelDrafter, load_draft_model
 from fairseq_hrt.jacobi.generator import JacobiGenerator
 from fairseq_hrt.jacobi.shared_encoder import same_encoder
 from fairseq_hrt.jacobi.task import JacobiTranslationTask
+from fairseq_hrt.loading import models
 
 FAMILIES = {
     "hrt": (HRTTranslationTask, HRTTaskConfig, dict(hrt_chunk_sizes=[2])),
@@ -121,7 +122,7 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
         assert state is not None
         return [model], None
 
-    monkeypatch.setattr(drafts.checkpoint_utils, "load_model_ensemble", load)
+    monkeypatch.setattr(models.checkpoint_utils, "load_model_ensemble", load)
     options = {"option": "{'gamma': 1}", "text": "[1]"}.get(wrong, "{'beta': 2}")
     arguments = dict(data="here", source=dictionary, target=dictionary, options=options)
     if wrong is None:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_hrt.training.hashing import hash_uniform
+from fairseq_hrt.training.hashing import Purpose, hash_uniform
 
 MASK = (1 << 64) - 1
 
@@ -46,3 +46,10 @@ def test_keys_broadcast_and_one_must_be_a_tensor():
     assert grid.shape == (3, 4) and float(grid[2, 1]) == splitmix(2, 1)
     with pytest.raises(ValueError, match="at least one tensor"):
         hash_uniform(1, 2)
+
+
+def test_the_purposes_of_random_numbers_stay():
+    """Another value would draw other numbers from the same seed."""
+    names = "RAW_TARGET CHUNKED CHUNK_SIZE MASK_COUNT MASK_ORDER GLANCED_VERTEX GLANCED_SHARE GRAPH_SCALE WALK".split()
+    assert {purpose.name: int(purpose) for purpose in Purpose} == dict(zip(names, (1, 2, 3, 4, 5, 11, 12, 13, 14)))
+    assert float(hash_uniform(1, 7, torch.tensor(3), Purpose.WALK)) == splitmix(1, 7, 3, 14)
