@@ -14,6 +14,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence
 from fairseq import utils
 
 from .. import __version__
+from ..files import write_text
 from ..systems import System, SystemSpec, load_system
 from .comparison import decode_all, target_texts
 from .quality import Detokenizer, evaluate
@@ -207,10 +208,4 @@ def _stored(path: Path, options: Mapping[str, str]) -> Optional[Trial]:
 
 def _write(path: Path, document: object) -> None:
     """Whole or not at all, whoever else writes the same file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_text(path, json.dumps(document, indent=1) + "\n")

@@ -8,7 +8,6 @@ steps but a graph. They are decoded by this package's own engine.
 """
 
 import copy
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, List, Optional, Sequence
@@ -18,6 +17,8 @@ from fairseq.data import Dictionary
 from fairseq.models.nat import FairseqNATDecoder
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from torch import Tensor, nn
+
+from ..files import new_folder, remove_leftovers
 
 # Largest difference of a log-probability between fairseq and the converted model, weights in float32.
 TOLERANCE = 1e-3
@@ -126,23 +127,22 @@ def export(
         raise ValueError(f"{folder} exists already: give another folder or remove it")
     check_exportable(model)
     model.float().cpu()
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # A copy: CTranslate2 quantises the arrays that it is given in place.
-    _converter(copy.deepcopy(model), source, target).convert(str(partial), quantization=quantization)
-    # As many threads as PyTorch has: CTranslate2 sets them for the whole process.
-    translator = ctranslate2.Translator(
-        str(partial),
-        device="cpu",
-        compute_type="default" if quantization else "float32",
-        intra_threads=torch.get_num_threads(),
-    )
-    difference = largest_difference(model, source, target, translator)
-    if not difference < (TOLERANCE if quantization in (None, "float32") else float("inf")):
-        shutil.rmtree(partial)
-        raise ValueError(f"the converted model differs from fairseq's by {difference:.2g} in a log-probability; nothing was written")
-    partial.rename(folder)
+    remove_leftovers(folder.absolute().parent, folder.name + ".")
+    with new_folder(folder) as place:
+        partial = place / "model"
+        # A copy: CTranslate2 quantises the arrays that it is given in place.
+        _converter(copy.deepcopy(model), source, target).convert(str(partial), quantization=quantization)
+        # As many threads as PyTorch has: CTranslate2 sets them for the whole process.
+        translator = ctranslate2.Translator(
+            str(partial),
+            device="cpu",
+            compute_type="default" if quantization else "float32",
+            intra_threads=torch.get_num_threads(),
+        )
+        difference = largest_difference(model, source, target, translator)
+        if not difference < (TOLERANCE if quantization in (None, "float32") else float("inf")):
+            raise ValueError(f"the converted model differs from fairseq's by {difference:.2g} in a log-probability; nothing was written")
+        partial.rename(folder)
     return Exported(folder, sum(path.stat().st_size for path in folder.iterdir()), difference)
 
 

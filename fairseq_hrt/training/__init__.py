@@ -3,7 +3,7 @@
 from .config import DistillationConfig
 from .distillation import choose_targets, draw_raw, truncate_targets, with_distilled_targets
 from .hashing import Purpose, hash_uniform
-from .losses import BITS, check_label_smoothing, log_losses
+from .losses import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy
 from .presets import COMMON_PRESETS, register_presets
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "hash_uniform",
     "log_losses",
     "register_presets",
+    "smoothed_cross_entropy",
     "truncate_targets",
     "with_distilled_targets",
 ]

@@ -42,6 +42,7 @@ TESTS = {
     "dag": ["dag"],
     "jacobi": ["jacobi"],
     "ops": ["ops", "dag"],
+    "autoregressive": ["autoregressive", "decoding"],
     "hub": ["hub"],
 }
 # What a mutant may take, in multiples of what the unchanged tests take: a loop that never ends is noticed, too.
