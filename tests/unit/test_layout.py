@@ -179,6 +179,39 @@ def test_examples_and_tests_are_no_packages():
         assert not list((ROOT / folder).rglob("__init__.py"))
 
 
+# Tests of what several modules do together, by the name of that; all others are named after the module that they test.
+TOGETHER = {
+    "batch_independence": "no sentence depends on its batch",
+    "criterion_and_task": "which sentence is trained how, and the loss of it",
+    "devices": "nothing is computed on another device, and the host waits seldom",
+    "pinned_defaults": "the defaults are those of the papers",
+    "batches": "batches, threads and instruction sets change nothing",
+    "equality": "the runtime equals the eager engine",
+    "int8": "the runtime equals an emulation of its arithmetic",
+    "files": "damaged model files are refused",
+    "texts": "what a server makes of texts and settings",
+    "example": "the example of a server",
+    "scale_example": "the example of many machines",
+    "package": "the package as it is imported",
+    "layout": "this file",
+}
+# Folders that test something else than a package.
+ELSEWHERE = {"corpus", "helpers"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests" / "unit").rglob("test_*.py")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_tests_mirror_modules(path):
+    folder = path.parent.relative_to(ROOT / "tests" / "unit")
+    name = path.stem[len("test_") :]
+    if str(folder) not in ELSEWHERE and name not in TOGETHER:
+        assert (PACKAGE / folder / f"{name}.py").is_file(), f"there is no module {folder}/{name}.py"
+
+
+def test_the_exceptions_of_the_mirror_exist():
+    names = {path.stem[len("test_") :] for path in (ROOT / "tests" / "unit").rglob("test_*.py")}
+    assert set(TOGETHER) <= names
+
+
 CONFIGS = {
     HRTModelConfig: "hrt_",
     HRTTaskConfig: "hrt_",

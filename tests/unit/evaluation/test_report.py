@@ -1,17 +1,15 @@
-"""Table, JSON, pictures and the view of decoding steps, from invented results."""
+"""Table, JSON and pictures, from invented results."""
 
-import io
 import json
 from dataclasses import replace
 
 import pytest
 from fairseq_hrt.evaluation.comparison import Comparison, Result, Settings, speed_sample, to_json
-from fairseq_hrt.evaluation.footprint import Footprint, peak_memory
-from fairseq_hrt.evaluation.picture import apart, draw, draw_throughput, frontier, overlap
+from fairseq_hrt.evaluation.footprint import Footprint
+from fairseq_hrt.evaluation.picture import draw, draw_throughput
 from fairseq_hrt.evaluation.quality import Quality
 from fairseq_hrt.evaluation.report import decode_signature, markdown
 from fairseq_hrt.evaluation.speed import Timing
-from fairseq_hrt.evaluation.step_colours import legend, show_steps, use_colour
 
 
 def make_result(name, task, bleu, seconds, valid_share=None):
@@ -96,59 +94,10 @@ def test_pictures_are_drawn(comparison, tmp_path):
     assert "<svg" in paths[1].read_text()
 
 
-def test_overlap_is_the_common_area():
-    assert overlap((0, 0, 4, 4), (2, 3, 9, 9)) == 2
-    assert overlap((0, 0, 4, 4), (4, 0, 5, 5)) == 0
-
-
 def test_sample_is_fixed_by_the_seed():
     assert speed_sample(100, 10, 3) == speed_sample(100, 10, 3) != speed_sample(100, 10, 4)
     assert speed_sample(5, 10, 3) == [0, 1, 2, 3, 4]
     assert len(set(speed_sample(100, 10, 3))) == 10
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize(
-    "stream, environment, expected",
-    [
-        (io.StringIO(), {}, False),
-        (Terminal(), {}, True),
-        (io.StringIO(), {"FORCE_COLOR": "1"}, True),
-        (Terminal(), {"NO_COLOR": "1"}, False),
-        (Terminal(), {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
-        (Terminal(), {"NO_COLOR": ""}, True),
-    ],
-)
-def test_colours_are_used_as_asked(stream, environment, expected):
-    assert use_colour(stream, environment) is expected
-
-
-def test_steps_are_shown():
-    assert show_steps(["Ja", "."], [2, 1], colour=False) == "Ja/2 ./1"
-    assert show_steps(["Ja", "."], None, colour=False) == "Ja ."
-    coloured = show_steps(["Ja", ".", "!"], [2, 1, 2], colour=True)
-    first, second, third = coloured.split(" ")
-    assert "Ja" in first and first.startswith("\x1b[") and first.endswith("\x1b[0m")
-    colour = first.split("Ja")[0]
-    assert third.startswith(colour) and not second.startswith(colour)
-    assert legend(2, colour=False) == ""
-    assert "1" in legend(2, colour=True)
-
-
-def test_a_step_for_each_token():
-    with pytest.raises(ValueError, match="2 tokens but 1 steps"):
-        show_steps(["a", "b"], [1], colour=False)
-
-
-def test_directions_have_letters():
-    tokens, steps = ["Ja", ",", "gern"], [1, 2, 1]
-    assert show_steps(tokens, steps, colour=False, directions=[0, 0, 1]) == "Ja/1a ,/2a gern/1b"
-    painted = show_steps(tokens, steps, colour=True, directions=[0, 0, 1]).split(" ")
-    assert "[4;" in painted[2] and "[4;" not in painted[0]
 
 
 def test_latency_of_raw_lines_has_its_table(comparison):
@@ -199,29 +148,7 @@ def test_unknown_decoder_calls(comparison):
     assert json.loads(json.dumps(to_json(comparison)))["systems"][1]["timings"]["1"]["decoder_calls"] is None
 
 
-def test_frontier():
-    assert frontier([(1, 5), (2, 5), (3, 1), (2, 4), (4, 0), (3, 0)]) == [(4, 0), (3, 1), (2, 5)]
-    assert frontier([(1, 1)]) == [(1, 1)]
-
-
 def test_throughput_is_drawn(comparison, tmp_path):
     comparison.results[1].name = "costs $5 $"
     draw_throughput(comparison, [tmp_path / "a.png", tmp_path / "a.svg"])
     assert all((tmp_path / f"a.{kind}").stat().st_size > 10_000 for kind in ("png", "svg"))
-
-
-def test_peak_memory_grows():
-    before = peak_memory()
-    block = bytearray(before + (50 << 20))
-    block[::4096] = b"x" * len(block[::4096])
-    assert peak_memory() > before + (40 << 20)
-
-
-@pytest.mark.parametrize("wanted", [[0.5], [0.1, 0.9], [0.5] * 5, [0.98, 0.99, 1.0], [0.0, 0.01, 0.02], [0.4] * 60])
-def test_labels_stand_apart_and_inside(wanted):
-    places = apart(wanted, 0.1)
-    gap = min(0.1, 1 / max(len(wanted) - 1, 1))
-    assert all(-1e-9 <= place <= 1 + 1e-9 for place in places)
-    assert all(upper - lower >= gap - 1e-9 for lower, upper in zip(places, places[1:]))
-    if len(wanted) < 3:
-        assert places == wanted
