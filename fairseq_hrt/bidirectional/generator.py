@@ -10,8 +10,9 @@ from torch import Tensor
 
 from ..decoding import AutoregressiveGenerator, Constraints, DecodingOptions, Hypothesis
 from ..engine import Memory, log_mean, log_softmax
-from .sample import deduplicate, natural_index, natural_order, slot_positions
+from .repeats import deduplicate
 from .search import LENGTH_PENALTIES, BlockPlan, block_search
+from .slots import natural_index, natural_order, slot_positions
 
 
 class BidirectionalGenerator(AutoregressiveGenerator):
@@ -23,7 +24,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         options: what the user asked for. ``beam`` 1 takes the most probable word of each slot.
         paper_scoring: see :mod:`.search`.
         length_penalty: one of LENGTH_PENALTIES, see :class:`.search.BlockPlan`.
-        collapse_repeats: see :func:`.sample.deduplicate`.
+        collapse_repeats: see :func:`.repeats.deduplicate`.
     """
 
     def __init__(

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from fairseq_hrt.bidirectional.sample import natural_index, slot_mask, slot_positions, slot_sample
+from fairseq_hrt.bidirectional.sample import slot_sample
+from fairseq_hrt.bidirectional.slots import natural_index, slot_mask, slot_positions
 from fairseq_hrt.engine.transformer import TransformerEngine
 
 SHAPES = [(1, 1), (1, 3), (2, 1), (2, 2), (2, 4), (4, 1), (6, 1)]

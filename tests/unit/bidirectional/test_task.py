@@ -40,7 +40,7 @@ def batch(family, lengths, seed=0):
 
 def slot_by_slot(family, model, sample, row):
     """Log-probability of each written word and ``</s>`` of one sentence, each predicted from the words before its block."""
-    from fairseq_hrt.bidirectional.sample import slot_order
+    from fairseq_hrt.bidirectional.slots import slot_order
 
     target = sample["target"][row]
     count = int(target.ne(PAD).sum()) - 1

@@ -6,7 +6,7 @@ import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from .sample import slot_positions
+from .slots import slot_positions
 
 
 class SlotPositions(SinusoidalPositionalEmbedding):
