@@ -1,4 +1,4 @@
-"""Comparing translation systems: one machine, one run, one table (``python -m fairseq_hrt.cli.benchmark``)."""
+"""Comparing translation systems: one machine, one run, one table (``fairseq-hrt benchmark``)."""
 
 __all__ = [
     "comet",
