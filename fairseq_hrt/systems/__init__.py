@@ -1,9 +1,9 @@
 """Systems: trained models and the way they are decoded, behind one interface whatever decodes them."""
 
 from .fairseq_system import FairseqSystem, count_calls
-from .interface import System
 from .load import load_system
 from .specification import SystemSpec, generate_arguments, parse_system, read_systems
+from .system import System
 
 __all__ = [
     "FairseqSystem",

@@ -3,8 +3,8 @@
 from typing import Sequence
 
 from .fairseq_system import FairseqSystem
-from .interface import System
 from .specification import SystemSpec
+from .system import System
 
 
 def load_system(spec: SystemSpec, data: Sequence[str]) -> System:

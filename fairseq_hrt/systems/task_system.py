@@ -20,7 +20,7 @@ class TaskSystem:
         config: the command's configuration.
         task: set up.
         saved: the task's configuration of the training.
-        task_name, device, dtype, models, generator, counters: see :class:`.interface.System`.
+        task_name, device, dtype, models, generator, counters: see :class:`.system.System`.
     """
 
     def __init__(
