@@ -129,7 +129,7 @@ class DagGenerator(EngineGenerator):
         return sizes.clamp(max=most)
 
     def describe_graphs(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]) -> List[Dict[str, Any]]:
-        """Decodes a batch and returns its graphs as plain data; see :func:`.export.describe`."""
+        """Decodes a batch and returns its graphs as plain data; see :func:`.graph_description.describe`."""
         documents: List[Dict[str, Any]] = []
 
         def keep(graphs: Graphs, found: List[List[Hypothesis]]) -> None:

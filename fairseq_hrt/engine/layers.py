@@ -1,7 +1,7 @@
 """fairseq's Transformer layers as plain tensors with fused projections, and the two primitives they are made of.
 
 fairseq's modules are written for training: each call of its attention takes dozens of small Python steps, which is
-most of the time of a decoding step. The weights here are the module's own (see :mod:`.fused`).
+most of the time of a decoding step. The weights here are the module's own (see :mod:`.shared_weights`).
 """
 
 from typing import Callable, List, Optional, Tuple

@@ -2,7 +2,7 @@
 
 Every family and the autoregressive baseline stand on it, so that a speed-up in one place is a speed-up everywhere and
 the baseline is as strong as what it is compared with. A step equals the module's full forward pass (tested), shares
-its parameters (see :mod:`.fused`) and takes positions and visibility as data::
+its parameters (see :mod:`.shared_weights`) and takes positions and visibility as data::
 
     memory = engine.encode(sample["net_input"])
     state = engine.start(memory, beams=5)

@@ -173,6 +173,22 @@ def test_habits(path):
     assert len(path.read_text().splitlines()) <= 380
 
 
+def resolve(base, parts):
+    """What a dotted reference in a docstring names; AttributeError if nothing."""
+    found, name = importlib.import_module(base), base
+    for part in parts:
+        name = f"{name}.{part}"
+        found = importlib.import_module(name) if name.partition(".")[2] in MODULES else getattr(found, part)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_references_lead_somewhere(path):
+    package = ("fairseq_hrt", *path.relative_to(PACKAGE).parts[:-1])
+    for dots, name in re.findall(r":(?:mod|func|class|data|meth|attr):`~?(\.+)([\w.]+)`", path.read_text()):
+        resolve(".".join(package[: len(package) + 1 - len(dots)]), name.split("."))
+
+
 def test_examples_and_tests_are_no_packages():
     """fairseq imports ``examples.…``; a package of that name here would hide its own."""
     for folder in ("examples", "tests"):
