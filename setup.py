@@ -168,28 +168,7 @@ EXTRAS = {
 EXTRAS["all"] = sorted({package for extra, packages in EXTRAS.items() if extra not in ("test", "mutation", "kenlm") for package in packages})
 
 setup(
-    name="fairseq_hrt",
-    version="0.1.0",
-    description="Fast machine translation as a plugin for stock fairseq 0.12.2",
-    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
-    long_description_content_type="text/markdown",
-    author="The fairseq_hrt authors",
-    license="MIT",
-    keywords="machine translation, non-autoregressive, semi-autoregressive, parallel decoding, fairseq, transformer, int8",
-    classifiers=[
-        "Development Status :: 4 - Beta",
-        "Environment :: Console",
-        "Intended Audience :: Developers",
-        "Intended Audience :: Science/Research",
-        "Operating System :: POSIX :: Linux",
-        "Programming Language :: C",
-        "Programming Language :: Python :: 3",
-        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
-        "Topic :: Scientific/Engineering :: Artificial Intelligence",
-        "Topic :: Text Processing :: Linguistic",
-        "Typing :: Typed",
-    ],
-    python_requires=">=3.10",
+    # What the distribution is called and describes stands in pyproject.toml.
     packages=find_packages(include=["fairseq_hrt", "fairseq_hrt.*"]),
     # type checkers read the annotations of a package with this marker; the families' README.md stay in the repository
     package_data={"fairseq_hrt": ["py.typed"], "fairseq_hrt.server": ["page/*"]},
@@ -197,6 +176,5 @@ setup(
     # fetch torchaudio. It is installed by: pip install --no-deps fairseq==0.12.2
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["fairseq-hrt = fairseq_hrt.__main__:main"]},
     cmdclass={"build_py": Build, "bdist_wheel": Wheel, "editable_wheel": Editable},
 )
