@@ -80,7 +80,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print(os.path.dirname(os.path.abspath(__file__)))
         return 0
     if chosen.options:
-        from .common.option_help import option_help
+        from .cli.option_help import option_help
 
         print(option_help())
         return 0

@@ -15,7 +15,7 @@ import logging
 from pathlib import Path
 from typing import Optional, Sequence
 
-from ..common.files import replacing
+from ..files import replacing
 from .command import execute
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     """
     import torch
 
-    from ..common.averaging import average, best_checkpoints, last_checkpoints
+    from ..hub.averaging import average, best_checkpoints, last_checkpoints
 
     if (options.inputs is None) == (options.folder is None):
         raise ValueError("--last and --best need --folder, --inputs stands alone")

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Dict, Iterator, Optional, TextIO, cast
 
-from ..common.files import STANDARD_OUTPUT
+from ..files import STANDARD_OUTPUT
 
 
 class _Terminated(BaseException):

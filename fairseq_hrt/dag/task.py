@@ -10,8 +10,8 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from ..common.options import DecodingOptions
-from ..common.task import EngineTranslationTask
+from ..decoding import DecodingOptions
+from ..task import EngineTranslationTask
 from .config import DagTaskConfig
 from .decoder import DagDecoder
 from .generator import DagGenerator

@@ -14,10 +14,10 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence
 from fairseq import utils
 
 from .. import __version__
-from ..common.files import write_text
+from ..files import write_text
+from ..systems import System, SystemSpec, load_system
 from .comparison import decode_all, target_texts
 from .quality import Detokenizer, evaluate
-from .systems import System, SystemSpec, load_system
 
 logger = logging.getLogger(__name__)
 METRICS = {"bleu": "BLEU", "chrf": "chrF"}
@@ -83,7 +83,7 @@ def tune(
 
     Args:
         spec: the system without what is tuned.
-        data: as for :func:`.systems.load_system`.
+        data: as for :func:`..systems.load_system`.
         grid: settings, see :func:`parse_grid`.
         references: detokenised; None: the targets of the data.
         detokenize: turns tokenised words into text.

@@ -12,8 +12,8 @@ from typing import Deque, Dict, Optional
 
 import torch
 
-from ..common.ensemble import EngineEnsemble
-from ..common.files import write_text
+from ..engine import EngineEnsemble
+from ..files import write_text
 from .accounting import DecoderSize
 
 logger = logging.getLogger(__name__)

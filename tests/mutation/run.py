@@ -29,14 +29,20 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 ROOT = Path(__file__).resolve().parents[2]
 HARMLESS = Path(__file__).with_name("harmless.json")
 
-# The tests that each package has to rely on. What all families share is also theirs to notice.
+# The tests that each package or single module has to rely on. What all families share is also theirs to notice.
 TESTS = {
-    "common": ["common", "hrt", "bidirectional"],
+    "engine": ["engine", "decoding", "hrt", "bidirectional"],
+    "decoding": ["decoding", "hrt", "bidirectional"],
+    "training": ["training", "hrt", "bidirectional"],
+    "loading": ["hub", "systems"],
+    "task.py": ["test_task.py", "decoding", "hrt", "bidirectional"],
+    "files.py": ["test_files.py"],
     "hrt": ["hrt"],
     "bidirectional": ["bidirectional"],
     "dag": ["dag"],
     "jacobi": ["jacobi"],
     "ops": ["ops", "dag"],
+    "autoregressive": ["autoregressive", "decoding"],
     "hub": ["hub"],
 }
 # What a mutant may take, in multiples of what the unchanged tests take: a loop that never ends is noticed, too.
@@ -70,7 +76,8 @@ def all_mutants(package: str) -> Iterator[Mutant]:
     """Every fault that cosmic-ray knows for the modules of a package."""
     from cosmic_ray.commands.init import _all_work_items
 
-    modules = sorted((ROOT / "fairseq_hrt" / package).rglob("*.py"))
+    place = ROOT / "fairseq_hrt" / package
+    modules = sorted(place.rglob("*.py")) if place.is_dir() else [place]
     for item in _all_work_items(modules, {}):
         (mutation,) = item.mutations
         module = str(Path(mutation.module_path).relative_to(ROOT))
