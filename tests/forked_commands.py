@@ -57,7 +57,7 @@ class ForkedCommands:
 
 def serve() -> None:
     """Answers requests from the standard input with exit statuses, until it ends."""
-    import fairseq.models  # noqa: F401
+    import fairseq.models
     import fairseq.tasks  # noqa: F401
 
     scripts = {script.name: script for script in importlib.metadata.entry_points(group="console_scripts")}

@@ -10,9 +10,10 @@ the teacher is fair.
 import argparse
 from pathlib import Path
 
-import fairseq_hrt  # noqa: F401  (repairs fairseq)
 import torch
 from fairseq import checkpoint_utils
+
+import fairseq_hrt  # noqa: F401  (repairs fairseq)
 
 # fairseq's nonautoregressive_transformer tells this many target lengths apart.
 LENGTHS = 256

@@ -4,9 +4,24 @@ from typing import List, Optional, Tuple
 
 from lexicon import FUTURE, PAST, PERFECT, EnglishVerb
 from nouns import IRREGULAR_PLURALS
-from sentence import COMPLEMENT, COORDINATION, QUESTION, SUBORDINATE
-from sentence import Clause, Gap, Location, Name, NounPhrase, Pair, Personal, Phrase, Sentence, Town
-from sentence import agreement, detokenise
+from sentence import (
+    COMPLEMENT,
+    COORDINATION,
+    QUESTION,
+    SUBORDINATE,
+    Clause,
+    Gap,
+    Location,
+    Name,
+    NounPhrase,
+    Pair,
+    Personal,
+    Phrase,
+    Sentence,
+    Town,
+    agreement,
+    detokenise,
+)
 
 _ARTICLE_EXCEPTIONS = {"useful": "a"}
 

@@ -9,12 +9,39 @@ translation; `translations` walks through all combinations.
 from collections import deque
 from typing import Deque, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
-from german import adjective_ending, attributive, auxiliary_present, contract, determiner_form, infinitive
-from german import noun_form, present, preterite, relative_pronoun
+from german import (
+    adjective_ending,
+    attributive,
+    auxiliary_present,
+    contract,
+    determiner_form,
+    infinitive,
+    noun_form,
+    present,
+    preterite,
+    relative_pronoun,
+)
 from lexicon import DATIVE, FUTURE, PAST, PERFECT, PREDICATIVE, PREPOSITIONAL
-from sentence import COMPLEMENT, COORDINATION, QUESTION, SUBORDINATE
-from sentence import Clause, Gap, Location, Name, NounPhrase, Pair, Personal, Phrase, Predicate, Sentence, Town
-from sentence import agreement, detokenise, is_definite
+from sentence import (
+    COMPLEMENT,
+    COORDINATION,
+    QUESTION,
+    SUBORDINATE,
+    Clause,
+    Gap,
+    Location,
+    Name,
+    NounPhrase,
+    Pair,
+    Personal,
+    Phrase,
+    Predicate,
+    Sentence,
+    Town,
+    agreement,
+    detokenise,
+    is_definite,
+)
 
 _CASE_INDEX = {"nom": 0, "acc": 1, "dat": 2}
 _MAIN, _VERB_FIRST, _VERB_LAST = "main", "verb first", "verb last"
@@ -259,22 +286,26 @@ def _clause(clause: Clause, shape: str, choices: Choices, head: Optional[_Head] 
         opening = subject
     elif front:
         opening = fields.pop(front)
-    middle = [] if front == "subject" else subject
+    middle = _middle_field(clause, [] if front == "subject" else subject, fields, choices)
+    if shape == _VERB_LAST:
+        return opening + middle + bracket + extraposed
+    return [*opening, finite, *middle, *bracket, *extraposed]
+
+
+def _middle_field(clause: Clause, subject: List[str], fields: Dict[str, List[str]], choices: Choices) -> List[str]:
+    """What stands between the brackets of a clause: subject, pronouns, and the other fields in a chosen order."""
     pronouns = [
         field
         for field, phrase in (("object", clause.object), ("recipient", clause.recipient))
         if field in fields and isinstance(phrase, Personal)
     ]
     early = [word for field in pronouns for word in fields[field]]
-    if early and middle and isinstance(clause.subject, (NounPhrase, Name, Pair)):
-        middle = choices.pick((middle + early, early + middle))
+    if early and subject and isinstance(clause.subject, (NounPhrase, Name, Pair)):
+        words = choices.pick((subject + early, early + subject))
     else:
-        middle = middle + early
+        words = subject + early
     order = choices.pick(_orders(clause, fields))
-    middle = middle + [word for field in order if field not in pronouns for word in fields.get(field, ())]
-    if shape == _VERB_LAST:
-        return opening + middle + bracket + extraposed
-    return opening + [finite] + middle + bracket + extraposed
+    return words + [word for field in order if field not in pronouns for word in fields.get(field, ())]
 
 
 def realise(sentence: Sentence, choices: Choices) -> str:

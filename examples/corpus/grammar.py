@@ -7,19 +7,60 @@ end of an English clause would belong to either clause).
 """
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from typing import Optional, Sequence, Tuple, TypeVar
 
-from lexicon import ACCUSATIVE, DATIVE, DIRECTIONAL, DITRANSITIVE, FUTURE, INTRANSITIVE, LOCATIVE
-from lexicon import PAST, PERFECT, PREPOSITIONAL, PRESENT
-from lexicon import Adverbial, Conjunction, EnglishVerb, TimeAdverbial, Verb
+from lexicon import (
+    ACCUSATIVE,
+    DATIVE,
+    DIRECTIONAL,
+    DITRANSITIVE,
+    FUTURE,
+    INTRANSITIVE,
+    LOCATIVE,
+    PAST,
+    PERFECT,
+    PREPOSITIONAL,
+    PRESENT,
+    Adverbial,
+    Conjunction,
+    EnglishVerb,
+    TimeAdverbial,
+    Verb,
+)
 from modifiers import CONJUNCTIONS, EVERY, MANNERS, MODAL_TIME, POSSESSIVES, QUANTIFIERS, TIMES
 from phrases import PhraseSampler, adjectives_of, nouns_of
-from sentence import COMPLEMENT, COORDINATION, QUESTION, STATEMENT, SUBORDINATE
-from sentence import Clause, Gap, Name, NounPhrase, Pair, Personal, Predicate, Sentence, is_definite
-from verbs import COPULA, DATIVE_VERBS, DIRECTIONAL_VERBS, DITRANSITIVE_VERBS, IMPERSONAL_VERBS
-from verbs import INTRANSITIVE_VERBS, LOCATIVE_VERBS, MODALS, PREPOSITIONAL_VERBS, SIMPLE_VERBS
-from verbs import THAT_VERBS, TRANSITIVE_VERBS, WHETHER_VERBS
+from sentence import (
+    COMPLEMENT,
+    COORDINATION,
+    QUESTION,
+    STATEMENT,
+    SUBORDINATE,
+    Clause,
+    Gap,
+    Name,
+    NounPhrase,
+    Pair,
+    Personal,
+    Predicate,
+    Sentence,
+    is_definite,
+)
+from verbs import (
+    COPULA,
+    DATIVE_VERBS,
+    DIRECTIONAL_VERBS,
+    DITRANSITIVE_VERBS,
+    IMPERSONAL_VERBS,
+    INTRANSITIVE_VERBS,
+    LOCATIVE_VERBS,
+    MODALS,
+    PREPOSITIONAL_VERBS,
+    SIMPLE_VERBS,
+    THAT_VERBS,
+    TRANSITIVE_VERBS,
+    WHETHER_VERBS,
+)
 
 T = TypeVar("T")
 Weighted = Tuple[Tuple[T, float], ...]
@@ -51,13 +92,13 @@ _AND = Conjunction(("and",), ("und",), ())
 _BUT = Conjunction(("but",), ("aber",), ())
 
 
-@lru_cache(maxsize=None)
+@cache
 def times_of(reference: str) -> Tuple[TimeAdverbial, ...]:
     """Return the time adverbials that fit a tense or a modal in the present."""
     return tuple(time for time in TIMES if reference in time.tenses)
 
 
-@lru_cache(maxsize=None)
+@cache
 def manners_of(keys: Tuple[str, ...]) -> Tuple[Adverbial, ...]:
     """Return the manner adverbials with the given keys."""
     return tuple(manner for manner in MANNERS if manner.key in keys)
@@ -219,7 +260,7 @@ class Sampler(PhraseSampler):
         alive = isinstance(clause.subject, (Name, Personal, Pair)) or (
             isinstance(clause.subject, NounPhrase) and clause.subject.noun.kind == "person"
         )
-        if not alive or isinstance(clause.object, Personal) and frame == PREPOSITIONAL:
+        if not alive or (isinstance(clause.object, Personal) and frame == PREPOSITIONAL):
             return clause
         # Verbs of activity take a manner; those of perception or state do not, and
         # have no use for company either.

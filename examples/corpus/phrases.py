@@ -3,7 +3,7 @@
 import math
 import random
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from typing import Optional, Sequence, Tuple, TypeVar
 
 from lexicon import Adjective, Noun
@@ -14,13 +14,13 @@ from sentence import Location, Name, NounPhrase, Pair, Personal, Phrase, Town
 T = TypeVar("T")
 
 
-@lru_cache(maxsize=None)
+@cache
 def nouns_of(kinds: Tuple[str, ...]) -> Tuple[Noun, ...]:
     """Return the nouns of the given kinds."""
     return tuple(noun for noun in NOUNS if noun.kind in kinds)
 
 
-@lru_cache(maxsize=None)
+@cache
 def adjectives_of(kind: str) -> Tuple[Adjective, ...]:
     """Return the adjectives that fit a noun of `kind`."""
     return tuple(adjective for adjective in ADJECTIVES if kind in adjective.kinds)

@@ -8,8 +8,19 @@ resolved by the choices of `german_syntax.py`.
 from dataclasses import dataclass
 from typing import NamedTuple, Optional, Tuple, Union
 
-from lexicon import PRESENT, Adjective, Adverbial, Conjunction, Determiner, EnglishVerb, Modal, Noun, Pronoun
-from lexicon import TimeAdverbial, Verb
+from lexicon import (
+    PRESENT,
+    Adjective,
+    Adverbial,
+    Conjunction,
+    Determiner,
+    EnglishVerb,
+    Modal,
+    Noun,
+    Pronoun,
+    TimeAdverbial,
+    Verb,
+)
 
 STATEMENT = "statement"
 QUESTION = "question"

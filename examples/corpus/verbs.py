@@ -1,7 +1,19 @@
 """Verbs and modal verbs (data only)."""
 
-from lexicon import ACCUSATIVE, CLAUSAL, DATIVE, DIRECTIONAL, DITRANSITIVE, IMPERSONAL, INTRANSITIVE
-from lexicon import LOCATIVE, PREDICATIVE, PREPOSITIONAL, Modal, Verb
+from lexicon import (
+    ACCUSATIVE,
+    CLAUSAL,
+    DATIVE,
+    DIRECTIONAL,
+    DITRANSITIVE,
+    IMPERSONAL,
+    INTRANSITIVE,
+    LOCATIVE,
+    PREDICATIVE,
+    PREPOSITIONAL,
+    Modal,
+    Verb,
+)
 from lexicon import EnglishVerb as E
 from lexicon import GermanVerb as D
 

@@ -6,12 +6,13 @@ Example:
     for shard in 0 1 2 3; do fairseq-hrt distill ... --num-shards 4 --shard-id $shard & done; wait
     fairseq-train data-bin --distilled-data distilled/data-bin ...
 
-A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=runtime lets the native runtime translate,
-engine=ctranslate2 CTranslate2, which is quicker. Killed at any moment and started again, it goes on with the block that was lost; the result is the same byte by
-byte. Teacher and data are known by their contents: another checkpoint of the same name is refused, one that was only moved is not.
-The shard that finishes last (or a further call) writes train.<src> and train.<tgt> in the order of the training set, binarises them
-with the same dictionaries into data-bin, and writes statistics.json. torchrun and SLURM set the shard by themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS), and the GPU (LOCAL_RANK,
-SLURM_LOCALID).
+A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=runtime lets the native
+runtime translate, engine=ctranslate2 CTranslate2, which is quicker. Killed at any moment and started again, it goes on with
+the block that was lost; the result is the same byte by byte. Teacher and data are known by their contents: another
+checkpoint of the same name is refused, one that was only moved is not. The shard that finishes last (or a further call)
+writes train.<src> and train.<tgt> in the order of the training set, binarises them with the same dictionaries into data-bin,
+and writes statistics.json. torchrun and SLURM set the shard by themselves (RANK and WORLD_SIZE, or SLURM_PROCID and
+SLURM_NTASKS), and the GPU (LOCAL_RANK, SLURM_LOCALID).
 """
 
 import argparse
@@ -117,8 +118,11 @@ def run(options: argparse.Namespace) -> None:
         settings={
             "teacher": f"sha256 {teacher}",
             "data": f"sha256 {content_hash(data_files(options.data, options.gen_subset, languages))}",
-            "task": system.task_name, "engine": spec.engine, "subset": options.gen_subset, **identified_options(spec.options),
-        },  # fmt: skip
+            "task": system.task_name,
+            "engine": spec.engine,
+            "subset": options.gen_subset,
+            **identified_options(spec.options),
+        },
     )
     distill.check_settings(options.out, plan)
     nbest = int(spec.options.get("nbest", 1))

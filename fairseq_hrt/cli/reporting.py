@@ -48,10 +48,7 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
     Raises:
         SystemExit: something went wrong.
     """
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")
-    if sys.stdout is None:
-        sys.stdout = cast(TextIO, _ClosedOutput())
+    _replace_closed_streams()
     handlers = _end_by_exception()
     try:
         yield
@@ -75,6 +72,13 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def _replace_closed_streams() -> None:
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
+    if sys.stdout is None:
+        sys.stdout = cast(TextIO, _ClosedOutput())
 
 
 def _one_line(error: BaseException) -> str:

@@ -119,6 +119,28 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
     Raises:
         ValueError: an input is missing, has no name where it needs one, would be overwritten, or shares its output with another.
     """
+    sources = _checked_sources(files)
+    if output is not None and (len(sources) > 1 or output.is_dir()):
+        if is_stream(output) or output.is_file():
+            if resume:
+                raise ValueError(f"--resume needs a file to go on with, and a folder for several: {output} is neither")
+            if output.is_file():
+                raise ValueError(f"{output} is a file: several inputs need a folder")
+            return [Job(source, output) for source in sources]
+        named = [source for source in sources if source is not None]
+        if len(named) < len(sources):
+            raise ValueError(f"the standard input has no name to have in {output}: give a file instead of -, or one --output file")
+        jobs = [Job(source, output / source.name) for source in named]
+    else:
+        jobs = [Job(source, output) for source in sources]
+    if resume and is_stream(jobs[0].target):
+        raise ValueError("--resume needs a file to go on with: give --output FILE")
+    _refuse_overwriting(jobs)
+    return jobs
+
+
+def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
+    """The inputs, None for the standard input."""
     sources: List[Optional[Path]] = [None if os.fspath(file) == STANDARD else file for file in files] or [None]
     for source in sources:
         if source is None:
@@ -127,22 +149,14 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
             raise ValueError(f"{source} is no file")
     if sources.count(None) > 1:
         raise ValueError("- is given twice: the standard input can be read once")
-    in_folder = output is not None and (len(sources) > 1 or output.is_dir())
-    if in_folder and (is_stream(output) or output.is_file()):
-        if resume:
-            raise ValueError(f"--resume needs a file to go on with, and a folder for several: {output} is neither")
-        if output.is_file():
-            raise ValueError(f"{output} is a file: several inputs need a folder")
-        return [Job(source, output) for source in sources]
-    if in_folder and None in sources:
-        raise ValueError(f"the standard input has no name to have in {output}: give a file instead of -, or one --output file")
-    jobs = [Job(source, output / source.name if in_folder else output) for source in sources]
-    if resume and (is_stream(jobs[0].target)):
-        raise ValueError("--resume needs a file to go on with: give --output FILE")
+    return sources
+
+
+def _refuse_overwriting(jobs: Sequence[Job]) -> None:
     taken: Dict[str, Job] = {}
-    inputs = {os.path.realpath(source) for source in sources if source is not None}
+    inputs = {os.path.realpath(job.source) for job in jobs if job.source is not None}
     for job in jobs:
-        if is_stream(job.target):
+        if job.target is None or is_stream(job.target):
             continue
         name = os.path.realpath(job.target)
         if name in taken:
@@ -150,7 +164,6 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
         taken[name] = job
         if name in inputs:
             raise ValueError(f"{job.target} is an input: a translation would replace it; give another --output")
-    return jobs
 
 
 def run(options: argparse.Namespace) -> None:

@@ -105,7 +105,7 @@ def _release(version: str) -> List[int]:
 
 def _versions(problems: List[Problem]) -> List[str]:
     lines = [f"Python {platform.python_version()} ({sys.executable})"]
-    if sys.version_info < (3, 10):
+    if sys.version_info < (3, 10):  # noqa: UP036 - pip's check can be switched off
         problems.append(
             Problem(f"Python {platform.python_version()} is too old", "use Python 3.10 or newer")
         )

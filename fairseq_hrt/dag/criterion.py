@@ -18,7 +18,6 @@ from .glancing import Glanced, GlanceSchedule, choose_glanced, force
 from .model import DagOutput, Glancer
 from .sample import GraphSample
 
-
 logger = logging.getLogger(__name__)
 
 

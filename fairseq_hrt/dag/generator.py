@@ -19,7 +19,6 @@ from .graph_description import describe, to_dot
 from .graph_size import vertices_from_source, vertices_from_target
 from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
 
-
 logger = logging.getLogger(__name__)
 
 

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..engine import EngineEnsemble, Memory, TransformerEngine, log_mean, log_softmax
-from ..ops import best_tokens
-from ..ops import CHUNK
+from ..ops import CHUNK, best_tokens
 from .links import LinkPredictor, allowed_links
 
 

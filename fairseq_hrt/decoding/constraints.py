@@ -116,7 +116,7 @@ class Constraints:
     def _force(self, log_probs: Tensor, forced: Tensor, own: Tensor) -> None:
         """Leaves only the forced token ``[R, 1]`` of each row, with its probability ``own``; pad forces nothing."""
         bound = forced.ne(self.pad)
-        if not self.unkpen == float("inf"):
+        if self.unkpen != float("inf"):
             own = torch.where(forced.eq(self.unk), own - self.unkpen, own)
         free = log_probs.gather(1, forced)
         log_probs.masked_fill_(bound, float("-inf"))

@@ -98,7 +98,7 @@ class TransformerEngine:
             x, _ = self.model.encoder.forward_embedding(tokens)
             x = x * (~padding).unsqueeze(-1).to(x)
         for layer in self.encoder_layers:
-            x = layer.block(x, layer.attention_norm, lambda y: layer.attention(y, bias))
+            x = layer.block(x, layer.attention_norm, lambda y: layer.attention(y, bias))  # noqa: B023 - called at once
             x = layer.block(x, layer.final_norm, layer.feed_forward)
         return x if self.encoder_norm is None else self.encoder_norm(x)
 
@@ -183,13 +183,13 @@ class TransformerEngine:
             cache = state if remember else None
             chosen = only if number + 1 == len(self.layers) else None
             x = layer.block(
-                x, layer.attention_norm, lambda y: self._self_attention(y, number, cache, bias, distances, chosen), chosen
+                x, layer.attention_norm, lambda y: self._self_attention(y, number, cache, bias, distances, chosen), chosen  # noqa: B023
             )
             keys, values = memory.layer(number)
             if attention is not None and number + 1 == len(self.layers):
                 asking = layer.cross_norm(x) if layer.before else x
                 attention.append(layer.cross.weights(asking, keys, memory.bias))
-            x = layer.block(x, layer.cross_norm, lambda y: layer.cross(y, keys, values, memory.bias))
+            x = layer.block(x, layer.cross_norm, lambda y: layer.cross(y, keys, values, memory.bias))  # noqa: B023
             x = layer.block(x, layer.final_norm, layer.feed_forward)
         if remember:
             state.length += count

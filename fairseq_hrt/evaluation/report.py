@@ -43,8 +43,13 @@ def decode_signature(signature: Dict[str, str]) -> str:
 
 def _quality_header(comparison: Comparison) -> List[str]:
     rouge = comparison.results[0].quality.rouge or {}
-    return ["System", "BLEU", "chrF", "length ratio", *(["COMET"] if _has_comet(comparison) else []), *rouge, *(["valid %"] if _has_valid(comparison) else []),
-            *([f"identical to {comparison.identical_to}"] if comparison.identical_to else [])]  # fmt: skip
+    return [
+        *("System", "BLEU", "chrF", "length ratio"),
+        *(["COMET"] if _has_comet(comparison) else []),
+        *rouge,
+        *(["valid %"] if _has_valid(comparison) else []),
+        *([f"identical to {comparison.identical_to}"] if comparison.identical_to else []),
+    ]
 
 
 def _quality_row(comparison: Comparison, result: Result) -> List[str]:

@@ -85,7 +85,7 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
         state = read_checkpoint(path, for_decoding=False)
         with reading(path, "cannot be averaged"):
             _add(sums, state["model"], f"{path} and {paths[0]}")
-    for name, value in sums.items():
+    for value in sums.values():
         if value.is_floating_point():
             value.div_(len(paths))
         else:

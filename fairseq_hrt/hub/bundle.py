@@ -12,9 +12,10 @@
 import json
 import shlex
 import shutil
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..escaping import code_in_markdown, in_markdown, printable
 from ..files import new_folder, remove_leftovers
@@ -125,11 +126,8 @@ def make_bundle(
         ValueError: the folder exists, a file is missing, or the preparation is unknown.
         OSError: a file cannot be read or written.
     """
-    # Reading a bundle needs neither: the native runtime starts without them.
-    from fairseq.data.data_utils import infer_language_pair
-
+    # Reading a bundle does not need it: the native runtime starts without PyTorch.
     from ..loading.checkpoints import read_checkpoint, require_known_task, task_name
-    from ..loading.data_options import language_of_data
     from .description import checked_options
 
     for path in [*checkpoints, *([] if codes is None else [codes])]:
@@ -142,14 +140,7 @@ def make_bundle(
     # What load_bundle would refuse is not packed.
     task = require_known_task(task or task_name(config), str(folder))
     options = checked_options(options or {}, task, str(folder))
-    languages = (config.source_lang, config.target_lang)
-    if None in languages:
-        # Left to the names of the files in training.
-        languages = infer_language_pair(str(data))
-    if None in languages:
-        raise ValueError(f"{data}: its files do not tell the languages; is it a folder of fairseq-preprocess?")
-    for language in languages:
-        language_of_data(language, str(checkpoints[0]))
+    languages = _languages(config, data, checkpoints[0])
     TextRecipe(*languages, tokenizer, subwords, codes)
     names = [f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)]
     bundle = Bundle(
@@ -167,7 +158,7 @@ def make_bundle(
     )
     remove_leftovers(folder.absolute().parent, folder.name + ".")
     with new_folder(folder) as partial:
-        try:
+        with _errors_naming(folder, partial):
             _fill(partial, bundle, states, data, codes)
             if complete is not None:
                 bundle.folder = partial
@@ -178,19 +169,42 @@ def make_bundle(
             _describe(partial, bundle)
             if check is not None:
                 check(partial)
-        except ValueError as error:
-            # Where it was being made is gone when the message is read.
-            raise ValueError(str(error).replace(str(partial), str(folder))) from error
-        except OSError as error:
-            if error.errno is None:
-                raise
-            name = str(error.filename or folder).replace(str(partial), str(folder))
-            raise OSError(error.errno, error.strerror, name) from error
         try:
             partial.rename(folder)
         except OSError as error:
             raise ValueError(f"{folder} cannot be made: {error.strerror}; does it exist already?") from error
     return bundle
+
+
+def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
+    """Source and target language of a training; ValueError if neither it nor its data tells them, or they cannot be file names."""
+    from fairseq.data.data_utils import infer_language_pair
+
+    from ..loading.data_options import language_of_data
+
+    languages = (config.source_lang, config.target_lang)
+    if None in languages:
+        # Left to the names of the files in training.
+        languages = infer_language_pair(str(data))
+    if None in languages:
+        raise ValueError(f"{data}: its files do not tell the languages; is it a folder of fairseq-preprocess?")
+    for language in languages:
+        language_of_data(language, str(checkpoint))
+    return languages
+
+
+@contextmanager
+def _errors_naming(folder: Path, partial: Path) -> Iterator[None]:
+    """Lets errors name a bundle's folder instead of the one it is made in, which is gone when the message is read."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(str(error).replace(str(partial), str(folder))) from error
+    except OSError as error:
+        if error.errno is None:
+            raise
+        name = str(error.filename or folder).replace(str(partial), str(folder))
+        raise OSError(error.errno, error.strerror, name) from error
 
 
 def _fill(place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: Path, codes: Optional[Path]) -> None:

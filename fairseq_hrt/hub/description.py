@@ -37,15 +37,7 @@ def read_description(folder: Path, version: int, *, for_runtime: bool = False) -
     """
     path = folder / "bundle.json"
     document = _read_json(path, folder)
-    known = document.get("format")
-    if type(known) is not int or known != version:
-        raise ValueError(f"{path} has the format {shown(known)}, this release reads {version}")
-    for name in document:
-        if name not in (*_FIELDS, *_MORE_FIELDS):
-            raise ValueError(f"{path} does not describe a bundle: {shown(name)} is none of {', '.join((*_FIELDS, *_MORE_FIELDS))}")
-    for name in _NEEDED:
-        if name not in document:
-            raise ValueError(f"{path} does not describe a bundle: it has no {name!r}")
+    _check_fields(document, path, version)
     task = _checked_task(document["task"], path, for_runtime=for_runtime)
     for side in ("source_lang", "target_lang"):
         language_of_data(document[side], str(path))
@@ -66,6 +58,18 @@ def read_description(folder: Path, version: int, *, for_runtime: bool = False) -
     for name in ("options", "runtime_options"):
         rest[name] = check(document.get(name, {}), task, str(path))
     return {**rest, **more, "task": task, "models": models, "codes": codes, "card": card}
+
+
+def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
+    known = document.get("format")
+    if type(known) is not int or known != version:
+        raise ValueError(f"{path} has the format {shown(known)}, this release reads {version}")
+    for name in document:
+        if name not in (*_FIELDS, *_MORE_FIELDS):
+            raise ValueError(f"{path} does not describe a bundle: {shown(name)} is none of {', '.join((*_FIELDS, *_MORE_FIELDS))}")
+    for name in _NEEDED:
+        if name not in document:
+            raise ValueError(f"{path} does not describe a bundle: it has no {name!r}")
 
 
 def _checked_task(task: object, path: Path, *, for_runtime: bool) -> str:

@@ -1,8 +1,8 @@
 """A teacher's translations of a whole training set: in blocks of lines, each written once and whole.
 
-A block is a file that appears when it is complete (under a name of its own until then), so that a killed run goes on at the block that was lost, several processes may take
-a share each, and the merged text is the same byte by byte whatever happened on the way: what is decoded together depends on the
-block alone.
+A block is a file that appears when it is complete (under a name of its own until then), so that a killed run goes on at the block
+that was lost, several processes may take a share each, and the merged text is the same byte by byte whatever
+happened on the way: what is decoded together depends on the block alone.
 """
 
 import json
@@ -142,8 +142,8 @@ def merge(folder: Path, plan: Plan, source: Callable[[int], str], languages: Seq
             for sentence, line in zip(plan.members(number), lines):
                 words = source(sentence)
                 for translation in json.loads(line):
-                    left.write(f"{words}\n".encode("utf-8"))
-                    right.write(f"{translation}\n".encode("utf-8"))
+                    left.write(f"{words}\n".encode())
+                    right.write(f"{translation}\n".encode())
                     counts["pairs"] += 1
                     counts["source_tokens"] += len(words.split())
                     counts["target_tokens"] += len(translation.split())

@@ -145,7 +145,9 @@ class RuntimeTranslator:
             family = self.engine.header.family
             task = given.pop("task", self.bundle.task)
             if task not in TASKS[family]:
-                raise UnsupportedOption(f"--task {task}: the runtime decodes a model of the family {family} as {TASKS[family][0]}; use --engine torch")
+                raise UnsupportedOption(
+                    f"--task {task}: the runtime decodes a model of the family {family} as {TASKS[family][0]}; use --engine torch"
+                )
             chosen = {**self.bundle.runtime_options, **given}
             chosen = {name: value for name, value in chosen.items() if name not in WITHOUT_EFFECT}
             found = DecodeOptions.parse(chosen, scores=scores, batch_size=batch_size)

@@ -47,7 +47,7 @@ class Translator:
         self.pipeline = bundle.pipeline()
         self._lock = threading.Lock()
         self.defaults = {**DEFAULTS, **bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
-        self._tasks: "OrderedDict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]]" = OrderedDict()
+        self._tasks: OrderedDict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]] = OrderedDict()
         # Read once: for the options of the training here, for the model below.
         self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
         self._trained_task = self._states[str(bundle.paths[0])]["cfg"].task

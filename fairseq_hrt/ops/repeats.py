@@ -58,7 +58,7 @@ def best_printing_path(match: Tensor, links: Tensor, target_lengths: Tensor, ver
         ValueError: shapes or lengths that do not fit, or NaN.
     """
     check(links, vertex_lengths, match, target_lengths)
-    batch, steps, size = match.shape
+    batch, _, size = match.shape
     # [B, T, L] -> [B, L, T]
     scores, edges = match.double().transpose(1, 2), only_inside(links, vertex_lengths).double()
     best = torch.full_like(scores, float("-inf"))

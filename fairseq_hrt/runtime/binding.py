@@ -1,7 +1,7 @@
 """The C interface of the kernel (kernel/runtime.h) for ctypes; structures have the same fields in the same order."""
 
 import ctypes as C
-from functools import lru_cache
+from functools import cache
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
@@ -79,7 +79,7 @@ class Results(C.Structure):
     ]
 
 
-@lru_cache(maxsize=None)
+@cache
 def kernel() -> C.CDLL:
     """The library with its functions declared.
 

@@ -145,9 +145,12 @@ def _typed(name: str, kind: type, value: object) -> object:
             pass
     if kind is str and isinstance(value, str):
         return value
-    if kind is Tuple[int, ...] and isinstance(value, (list, tuple)):
-        if all(isinstance(item, int) and not isinstance(item, bool) for item in value):
-            return tuple(value)
+    if (
+        kind is Tuple[int, ...]
+        and isinstance(value, (list, tuple))
+        and all(isinstance(item, int) and not isinstance(item, bool) for item in value)
+    ):
+        return tuple(value)
     raise ModelFileError(f"the field {name!r} of its header holds {value!r:.80}")
 
 

@@ -3,7 +3,7 @@
 import ctypes as C
 import json
 import os
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import List, NamedTuple, Optional
 
@@ -72,7 +72,7 @@ def open_library(folder: Path = HERE, kernel: Path = KERNEL) -> C.CDLL:
     return library
 
 
-@lru_cache(maxsize=None)
+@cache
 def load_library() -> C.CDLL:
     """The kernel of this installation; see :func:`open_library`."""
     return open_library()

@@ -213,7 +213,7 @@ class Operations:
 
     def integers(self, prepared: Input) -> Tuple[np.ndarray, np.ndarray]:
         """The quantised integers ``[rows, inputs]`` and the scales ``[rows]`` of prepared rows."""
-        kind = C.c_int8 if prepared.offset < 0 or prepared.offset == 0 and not self._unsigned() else C.c_uint8
+        kind = C.c_int8 if prepared.offset < 0 or (prepared.offset == 0 and not self._unsigned()) else C.c_uint8
         stored = np.ctypeslib.as_array((kind * (prepared.rows * prepared.stride)).from_address(prepared.integers))
         scales = np.ctypeslib.as_array((C.c_float * prepared.rows).from_address(prepared.scales))
         stored = stored.reshape(prepared.rows, prepared.stride)[:, : prepared.inputs].astype(np.int32)

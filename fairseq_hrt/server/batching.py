@@ -132,7 +132,7 @@ class Batcher:
         start = time.monotonic()
         try:
             results = self._results(batch)
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+        except Exception as error:  # whatever it is, somebody waits for an answer
             if len(batch) > 1:
                 # One of them may be the reason; the others must not fail with it.
                 for entry in batch:

@@ -70,7 +70,7 @@ async def _answer(handler: Handler, request: Request, settings: Settings) -> Res
     except ClientDisconnect:
         # Nobody reads this; the status is the one that proxies use for it.
         return Response(status_code=499)
-    except Exception:  # noqa: BLE001 - nothing of it may leave the process
+    except Exception:  # nothing of it may leave the process
         logger.exception("a request failed")
         return JSONResponse({"error": "Internal server error"}, 500)
 
@@ -116,4 +116,4 @@ async def _read_body(request: Request, limit: int) -> None:
     if size > limit:
         raise RequestError(413, f"Request body exceeds the limit of {limit} bytes", {"Connection": "close"})
     # Where Starlette keeps what it has read.
-    request._body = b"".join(chunks)  # noqa: SLF001
+    request._body = b"".join(chunks)

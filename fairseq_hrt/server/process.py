@@ -191,7 +191,7 @@ def _announce(listening: socket.socket, host: str) -> None:
     address, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     # Where all addresses are listened to, this machine's own is one of them.
-    asked = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
+    asked = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
 
     def wait() -> None:
         while not _answers(asked, port):

@@ -31,8 +31,8 @@ class RuntimeSystem(TaskSystem):
     """A system decoded by the native runtime, on as many threads as PyTorch has.
 
     Args:
-        spec: ``path`` is a checkpoint, a bundle, or a model file of the runtime; ``weights`` is ``int8`` (default) or ``float32`` for a checkpoint, ``shortlist`` a file, or
-            ``true`` for a bundle's own; other options are those of ``fairseq-generate``.
+        spec: ``path`` is a checkpoint, a bundle, or a model file of the runtime; ``weights`` is ``int8`` (default) or ``float32`` for a
+            checkpoint, ``shortlist`` a file, or ``true`` for a bundle's own; other options are those of ``fairseq-generate``.
         data: see :func:`.specification.generate_arguments`.
 
     Raises:

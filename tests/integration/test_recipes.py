@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 from fairseq import options
+
 from fairseq_hrt.__main__ import VERBS
+from fairseq_hrt.runtime.engine import DecodeOptions
+from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 from fairseq_hrt.systems import generate_arguments, parse_system
 from fairseq_hrt.systems.ctranslate2_system import OPTIONS
 from fairseq_hrt.systems.runtime_system import OWN
-from fairseq_hrt.runtime.engine import DecodeOptions
-from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -56,7 +57,7 @@ def commands(recipe, **environment):
     return [shlex.split(line[2:]) for line in shown.splitlines() if line.startswith("+ ")]
 
 
-def parse(command):
+def parse(command):  # noqa: C901 - a branch for each program
     """Parses ``command`` as the program would; an unknown option raises SystemExit."""
     program, *arguments = command
     if program == "python" and arguments[0].endswith("train_bf16.py"):
@@ -201,6 +202,7 @@ def test_the_python_of_the_readme_runs():
     from fairseq.data import Dictionary
     from fairseq.models import ARCH_CONFIG_REGISTRY
     from fairseq.models.transformer import TransformerModel
+
     from fairseq_hrt.decoding.options import DecodingOptions
 
     names = {}
@@ -369,7 +371,7 @@ def test_tokenisation_keeps_lines_and_can_be_undone(tmp_path, capsys):
     text = "Der Hund, der bellt & läuft, ist „groß“.\nA\u2028B\n"
     (tmp_path / "text.de").write_text(text, encoding="utf-8")
     load("common/tokenize_text.py").main([str(tmp_path / "text.de"), "--language", "de"])
-    first, second = capsys.readouterr().out.rstrip("\n").split("\n")
+    first, _ = capsys.readouterr().out.rstrip("\n").split("\n")
     assert first == 'Der Hund , der bellt & läuft , ist " groß " .'
     assert MosesDetokenizer(lang="de").detokenize(first.split()) == 'Der Hund, der bellt & läuft, ist "groß".'
 

@@ -14,7 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt import files
-from fairseq_hrt.files import content_hash, is_stream, new_folder, raw_lines, reading, remove_leftovers, replacing, write_new, writing
+from fairseq_hrt.files import (
+    content_hash,
+    is_stream,
+    new_folder,
+    raw_lines,
+    reading,
+    remove_leftovers,
+    replacing,
+    write_new,
+    writing,
+)
 
 
 def names(folder):

@@ -37,7 +37,7 @@ ALLOWED = {
     "server": {"hub", "runtime", "fairseq_hrt"},
     "systems": {"hub", "loading", "engine", "runtime"},
     "hub": {"loading", "engine", "runtime", "files", "escaping", "compat"},
-    **{family: SHARED for family in FAMILIES},
+    **dict.fromkeys(FAMILIES, SHARED),
     "task": {"decoding", "engine", "training", "loading"},
     "decoding": {"engine"},
     "engine": set(),
@@ -152,7 +152,7 @@ def test_no_module_imports_itself_by_others():
     """Nor at a later time, in a function."""
     arrows = {module: set() for module in MODULES}
     for module, path in MODULES.items():
-        for target, name in imports(path):
+        for target, _ in imports(path):
             # The version stands in the package's own file, which is loaded first of all.
             if target and target != module:
                 arrows[module].add(target)
@@ -238,7 +238,7 @@ CONFIGS = {
     BidirectionalModelConfig: "bidirectional_",
     BidirectionalTaskConfig: "bidirectional_",
     BidirectionalLossConfig: "",
-    **{config: "dag_" for config in (DagModelConfig, DagTaskConfig, DagLossConfig, DagNllLossConfig, DagFuzzyLossConfig)},
+    **dict.fromkeys((DagModelConfig, DagTaskConfig, DagLossConfig, DagNllLossConfig, DagFuzzyLossConfig), "dag_"),
     JacobiTaskConfig: "jacobi_",
     DistillationConfig: "",
 }
@@ -302,10 +302,12 @@ def test_training_options(architecture):
 
 def test_the_presets_of_the_paper_have_its_sizes(monkeypatch):
     """RoyalFlush, Table 4: 39.5M, 58.4M and 83.6M parameters with one shared vocabulary of 32,000."""
-    import torch
     from argparse import Namespace
+
+    import torch
     from fairseq.data import Dictionary
     from fairseq.models import ARCH_CONFIG_REGISTRY
+
     from fairseq_hrt.hrt.model import HRTTransformerModel
 
     dictionary = Dictionary()

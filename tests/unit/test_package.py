@@ -48,7 +48,7 @@ def test_families_are_attributes():
     assert fairseq_hrt.hrt.task.__name__ == "fairseq_hrt.hrt.task"
     assert set(fairseq_hrt.__all__) <= set(dir(fairseq_hrt))
     with pytest.raises(AttributeError, match="no_such"):
-        fairseq_hrt.no_such
+        fairseq_hrt.no_such  # noqa: B018
 
 
 def test_version_and_misspelt_verbs(capsys):
@@ -105,8 +105,8 @@ def test_a_failing_callback_fails_the_import_and_is_tried_again(finder):
 
     finder.after("awaited_module", register)
     with pytest.raises(ImportError, match="broken family"):
-        import awaited_module  # noqa: F401
-    import awaited_module  # noqa: F401, F811
+        import awaited_module
+    import awaited_module  # noqa: F401
 
     assert sys.awaited == ["module", "module", "registered"]
 

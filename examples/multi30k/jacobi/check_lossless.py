@@ -11,8 +11,9 @@ import argparse
 import sys
 from typing import Any, Dict, List, Sequence, Tuple
 
-import fairseq_hrt  # noqa: F401  (repairs fairseq, registers the tasks)
 import torch
+
+import fairseq_hrt  # noqa: F401  (repairs fairseq, registers the tasks)
 from fairseq_hrt.evaluation.comparison import decode_all
 from fairseq_hrt.systems import FairseqSystem, SystemSpec
 
@@ -27,7 +28,7 @@ MODES: Dict[str, Dict[str, str]] = {
 }
 
 
-def load(path: str, data: Sequence[str], task: str, options: Dict[str, str], dtype: torch.dtype) -> System:
+def load(path: str, data: Sequence[str], task: str, options: Dict[str, str], dtype: torch.dtype) -> FairseqSystem:
     """A system in the given precision."""
     system = FairseqSystem(SystemSpec(task, path, task, {"beam": "1", **options}), data)
     for model in system.models:
@@ -35,7 +36,7 @@ def load(path: str, data: Sequence[str], task: str, options: Dict[str, str], dty
     return system
 
 
-def gap_at(system: System, number: int, tokens: Sequence[int]) -> float:
+def gap_at(system: FairseqSystem, number: int, tokens: Sequence[int]) -> float:
     """Distance of the two best log-probabilities behind ``tokens`` in sentence ``number``."""
     model, eos = system.models[0], system.task.target_dictionary.eos()
     source = system.collate([number])["net_input"]
@@ -47,7 +48,7 @@ def gap_at(system: System, number: int, tokens: Sequence[int]) -> float:
     return first - second
 
 
-def compare(reference: System, expected: List[Any], system: System, batch: int) -> Tuple[int, List[float]]:
+def compare(reference: FairseqSystem, expected: List[Any], system: FairseqSystem, batch: int) -> Tuple[int, List[float]]:
     """(equal sentences, gaps of the others)."""
     equal, gaps = 0, []
     for number, (mine, theirs) in enumerate(zip(decode_all(system, batch), expected)):

@@ -47,7 +47,7 @@ def test_one_word_a_step_is_the_stock_transformer(family, learned):
 @torch.no_grad()
 def test_cached_steps_equal_the_full_pass(family, shape, ablation):
     directions, count = shape
-    if ablation == "middle_to_side" and directions != 2 or ablation == "independent_directions" and directions == 1:
+    if (ablation == "middle_to_side" and directions != 2) or (ablation == "independent_directions" and directions == 1):
         pytest.skip("refused for this shape")
     options = {ablation: True} if ablation else {}
     model = family.bidirectional(directions=directions, tokens_per_step=count, **options)

@@ -9,10 +9,10 @@ from host_reads import HostReads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
-from fairseq_hrt.bidirectional.slots import slot_order
 from fairseq_hrt.bidirectional.candidates import canonical_candidates, paper_candidates
+from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.search import BlockPlan, block_search
+from fairseq_hrt.bidirectional.slots import slot_order
 from fairseq_hrt.decoding.constraints import Constraints
 from fairseq_hrt.decoding.options import DecodingOptions
 

@@ -11,8 +11,8 @@ from fairseq_hrt.bidirectional.criterion import BidirectionalLoss
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.sample import ViewConfig, training_view
 from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
-from fairseq_hrt.training.distillation import draw_raw, truncate_targets
 from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.training.distillation import draw_raw, truncate_targets
 
 PAD, EOS = 1, 2
 
@@ -138,9 +138,7 @@ def test_references_are_scored_like_found_translations(family, directions):
 
 def test_targets_are_cut_before_they_are_ordered():
     import numpy as np
-    from fairseq.data import LanguagePairDataset, ListDataset
-
-    from fairseq.data import Dictionary
+    from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
 
     dictionary = Dictionary()
     for number in range(12):

@@ -5,8 +5,8 @@ import errno
 import gzip
 import json
 import os
-import re
 import random
+import re
 import signal
 from pathlib import Path
 from types import SimpleNamespace

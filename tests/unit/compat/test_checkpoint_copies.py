@@ -4,8 +4,10 @@ import errno
 import os
 import shutil
 import types
+from pathlib import Path
 
 import pytest
+
 from fairseq_hrt.compat import checkpoint_copies
 
 
@@ -42,7 +44,8 @@ def test_the_copy_takes_the_place_of_the_file(copy, files):
 @pytest.mark.parametrize("failing", ["shutil.copyfile", "os.replace"])
 def test_a_full_disk_leaves_what_was_there(copy, files, failing, monkeypatch):
     def fail(source, target):
-        open(target, "wb").write(b"ne") if failing == "shutil.copyfile" else None
+        if failing == "shutil.copyfile":
+            Path(target).write_bytes(b"ne")
         raise OSError(errno.ENOSPC, "No space left on device", target)
 
     monkeypatch.setattr(failing, fail)

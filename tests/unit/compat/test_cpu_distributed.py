@@ -3,6 +3,7 @@
 import types
 
 import torch
+
 from fairseq_hrt.compat import cpu_distributed
 
 

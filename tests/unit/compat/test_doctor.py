@@ -7,7 +7,6 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-
 import fairseq_hrt
 from fairseq_hrt import compat
 from fairseq_hrt.compat import doctor

@@ -98,4 +98,4 @@ def test_module_view_replaces_for_one_reader_only():
     assert view.sqrt is math.sqrt
     assert {"pi", "sqrt"} <= set(dir(view))
     with pytest.raises(AttributeError):
-        view.no_such_name
+        view.no_such_name  # noqa: B018

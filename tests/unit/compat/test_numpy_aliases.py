@@ -4,13 +4,12 @@ import ast
 import types
 from pathlib import Path
 
+import fairseq
 import numpy
 import pytest
-
-import fairseq
 from fairseq.data import data_utils
-from fairseq_hrt.compat.numpy_aliases import REPAIR
 
+from fairseq_hrt.compat.numpy_aliases import REPAIR
 
 needs_repair = pytest.mark.skipif(hasattr(numpy, "int"), reason="this NumPy has its aliases still")
 

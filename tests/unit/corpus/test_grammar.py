@@ -232,7 +232,7 @@ def prefield(checker, tokens):
 
 def test_main_clauses_have_the_verb_second(corpus, checker, realised):
     count = 0
-    for clause, text in plain_statements(corpus, realised):
+    for _, text in plain_statements(corpus, realised):
         tokens = tokens_of(corpus, text, checker)
         end, readings, pair = prefield(checker, tokens)
         assert tokens[end] in checker.finite, text

@@ -4,11 +4,11 @@ import pytest
 import torch
 from simulated_device import SimulatedDevice
 
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.criterion import DagFuzzyLoss, DagNllLoss
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.task import DagTranslationTask
+from fairseq_hrt.decoding.options import DecodingOptions
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"])

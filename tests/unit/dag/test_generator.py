@@ -10,12 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.options import DecodingOptions
-from fairseq_hrt.decoding.beam_search import NumericalError
 from fairseq_hrt.dag.beam import BeamPlan, _Bonus, prefix_beam
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.paths import WalkRules, _choose, best_successors, follow, sentence_keys, walk
+from fairseq_hrt.decoding.beam_search import NumericalError
+from fairseq_hrt.decoding.options import DecodingOptions
 
 STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]
 

@@ -10,7 +10,7 @@ from fairseq_hrt.decoding.generator import AutoregressiveGenerator
 from fairseq_hrt.decoding.options import DecodingOptions
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def model_of(build, seed):
     return build(symbols=6, seed=seed, max_target_positions=16)
 

@@ -9,11 +9,10 @@ from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairseq_hrt.decoding.beam_search import NumericalError
 from fairseq_hrt.decoding.constraints import Constraints
 from fairseq_hrt.decoding.generator import AutoregressiveGenerator
 from fairseq_hrt.decoding.options import DecodingOptions
-from fairseq_hrt.decoding.beam_search import NumericalError
-
 
 UNK = 3
 

@@ -24,9 +24,8 @@ from fairseq_hrt.decoding.options import DecodingOptions
     ],
 )
 def test_mixtures_are_found(mixture):
-    with SimulatedDevice() as device:
-        with pytest.raises(WrongDevice):
-            mixture(device.send(torch.zeros(2, 2)), torch.zeros(2, 2))
+    with SimulatedDevice() as device, pytest.raises(WrongDevice):
+        mixture(device.send(torch.zeros(2, 2)), torch.zeros(2, 2))
 
 
 def test_what_cuda_allows_is_allowed():

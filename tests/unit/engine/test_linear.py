@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_hrt.engine.transformer import TransformerEngine
 from fairseq_hrt.engine.linear import HUGE, LARGE, MUCH_WORK, PackedLinear, has_blocked_products
+from fairseq_hrt.engine.transformer import TransformerEngine
 
 needs_blocked = pytest.mark.skipif(not has_blocked_products(), reason="this PyTorch has no oneDNN products")
 

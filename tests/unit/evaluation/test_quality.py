@@ -4,6 +4,7 @@ import gzip
 import sys
 
 import pytest
+
 from fairseq_hrt.evaluation.quality import (
     build_detokenizer,
     evaluate,

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+
 from fairseq_hrt.evaluation.comparison import Comparison, Result, Settings, speed_sample, to_json
 from fairseq_hrt.evaluation.footprint import Footprint
 from fairseq_hrt.evaluation.picture import draw, draw_throughput

@@ -3,6 +3,7 @@
 from typing import List
 
 import pytest
+
 from fairseq_hrt.engine.counters import GenerationCounters
 from fairseq_hrt.evaluation.speed import Spread, Timing, make_batches, measure
 

@@ -7,8 +7,8 @@ import pytest
 
 from fairseq_hrt.cli import tune as command
 from fairseq_hrt.evaluation import tuning
-from fairseq_hrt.systems import SystemSpec
 from fairseq_hrt.evaluation.tuning import Trial, best_trial, markdown, parse_grid, title, to_json
+from fairseq_hrt.systems import SystemSpec
 
 REFERENCES = ["a b c d e", "f g h i j k"]
 
@@ -44,7 +44,7 @@ class StubData(list):
 class StubSystem:
     """Translates the references with as many words as the option ``words`` says."""
 
-    loaded = []
+    loaded = []  # noqa: RUF012 - all systems tell the tests here
 
     def __init__(self, spec, data):
         self.loaded.append(dict(spec.options))

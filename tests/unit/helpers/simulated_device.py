@@ -16,8 +16,8 @@ that depend on the data run as they would.
 import copy
 from collections import Counter
 from contextlib import ExitStack, nullcontext
-from functools import lru_cache
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from functools import cache
+from typing import Any, ClassVar, Dict, Iterator, List, Optional, Sequence, Tuple
 from unittest import mock
 
 import torch
@@ -102,7 +102,7 @@ class SimulatedDevice(TorchDispatchMode):
         waits: how often the host waited, by what it did.
     """
 
-    _open: List["SimulatedDevice"] = []
+    _open: ClassVar[List["SimulatedDevice"]] = []
 
     def __init__(self) -> None:
         super().__init__()
@@ -215,9 +215,7 @@ class SimulatedDevice(TorchDispatchMode):
         return bool(mine)
 
     def _count_waiting(self, func: Any, name: str, args: Any) -> None:
-        if name in _WAITING:
-            self.count(name)
-        elif name == "repeat_interleave" and len(args) == 1:
+        if name in _WAITING or (name == "repeat_interleave" and len(args) == 1):
             self.count(name)
         elif func in _INDEXING:
             masks = [x for x in args[1] if x is not None and x.dtype in (torch.bool, torch.uint8)]
@@ -242,7 +240,7 @@ def _opened(value: Any) -> Any:
     return type(value)(map(_opened, value)) if type(value) in (list, tuple) else value
 
 
-@lru_cache(maxsize=None)
+@cache
 def _described(func: Any) -> Tuple[str, bool]:
     """The name of an operation, and whether it is made of others."""
     name = func.name()

@@ -11,7 +11,7 @@ from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def model_of(build, seed, tail):
     return build("hrt_transformer", symbols=6, seed=seed, hrt_chunk_sizes=[2, 3], hrt_relative_window=3, hrt_tail_target=tail)
 

@@ -9,11 +9,11 @@ import torch
 from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
-from fairseq_hrt.training.distillation import draw_raw
 from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.curriculum import draw_chunk_sizes, draw_masks
 from fairseq_hrt.hrt.task import HRTTranslationTask
 from fairseq_hrt.hrt.training_batch import ViewSettings, draw_views
+from fairseq_hrt.training.distillation import draw_raw
 
 PAD, EOS, MASK, BOS2, BOS3 = 1, 2, 16, 17, 18
 SETTINGS = ViewSettings(seed=5, chunk_sizes=(2, 3), starts=(BOS2, BOS3), eos=EOS, mask=MASK, pad=PAD)

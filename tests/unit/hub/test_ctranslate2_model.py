@@ -8,8 +8,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_REGISTRY
 
 from fairseq_hrt.decoding.generator import AutoregressiveGenerator
 from fairseq_hrt.decoding.options import DecodingOptions
-from fairseq_hrt.systems.ctranslate2_system import CTranslate2System
 from fairseq_hrt.hub.ctranslate2_model import PADDING, check_exportable, export, largest_difference
+from fairseq_hrt.systems.ctranslate2_system import CTranslate2System
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 

@@ -1,8 +1,8 @@
 """Blocks of translations: the merged text is the same whatever happened on the way."""
 
 import json
-import random
 import os
+import random
 import sys
 from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +14,8 @@ from fairseq_hrt import systems
 from fairseq_hrt.cli import distill as verb
 from fairseq_hrt.cli.distill import binarise, data_files, gpu_of, preprocess_command, shard_of, teacher_files
 from fairseq_hrt.files import content_hash
-from fairseq_hrt.hub.resume import identified_options
 from fairseq_hrt.hub.distill import Plan, block_path, check_settings, make_batches, merge, missing, translate_blocks
+from fairseq_hrt.hub.resume import identified_options
 
 LENGTHS = [random.Random(5).randint(1, 30) for _ in range(103)]
 

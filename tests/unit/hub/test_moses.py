@@ -60,7 +60,7 @@ def compare(language, lines):
     reference, rules = Reference(language), MosesRules.from_sacremoses(language, language)
     normalize, tokenize = Normalizer(language), Tokenizer(rules)
     detokenize = None if language in WITHOUT_DETOKENIZER else Detokenizer(rules)
-    for line in (text for line in lines for text in (line, clean(line))):
+    for line in (text for raw in lines for text in (raw, clean(raw))):
         normalized = normalize(line)
         assert normalized == reference.normalize(line), line
         tokens = tokenize(normalized)
@@ -88,7 +88,8 @@ def test_real_text(language):
     if not folder:
         pytest.skip("FAIRSEQ_HRT_MULTI30K names no folder")
     for split in ("train", "val", "test_2016_flickr"):
-        compare(language, gzip.open(Path(folder) / f"{split}.{language}.gz", "rt", encoding="utf-8").read().split("\n")[:-1])
+        with gzip.open(Path(folder) / f"{split}.{language}.gz", "rt", encoding="utf-8") as file:
+            compare(language, file.read().split("\n")[:-1])
 
 
 @pytest.fixture(scope="module")

@@ -158,7 +158,7 @@ def test_threads(bundles, monkeypatch):
         caller.start()
     for caller in callers:
         caller.join()
-    assert found == {n: expected for n in range(3)}
+    assert found == dict.fromkeys(range(3), expected)
 
 
 def test_int8_and_its_card(tmp_path):

@@ -8,7 +8,6 @@ import torch
 from tiny_models import write_bundle
 
 import fairseq_hrt
-from fairseq_hrt.hub import bundle as bundles
 from fairseq_hrt.hub import translator
 from fairseq_hrt.hub.translator import choose_device
 

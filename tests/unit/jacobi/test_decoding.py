@@ -9,10 +9,10 @@ from host_reads import HostReads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairseq_hrt.decoding.beam_search import NumericalError
 from fairseq_hrt.decoding.constraints import Constraints
 from fairseq_hrt.decoding.generator import AutoregressiveGenerator
 from fairseq_hrt.decoding.options import DecodingOptions
-from fairseq_hrt.decoding.beam_search import NumericalError
 from fairseq_hrt.engine.cache import DecoderState
 from fairseq_hrt.jacobi.accounting import DecoderSize
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
@@ -494,14 +494,14 @@ def test_costs_are_kept_for_the_next_run(tiny, tmp_path):
     stored = json.loads(path.read_text())
     (key, table), = stored.items()
     assert key.endswith("rows 2") and all(seconds > 0 for seconds in table.values())
-    path.write_text(json.dumps({key: {width: 5.0 for width in map(str, range(1, 9))}}))
+    path.write_text(json.dumps({key: dict.fromkeys(map(str, range(1, 9)), 5.0)}))
     again = make_generator(tiny, [model], options=dict(max_len_b=9), cost_file=str(path))
     seen = again.chooser.choose
     with pytest.MonkeyPatch.context() as patch:
         asked = []
         patch.setattr(again.chooser, "choose", lambda costs, rows: asked.append((dict(costs), rows)) or seen(costs, rows))
         assert_same(again.generate([model], sample), expected)
-    assert asked == [({width: 5.0 for width in range(1, 9)}, 2)]
+    assert asked == [(dict.fromkeys(range(1, 9), 5.0), 2)]
     for broken in ("no json", "[]", json.dumps({key: 3}), json.dumps({key: {"1": "x", "y": 2.0, "2": None, "3": -1.0}})):
         path.write_text(broken)
         third = make_generator(tiny, [model], options=dict(max_len_b=9), cost_file=str(path))

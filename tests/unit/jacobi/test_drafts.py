@@ -11,10 +11,10 @@ from omegaconf import OmegaConf
 
 from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
 from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
-from fairseq_hrt.engine.transformer import TransformerEngine
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.task import DagTranslationTask
+from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.engine.transformer import TransformerEngine
 from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.task import HRTTranslationTask
 from fairseq_hrt.jacobi import drafts

@@ -210,7 +210,7 @@ def test_best_alignment(graphs, data):
     )
     found = dag_best_alignment(match, links, tokens_, vertices_)
     for row, (count, length) in enumerate(zip(tokens, vertices)):
-        score, path = graphs.Enumeration(match[row], links[row], count, length).best
+        _, path = graphs.Enumeration(match[row], links[row], count, length).best
         expected = [-1] * max(vertices)
         for index, vertex in enumerate(path):
             expected[vertex] = index

@@ -9,11 +9,11 @@ from fairseq.models.transformer import TransformerModel
 
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.model import DagTransformerModel
+from fairseq_hrt.decoding.generator import AutoregressiveGenerator
+from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel

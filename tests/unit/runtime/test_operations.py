@@ -92,7 +92,7 @@ def test_rows_that_cannot_be_quantised(ops):
 @SETTINGS
 @given(sizes, st.booleans(), st.booleans(), st.booleans())
 def test_int8_product_is_exact(ops, shape, positive, relu, with_residual):
-    rows, inputs, outputs, seed = shape
+    rows, _, outputs, seed = shape
     weights, scales, bias, x = int8_case(*shape)
     x = np.maximum(x, 0) if positive else x
     residual = np.random.default_rng(seed).standard_normal((rows, outputs)).astype(np.float32) if with_residual else None
@@ -144,7 +144,7 @@ def test_parts_of_a_matrix(every):
         np.testing.assert_array_equal(ops.product(ops.select(matrix, ids), ready), full[:, ids])
         np.testing.assert_array_equal(ops.product(ops.slice(matrix, 64, 100), ready), full[:, 64:164])
         np.testing.assert_array_equal(ops.row(matrix, 130), weights[130].astype(np.float32) * scales[130])
-        tokens, values, _ = ops.best(ops.slice(matrix, 128, 50), ready)
+        tokens, _, _ = ops.best(ops.slice(matrix, 128, 50), ready)
         np.testing.assert_array_equal(tokens, full[:, 128:178].argmax(1))
         with pytest.raises(ValueError):
             ops.select(matrix, [200])

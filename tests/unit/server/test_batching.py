@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+
 from fairseq_hrt.server.batching import Batcher
 from fairseq_hrt.server.errors import RequestError
 

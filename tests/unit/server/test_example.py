@@ -6,9 +6,10 @@ import sys
 import threading
 from pathlib import Path
 
-import fairseq_hrt
 import pytest
 import uvicorn
+
+import fairseq_hrt
 from fairseq_hrt.server import process
 
 ROOT = Path(fairseq_hrt.__file__).parents[1]

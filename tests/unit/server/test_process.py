@@ -9,6 +9,7 @@ import time
 
 import pytest
 import uvicorn
+
 from fairseq_hrt.server import process
 from fairseq_hrt.server.settings import Settings
 

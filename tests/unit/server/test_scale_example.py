@@ -7,8 +7,9 @@ import json
 import sys
 from pathlib import Path
 
-import fairseq_hrt
 import pytest
+
+import fairseq_hrt
 
 EXAMPLE = Path(fairseq_hrt.__file__).parents[1] / "examples" / "scale"
 MADE_WITH = {"bundle": "abc", "options": {}}

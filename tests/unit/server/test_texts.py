@@ -5,13 +5,14 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fairseq_hrt.server.detection import LanguageDetector
 from fairseq_hrt.server.markup import MarkedUpText
 from fairseq_hrt.server.segments import split
 from fairseq_hrt.server.settings import Settings, parse_system
 from fairseq_hrt.server.systems import Catalogue
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 LENGTH = 20000
 PIECES = st.sampled_from([" ", "\n", "\t", ".", "? ", "Dr. ", "a", "B", "\u2028", "\r\n", "。", '"', "é", "\x85", "\u3000", "<b>", "1.5"])

@@ -4,10 +4,10 @@ import pytest
 import torch
 from tiny_models import write_bundle, write_checkpoint, write_dictionaries
 
-from fairseq_hrt.systems import load_system, parse_system
-from fairseq_hrt.systems.runtime_system import RuntimeSystem
 from fairseq_hrt.hub.runtime_bundle import add_runtime
 from fairseq_hrt.runtime import build, library
+from fairseq_hrt.systems import load_system, parse_system
+from fairseq_hrt.systems.runtime_system import RuntimeSystem
 
 LINES = ["a b c", "j i", "zzz a b c d e"]
 
