@@ -62,7 +62,7 @@ def build_parser(verb_parser: Callable[..., argparse.ArgumentParser] = LaterPars
     parser.add_argument("--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop")
     parser.add_argument("--options", action="store_true", help="explain the options added to fairseq's commands and stop")
     parser.set_defaults(verb="doctor", rest=[])
-    verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", parser_class=verb_parser)
+    verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", parser_class=verb_parser)  # type: ignore[call-overload]  # argparse only calls it
     for name, text in VERBS.items():
         verbs.add_parser(name, help=text, add_help=False)
     return parser

@@ -19,7 +19,7 @@ import sys
 import zlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Iterable, Iterator, Optional, Tuple, Union, cast
+from typing import Any, BinaryIO, Iterable, Iterator, Optional, Tuple, Union, cast
 
 try:
     import fcntl
@@ -88,7 +88,7 @@ class _Prefixed(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def, override]
+    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
         # Not readinto1, which may wait for more than there is.
         found = self.head[: len(buffer)] or self.source.read1(len(buffer))  # type: ignore[attr-defined]
         self.head = self.head[len(found) :]
@@ -154,7 +154,7 @@ class _NamedFile(io.FileIO):
         super().__init__(descriptor, "wb", closefd=closefd)
         self.shown = shown
 
-    def write(self, data) -> int:  # type: ignore[no-untyped-def, override]
+    def write(self, data) -> int:  # type: ignore[no-untyped-def]
         try:
             return super().write(data)
         except OSError as error:
@@ -200,7 +200,7 @@ def writing(path: Optional[Path]) -> Iterator[BinaryIO]:
             _close(cast(io.BufferedWriter, stream))
 
 
-def _close(stream: io.BufferedWriter) -> None:
+def _close(stream: Any) -> None:
     """Closes without writing again what could not be written."""
     with suppress(OSError, ValueError):
         stream.flush()

@@ -194,7 +194,7 @@ def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str
     metrics.log_scalar(f"{prefix}_ref_len", total("ref_len"))
 
     def compute(meters: Dict[str, Any]) -> float:
-        from sacrebleu.metrics import BLEU
+        from sacrebleu.metrics.bleu import BLEU
 
         score = BLEU.compute_bleu(
             correct=meters[f"{prefix}_counts"].sum,

@@ -8,8 +8,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 from fairseq.tasks import FairseqTask
-from torch import Tensor, nn
+from torch import Tensor
 
+from ..engine import FairseqModule
 from ..training import check_label_smoothing, smoothed_cross_entropy
 
 
@@ -32,7 +33,7 @@ class AutoregressiveLoss(LabelSmoothedCrossEntropyCriterion):
         super().__init__(task, sentence_avg, check_label_smoothing(label_smoothing), ignore_prefix_size, report_accuracy)
 
     def compute_loss(
-        self, model: nn.Module, net_output: Sequence[Any], sample: Dict[str, Any], reduce: bool = True
+        self, model: FairseqModule, net_output: Sequence[Any], sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, Tensor]:
         """(loss, negative log-likelihood), summed over the words, or of each ``[N, 1]``; 0 for padding.
 

@@ -33,6 +33,7 @@ class BidirectionalDecoder(TransformerDecoderBase):
         self.causal: bool = cfg.bidirectional_vanilla_mask or self.block == 1
         self.independent: bool = cfg.bidirectional_independent_directions
         self.middle_to_side: bool = cfg.bidirectional_middle_to_side
+        self.embed_positions: Optional[nn.Module]
         if self.embed_positions is not None and not cfg.decoder.learned_pos:
             self.embed_positions = SlotPositions(
                 cfg.decoder.embed_dim,

@@ -1,7 +1,7 @@
 """Decoding in slots, and what comes after it: the words back in their natural order."""
 
 from functools import lru_cache
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -11,6 +11,7 @@ from torch import Tensor
 from ..decoding import AutoregressiveGenerator, Constraints, DecodingOptions, Hypothesis
 from ..engine import Memory, log_mean, log_softmax
 from .repeats import deduplicate
+from .sample import SlotSample
 from .search import LENGTH_PENALTIES, BlockPlan, block_search
 from .slots import natural_index, natural_order, slot_positions
 
@@ -154,13 +155,13 @@ class SlotScorer:
         slots: puts the targets of a batch into slots.
     """
 
-    def __init__(self, dictionary: Dictionary, slots) -> None:
+    def __init__(self, dictionary: Dictionary, slots: Callable[[Tensor], SlotSample]) -> None:
         self.dictionary, self.slots = dictionary, slots
         # Read by fairseq's command line.
         self.eos = dictionary.eos()
 
     @torch.no_grad()
-    def generate(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored) -> List[List[Dict]]:
+    def generate(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any) -> List[List[Dict]]:
         """One hypothesis a sentence, its reference, with the mean log-probability of its tokens as score."""
         pad, source = self.dictionary.pad(), sample["net_input"]
         targets = sample["target"]

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ..decoding import Constraints, DecodingStep, Hypothesis, StepHook, check_number, to_host
-from ..engine import EngineEnsemble, Memory, reorder
+from ..engine import DecoderState, EngineEnsemble, Memory, reorder
 from .candidates import Candidates, canonical_candidates, paper_candidates
 
 LENGTH_PENALTIES = ("power", "gnmt")
@@ -117,7 +117,7 @@ def block_search(
         return (_greedy if plan.beam == 1 else _beam)(ensemble, memories, plan, hooks)
 
 
-def _predict(ensemble: EngineEnsemble, states, words: Tensor, step: int, beams: int, plan: BlockPlan) -> Tensor:
+def _predict(ensemble: EngineEnsemble, states: List[DecoderState], words: Tensor, step: int, beams: int, plan: BlockPlan) -> Tensor:
     """Log-probabilities ``[R, z, V]`` of the next block after the rules; ``words`` ``[R, z]`` is the block before."""
     first = step * plan.block
     scores = ensemble.log_probabilities(

@@ -30,7 +30,7 @@ from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, cast
 
 from ..files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
 from ..hub.pretrained import ENGINES, from_pretrained
@@ -191,7 +191,7 @@ def run(options: argparse.Namespace) -> None:
         "bundle": bundle_hash(model.bundle), "options": identified_options(model.defaults), "json": options.json,
         "batch_size": options.batch_size, "line_buffered": options.line_buffered, **model.identity(),
     }  # fmt: skip
-    outputs = [ResumableOutput(job.target, settings) for job in jobs]
+    outputs = [ResumableOutput(cast(Path, job.target), settings) for job in jobs]
     for job, output in zip(jobs, outputs):
         with output, reading(job.source) as source:
             lines = raw_lines(source, shown(job.source))
@@ -228,7 +228,7 @@ def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace)
                 translate(job, target, through=True)
         return
     for job in jobs:
-        place = Path(os.path.realpath(job.target))
+        place = Path(os.path.realpath(cast(Path, job.target)))
         place.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(place.parent, place.name + ".")
         with writing(place) as target:

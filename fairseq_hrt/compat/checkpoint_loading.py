@@ -27,11 +27,10 @@ import os
 import pickle
 import re
 import struct
-import types
 import typing
 import warnings
 import zipfile
-from typing import IO, List, Optional, Tuple, Union
+from typing import IO, Any, Callable, List, Optional, Tuple, Union
 
 from .checkpoint_contents import unsafe_value
 from .importing import ModuleView, Repair
@@ -40,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 TRUST_VARIABLE = "FAIRSEQ_HRT_TRUSTED_CHECKPOINTS"
 
-Allowed = Union[type, Tuple[object, str]]
+Allowed = Union[Callable[..., Any], Tuple[Callable[..., Any], str]]
 
 
 class UnsafeCheckpointError(pickle.UnpicklingError, ValueError):
@@ -129,7 +128,7 @@ def _sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: object) -> object:
+def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
     """`torch.load` with fairseq's types allowed, explicit trust, and errors that name the file.
 
     Raises:
@@ -218,7 +217,7 @@ def _reason() -> Optional[str]:
     return "torch.load refuses the configuration types that fairseq's checkpoints hold"
 
 
-def _load_safely(module: types.ModuleType) -> None:
+def _load_safely(module: Any) -> None:
     module.torch = ModuleView(module.torch, load=load)
 
 

@@ -8,7 +8,6 @@ are left out for such models; models on a GPU are wrapped as before.
 """
 
 import functools
-import types
 from typing import Any, Optional
 
 from .importing import Repair
@@ -18,12 +17,12 @@ def _reason() -> Optional[str]:
     return "PyTorch refuses device numbers for a distributed model on the CPU"
 
 
-def _repair_wrapping(module: types.ModuleType) -> None:
+def _repair_wrapping(module: Any) -> None:
     wrap = module.DistributedDataParallel
 
     @functools.wraps(wrap, updated=())
     def on_its_device(*args: Any, **kwargs: Any) -> Any:
-        model = kwargs.get("module", args[0] if args else None)
+        model: Any = kwargs.get("module", args[0] if args else None)
         if all(parameter.device.type == "cpu" for parameter in model.parameters()):
             kwargs.pop("device_ids", None)
             kwargs.pop("output_device", None)

@@ -16,7 +16,7 @@ the builtins of that one module.
 import builtins
 import sys
 import types
-from typing import Optional
+from typing import Any, Callable, Optional
 
 from .importing import Repair
 
@@ -33,7 +33,7 @@ def _reason() -> Optional[str]:
 
 
 def _watch_class_statements(module: types.ModuleType) -> None:
-    def build_class(body, name, *bases, **kwargs):
+    def build_class(body: Callable[[], Any], name: str, *bases: Any, **kwargs: Any) -> Any:
         cls = builtins.__build_class__(body, name, *bases, **kwargs)
         if name == "FairseqDataclass":
             allow_as_default(cls)
@@ -42,15 +42,15 @@ def _watch_class_statements(module: types.ModuleType) -> None:
     module.__dict__["__builtins__"] = {**vars(builtins), "__build_class__": build_class}
 
 
-def allow_as_default(base: type) -> None:
+def allow_as_default(base: Any) -> None:
     """Let instances of `base` and of all its future subclasses be defaults of a dataclass."""
 
-    def init_subclass(cls: type, **kwargs: object) -> None:
+    def init_subclass(cls: Any, **kwargs: object) -> None:
         super(base, cls).__init_subclass__(**kwargs)
         if "__hash__" not in vars(cls):
             cls.__hash__ = _unhashable
 
-    base.__init_subclass__ = classmethod(init_subclass)
+    base.__init_subclass__ = classmethod(init_subclass)  # type: ignore[arg-type]  # cls is a type, which Any hides
     base.__hash__ = _unhashable
 
 

@@ -45,8 +45,8 @@ def _silence(module: types.ModuleType) -> None:
     logging.getLogger("fairseq.tasks.text_to_speech").addFilter(_is_no_advice)
     for message, category in _MESSAGES:
         warnings.filterwarnings("ignore", message, category, append=True)
-    for category in (DeprecationWarning, FutureWarning):
-        warnings.filterwarnings("ignore", "", category, _FAIRSEQ, append=True)
+    for kind in (DeprecationWarning, FutureWarning):
+        warnings.filterwarnings("ignore", "", kind, _FAIRSEQ, append=True)
     warnings.filterwarnings("ignore", r"(?s).*deprecated", UserWarning, _FAIRSEQ, append=True)
 
 

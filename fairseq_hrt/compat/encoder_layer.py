@@ -23,7 +23,7 @@ to continue a training that was started without this repair, give ``--reset-opti
 
 import functools
 import types
-from typing import Optional
+from typing import Any, Dict, Optional
 
 from .importing import Repair
 
@@ -45,7 +45,7 @@ def _repair_layer_class(module: types.ModuleType) -> None:
     stock_init = layer_class.__init__
 
     @functools.wraps(stock_init)
-    def init(self, *args, **kwargs):
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
         stock_init(self, *args, **kwargs)
         for name in COPIES:
             if name in self._parameters:
@@ -53,7 +53,7 @@ def _repair_layer_class(module: types.ModuleType) -> None:
                 self.register_buffer(name, torch.empty(0), persistent=False)
         self.can_use_fastpath = False
 
-    def load_from_state_dict(self, state_dict, prefix, *args):
+    def load_from_state_dict(self: Any, state_dict: Dict[str, Any], prefix: str, *args: Any) -> None:
         for name in COPIES:
             state_dict.pop(prefix + name, None)
         super(layer_class, self)._load_from_state_dict(state_dict, prefix, *args)

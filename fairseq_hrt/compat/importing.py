@@ -7,12 +7,13 @@ fairseq never comes here.
 """
 
 import importlib.abc
+import importlib.machinery
 import logging
 import os
 import sys
 import types
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Optional, Set, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 logger = logging.getLogger(__name__)
 
@@ -74,11 +75,12 @@ class RepairingLoader(importlib.abc.Loader):
         self.loader = loader
         self.finder = finder
 
-    def create_module(self, spec):
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[types.ModuleType]:
         return self.loader.create_module(spec)
 
     def exec_module(self, module: types.ModuleType) -> None:
         # inspect, pkgutil and importlib.resources ask the module for its loader
+        assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self.loader
         self.finder.repair(module, before_execution=True)
         self.finder.running.add(module.__name__)
@@ -127,7 +129,9 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
             waiting[0]()
             del waiting[0]
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(
+        self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[types.ModuleType] = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
         if fullname not in self.modules:
             return None
         for finder in sys.meta_path:

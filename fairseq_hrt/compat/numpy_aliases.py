@@ -9,7 +9,7 @@ stays as it is, since other packages find out its version by asking for them.
 
 import types
 import warnings
-from typing import Dict, Optional
+from typing import Any, Dict, Optional
 
 from .importing import ModuleView, Repair
 
@@ -41,7 +41,7 @@ def _reason() -> Optional[str]:
     return f"NumPy {numpy.__version__} has no " + ", ".join(f"np.{name}" for name in missing)
 
 
-def _restore_aliases(module: types.ModuleType) -> None:
+def _restore_aliases(module: Any) -> None:
     module.np = ModuleView(module.np, **_aliases())
 
 

@@ -13,7 +13,7 @@ class RepairFairseq:
     """Meta-path finder that finds nothing itself."""
 
     @staticmethod
-    def find_spec(name, path=None, target=None):
+    def find_spec(name: str, path: object = None, target: object = None) -> object:
         if name != "fairseq" or "fairseq_hrt.compat" in sys.modules:
             return None
         try:
@@ -27,6 +27,8 @@ class RepairFairseq:
             spec = PathFinder.find_spec(
                 "fairseq_hrt.compat", package.submodule_search_locations
             )
+            if spec is None or spec.loader is None:
+                return None
             compat = module_from_spec(spec)
             sys.modules["fairseq_hrt.compat"] = compat
             spec.loader.exec_module(compat)
@@ -39,4 +41,5 @@ class RepairFairseq:
             return None
 
 
-sys.meta_path.insert(0, RepairFairseq)
+# Its full types would have to be imported whenever Python starts.
+sys.meta_path.insert(0, RepairFairseq)  # type: ignore[arg-type]

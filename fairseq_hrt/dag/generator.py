@@ -1,7 +1,7 @@
 """From graphs to translations."""
 
 import logging
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, cast
 
 import torch
 from fairseq.data import Dictionary
@@ -114,12 +114,13 @@ class DagGenerator(EngineGenerator):
         if self.decoder.length_head is None:
             sizes = vertices_from_source(lengths + self.decoder.count_bos, scale)
         else:
-            logits = 0
+            logits = torch.zeros(1, device=lengths.device)
             for model, memory in zip(self.models, memories):
-                padding = torch.zeros(memory.encoded.shape[:2], dtype=torch.bool, device=lengths.device)
+                encoded = cast(Tensor, memory.encoded)
+                padding = torch.zeros(encoded.shape[:2], dtype=torch.bool, device=lengths.device)
                 if memory.bias is not None:
                     padding = memory.bias.flatten(1).ne(0)
-                logits = logits + torch.log_softmax(model.decoder.length_head(memory.encoded, padding).float(), -1)
+                logits = logits + torch.log_softmax(model.decoder.length_head(encoded, padding).float(), -1)
             sizes = vertices_from_target(self.decoder.length_head.words(logits, lengths), scale)
         most = self.decoder_positions
         if not self._warned_of_clamping and bool((sizes > most).any()):
@@ -150,14 +151,15 @@ class DagGenerator(EngineGenerator):
     def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
         """greedy, lookahead, viterbi and joint-viterbi: first the path, then its tokens where they did not decide."""
         keeps = self.config.dag_keep_repeats or self.strategy == "greedy"
-        scores = tokens = None
+        scores: Optional[Tensor] = None
+        tokens: Optional[Tensor] = None
         # links: what is searched; counted: the same with the whole probability of the repeats, which the score is made of.
         links = counted = graphs.links
         if not keeps or self.strategy not in ("greedy", "viterbi"):
             scores, tokens = graphs.best_tokens()
         # What the strategy gives for a token's log-probability.
         weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(self.strategy, self.config.dag_decode_beta)
-        if not keeps:
+        if not keeps and scores is not None and tokens is not None:
             counted = links = without_repeats(graphs.links, tokens, scores, graphs.lengths)
             if weight != 1.0:
                 # Not less than e^-50: a vertex that leads to a repeat only must lead somewhere.
@@ -166,15 +168,15 @@ class DagGenerator(EngineGenerator):
             passed = self._viterbi(graphs, links, scores if weight else None, limits)
         else:
             passed = follow(best_successors(links, scores if weight else None, weight), graphs.last)
-        if tokens is None:
+        if tokens is None or scores is None:
             scores, tokens = graphs.best_tokens(passed)
         paths = path_lists(passed)
         # In front of the path -1, so that the first vertex has no link.
         rows, vertices = passed.nonzero(as_tuple=True)
-        words, parts = tokens[rows, vertices].tolist(), scores[rows, vertices]
+        words = tokens[rows, vertices].tolist()
         before = torch.cat([vertices.new_zeros(1), vertices[:-1]])
         into = counted[rows, before, vertices].masked_fill(vertices == 0, 0.0)
-        parts = (parts + into).tolist()
+        parts = (scores[rows, vertices] + into).tolist()
         found, place = [], 0
         for path, limit in zip(paths, limits.tolist()):
             end = place + len(path)
@@ -278,7 +280,8 @@ class DagGenerator(EngineGenerator):
                 continue
             parts = match[row, own[path], path]
             parts[1:] += graphs.links[row, path[:-1], path[1:]]
-            scores, firsts = [0.0] * int(lengths[row]), {}
+            scores = [0.0] * int(lengths[row])
+            firsts: Dict[int, int] = {}
             for vertex, index, part in zip(path.tolist(), own[path].tolist(), parts.tolist()):
                 scores[index] += part
                 firsts.setdefault(index, vertex)

@@ -31,6 +31,8 @@ class GlanceSchedule:
         for part in str(text).split(":"):
             found = re.fullmatch(r"([0-9.]+)(?:@([0-9.]+)(k?))?", part.strip())
             try:
+                if found is None:
+                    raise ValueError(part)
                 share = float(found[1])
                 update = int(float(found[2] or 0) * (1000 if found[3] else 1))
             except (TypeError, ValueError):

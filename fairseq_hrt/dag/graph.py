@@ -2,11 +2,11 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import Iterator, List, Mapping, Optional, Tuple
+from typing import Iterator, List, Mapping, Optional, Tuple, cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..engine import EngineEnsemble, Memory, TransformerEngine, log_mean, log_softmax
 from ..ops import CHUNK, best_tokens
@@ -20,7 +20,7 @@ class PackedLinks:
     def __init__(self, predictor: LinkPredictor, width: int) -> None:
         self.predictor, self.width = predictor, width
         self.heads, self.reach = predictor.heads, predictor.reach
-        self.weight: Optional[Tensor] = None
+        self.weight = torch.empty(0)
 
     @torch.no_grad()
     @torch.inference_mode(False)
@@ -36,7 +36,7 @@ class PackedLinks:
             if name == "feature":
                 self.weight = part.contiguous()
             else:
-                vectors = predictor.position.weight if name == "position" else predictor.sinusoids.to(part)
+                vectors = cast(nn.Embedding, predictor.position).weight if name == "position" else predictor.sinusoids.to(part)
                 self.table = self.table + vectors @ part.t()
 
     def __call__(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
@@ -178,7 +178,7 @@ class GraphBuilder:
         """Collects the weights of the links, once where they are static."""
         for links, decoder in zip(self.links, self.decoders):
             weight = decoder.links.query.weight
-            moved = links.weight is None or (links.weight.device, links.weight.dtype) != (weight.device, weight.dtype)
+            moved = not links.weight.numel() or (links.weight.device, links.weight.dtype) != (weight.device, weight.dtype)
             if moved or not static_weights:
                 links.refresh()
 
@@ -193,7 +193,8 @@ class GraphBuilder:
             visible = (positions < vertex_lengths.unsqueeze(1)).unsqueeze(1)
         self.ensemble.reserve_positions(size)
         counters = self.ensemble.counters
-        features, averaged = [], None
+        features: List[Tensor] = []
+        averaged: Optional[Tensor] = None
         for engine, memory, links in zip(self.ensemble.engines, memories, self.links):
             counters.decoder_calls += 1
             counters.decoder_tokens += tokens.numel()
@@ -202,6 +203,7 @@ class GraphBuilder:
             probabilities = links(own, vertex_lengths)
             features.append(own)
             averaged = probabilities if averaged is None else averaged + probabilities
+        assert averaged is not None, "an ensemble has a model"
         return Graphs(
             links=(averaged / len(features) if len(features) > 1 else averaged).log(),
             lengths=vertex_lengths,

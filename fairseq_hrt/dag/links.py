@@ -42,6 +42,7 @@ class LinkPredictor(nn.Module):
         self.key = nn.Linear(combined, width)
         self.gate = nn.Linear(combined, heads)
         self.position: Optional[nn.Embedding] = None
+        self.sinusoids: Tensor
         if "position" in self.features:
             self.position = nn.Embedding(size, width)
             nn.init.normal_(self.position.weight, std=width**-0.5)
@@ -91,10 +92,10 @@ class _MixedLinks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor, gates: Tensor, allowed: Tensor) -> Tensor:
         with torch.autocast(queries.device.type, enabled=False):
-            mixed: Optional[Tensor] = None
-            for head in range(queries.size(1)):
+            mixed = _head_log_probs(queries[:, 0], keys[:, 0], allowed) + gates[:, 0].unsqueeze(2)
+            for head in range(1, queries.size(1)):
                 own = _head_log_probs(queries[:, head], keys[:, head], allowed) + gates[:, head].unsqueeze(2)
-                mixed = own if mixed is None else torch.logaddexp(mixed, own)
+                mixed = torch.logaddexp(mixed, own)
             # Rows without any link hold NaN so far.
             mixed = mixed.masked_fill_(~allowed, float("-inf"))
         ctx.save_for_backward(queries, keys, gates, allowed, mixed)

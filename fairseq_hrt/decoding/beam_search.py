@@ -111,7 +111,7 @@ def _greedy(
     return [[_hypothesis(plan, *pair)] for pair in zip(tokens, log_probs)]
 
 
-def _token_history(plan: SearchPlan, tokens: List[List[int]], rows: List[int], step: int, device) -> Tensor:
+def _token_history(plan: SearchPlan, tokens: List[List[int]], rows: List[int], step: int, device: torch.device) -> Tensor:
     """``[R, step + 1]``: the start symbol and the tokens of each row; finished rows are filled up with ``</s>``."""
     eos = plan.constraints.eos
     lines = [[plan.start] + tokens[row] + [eos] * (step - len(tokens[row])) for row in rows]

@@ -82,7 +82,7 @@ class Constraints:
         Returns:
             ``log_probs``.
         """
-        forced = own = None
+        forced: Optional[Tensor] = None
         if self.prefix is not None and step < min(self.prefix.size(1), self.longest_limit):
             forced = self.prefix[sentences, step]
             forced = forced.masked_fill(step >= self.max_lengths[sentences], self.pad).repeat_interleave(beams).unsqueeze(1)
@@ -99,6 +99,7 @@ class Constraints:
         if forced is not None:
             self._force(log_probs, forced, own)
         if self.blocker is not None:
+            assert history is not None, "n-gram blocking needs the history"
             # The start symbol is an </s>, but ending a sentence repeats nothing.
             ending = log_probs[:, self.eos].clone()
             _forbid_repetitions(log_probs, history, self.blocker)

@@ -84,7 +84,7 @@ class DecodingOptions:
         Raises:
             ValueError: naming each flag that asks for something unsupported.
         """
-        given = dict(args) if isinstance(args, DictConfig) else vars(args)
+        given: Dict[Any, Any] = dict(args) if isinstance(args, DictConfig) else vars(args)
         refuse_unknown(given)
         values = {name: given[name] for name in _READ if given.get(name) is not None}
         values["normalize"] = not given.get("unnormalized", False)

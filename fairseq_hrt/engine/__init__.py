@@ -7,7 +7,7 @@ S source tokens, L vertices or stage-II positions, V vocabulary, D model width, 
 from .cache import DecoderState, Memory
 from .counters import GenerationCounters
 from .ensemble import EngineEnsemble, reorder
-from .layers import UnsupportedModelError
+from .layers import FairseqModule, UnsupportedModelError
 from .precision import at_least_float32, follow_precision, log_mean, log_softmax
 from .relative_positions import relative_index
 from .transformer import TransformerEngine
@@ -15,6 +15,7 @@ from .transformer import TransformerEngine
 __all__ = [
     "DecoderState",
     "EngineEnsemble",
+    "FairseqModule",
     "GenerationCounters",
     "Memory",
     "TransformerEngine",

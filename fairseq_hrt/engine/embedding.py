@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from .layers import PackedNorm
+from .layers import FairseqModule, PackedNorm
 
 
 class PackedEmbedding:
@@ -29,7 +29,7 @@ class PackedEmbedding:
         tokens: Tensor,
         *,
         scale: float,
-        positions: Optional[nn.Module],
+        positions: Optional[FairseqModule],
         pad: int,
         norm: Optional[nn.LayerNorm],
         projection: Optional[Tensor] = None,

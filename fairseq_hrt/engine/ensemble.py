@@ -1,6 +1,6 @@
 """Several models decoding in lockstep, their probabilities averaged; one model is the common special case."""
 
-from typing import Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 from fairseq.models import FairseqEncoderDecoderModel
@@ -46,7 +46,7 @@ class EngineEnsemble:
         self.counters.encoder_calls += len(self.engines)
         return [engine.encode(net_input) for engine in self.engines]
 
-    def start(self, memories: List[Memory], *, beams: int = 1, **options: Optional[int]) -> List[DecoderState]:
+    def start(self, memories: List[Memory], *, beams: int = 1, **options: Any) -> List[DecoderState]:
         """Empty states of B * ``beams`` rows, one for each model; see :meth:`TransformerEngine.start`."""
         return [engine.start(memory, beams=beams, **options) for engine, memory in zip(self.engines, memories)]
 
@@ -66,7 +66,7 @@ class EngineEnsemble:
         for engine, memory in zip(self.engines, memories):
             state = engine.start(memory, stride=1, capacity=tokens.size(1))
             engine.step(state, tokens, positions, attention=found)
-        return sum(found) / len(found)
+        return sum(found[1:], found[0]) / len(found)
 
     def log_probabilities(
         self,

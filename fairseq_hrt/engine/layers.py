@@ -4,7 +4,7 @@ fairseq's modules are written for training: each call of its attention takes doz
 most of the time of a decoding step. The weights here are the module's own (see :mod:`.shared_weights`).
 """
 
-from typing import Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 from .linear import PackedLinear
 from .shared_weights import fuse_rows
+
+# A module of fairseq, which is not typed: an attribute of nn.Module would be ``Tensor | Module`` to a type checker.
+FairseqModule = Any
 
 
 class UnsupportedModelError(ValueError):
@@ -64,7 +67,7 @@ class PackedNorm:
 class PackedFeedForward:
     """fc2(activation(fc1(x)))."""
 
-    def __init__(self, layer: nn.Module, *, reorder: bool) -> None:
+    def __init__(self, layer: FairseqModule, *, reorder: bool) -> None:
         # In place: nobody else sees the inner vectors.
         self.activation: Callable[[Tensor], Tensor] = torch.relu_ if layer.activation_fn is F.relu else layer.activation_fn
         self.inner = PackedLinear(layer.fc1.weight, layer.fc1.bias, reorder=reorder)
@@ -77,7 +80,7 @@ class PackedFeedForward:
 class PackedSelfAttention:
     """Self-attention with one product for queries, keys and values, and optional relative keys."""
 
-    def __init__(self, attention: nn.Module, *, reorder: bool) -> None:
+    def __init__(self, attention: FairseqModule, *, reorder: bool) -> None:
         check_attention(attention)
         parts = [attention.q_proj, attention.k_proj, attention.v_proj]
         weight = fuse_rows([part.weight for part in parts])
@@ -91,7 +94,7 @@ class PackedSelfAttention:
         self.output = PackedLinear(attention.out_proj.weight, attention.out_proj.bias, reorder=reorder)
         table = getattr(attention, "relative_keys", None)
         self.relative_keys: Optional[Tensor] = None if table is None else table.detach()
-        self.relative_keys_transposed = None if table is None else self.relative_keys.t()
+        self.relative_keys_transposed = torch.empty(0) if table is None else table.detach().t()
 
     def project(self, x: Tensor, chosen: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
         """Scaled queries ``[R, H, q', d]`` of the chosen tokens, keys and values ``[2, R, H, q, d]`` of all ``[R, q, D]``.
@@ -149,7 +152,7 @@ class PackedSelfAttention:
 class PackedCrossAttention:
     """Attention over the encoded source. Beams of a sentence are further queries of it: the source is never copied."""
 
-    def __init__(self, attention: nn.Module, *, reorder: bool) -> None:
+    def __init__(self, attention: FairseqModule, *, reorder: bool) -> None:
         check_attention(attention)
         parts = [attention.k_proj, attention.v_proj]
         bias = None if parts[0].bias is None else fuse_rows([part.bias for part in parts])
@@ -191,14 +194,14 @@ class PackedCrossAttention:
 
 
 class PackedLayer:
-    """One encoder or decoder layer: residual blocks, pre- or post-norm, around the parts above.
+    """One encoder layer, or what a decoder layer has of it: residual blocks, pre- or post-norm, around the parts above.
 
     Args:
         layer: fairseq's module.
         reorder: see :class:`PackedLinear`.
     """
 
-    def __init__(self, layer: nn.Module, *, reorder: bool = False) -> None:
+    def __init__(self, layer: FairseqModule, *, reorder: bool = False) -> None:
         for name in ("attn_ln", "c_attn", "ffn_layernorm", "w_resid"):
             if getattr(layer, name, None) is not None:
                 raise UnsupportedModelError(
@@ -208,9 +211,6 @@ class PackedLayer:
         self.before: bool = layer.normalize_before
         self.attention = PackedSelfAttention(layer.self_attn, reorder=reorder)
         self.attention_norm = PackedNorm(layer.self_attn_layer_norm)
-        cross = getattr(layer, "encoder_attn", None)
-        self.cross = None if cross is None else PackedCrossAttention(cross, reorder=reorder)
-        self.cross_norm = None if cross is None else PackedNorm(layer.encoder_attn_layer_norm)
         self.feed_forward = PackedFeedForward(layer, reorder=reorder)
         self.final_norm = PackedNorm(layer.final_layer_norm)
 
@@ -228,7 +228,18 @@ class PackedLayer:
         return norm(kept + inner(x))
 
 
-def check_attention(attention: nn.Module) -> None:
+class PackedDecoderLayer(PackedLayer):
+    """One decoder layer; arguments as :class:`PackedLayer`."""
+
+    def __init__(self, layer: FairseqModule, *, reorder: bool = False) -> None:
+        super().__init__(layer, reorder=reorder)
+        if getattr(layer, "encoder_attn", None) is None:
+            raise UnsupportedModelError("the decoder has layers without encoder attention: no translation model")
+        self.cross = PackedCrossAttention(layer.encoder_attn, reorder=reorder)
+        self.cross_norm = PackedNorm(layer.encoder_attn_layer_norm)
+
+
+def check_attention(attention: FairseqModule) -> None:
     """Refuses attention variants whose result differs from the plain formula.
 
     Raises:

@@ -6,7 +6,9 @@ from typing import Optional, Sequence
 
 import torch
 from omegaconf import DictConfig
-from torch import Tensor, nn
+from torch import Tensor
+
+from .layers import FairseqModule
 
 
 def at_least_float32(dtype: torch.dtype) -> torch.dtype:
@@ -29,7 +31,7 @@ def log_mean(parts: Sequence[Tensor]) -> Tensor:
     return total if len(parts) == 1 else total - math.log(len(parts))
 
 
-def follow_precision(model: nn.Module) -> None:
+def follow_precision(model: FairseqModule) -> None:
     """Makes fairseq's decoding commands honour ``--bf16`` for this model.
 
     They call ``prepare_for_inference_`` with their whole configuration once the model is on its device; for a model of fairseq's own
@@ -38,7 +40,7 @@ def follow_precision(model: nn.Module) -> None:
     model.prepare_for_inference_ = partial(_prepare, model)
 
 
-def _prepare(model: nn.Module, cfg: DictConfig) -> None:
+def _prepare(model: FairseqModule, cfg: DictConfig) -> None:
     """What the model's class does, after the cast.
 
     Raises:

@@ -11,7 +11,7 @@ its parameters (see :mod:`.shared_weights`) and takes positions and visibility a
     state.rollback(3); state.reorder(rows)
 """
 
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Optional, cast
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ from torch import Tensor
 from .cache import DecoderState, Memory
 from .distances import Distances, EvenlySpaced, Indexed
 from .embedding import PackedEmbedding
-from .layers import PackedLayer, PackedNorm, UnsupportedModelError
+from .layers import PackedDecoderLayer, PackedLayer, PackedNorm, UnsupportedModelError
 from .linear import PackedLinear
 from .masks import Visibility
 from .relative_positions import EvenDistances, relative_index
@@ -251,7 +251,7 @@ class TransformerEngine:
         tables = self._even.get(stride)
         if tables is None or tables[0].count < total:
             count = max(2 * total, INITIAL_CAPACITY)
-            tables = [EvenDistances(layer.attention.relative_keys, stride, count) for layer in self.layers]
+            tables = [EvenDistances(cast(Tensor, layer.attention.relative_keys), stride, count) for layer in self.layers]
             self._even[stride] = tables
         return tables
 
@@ -279,9 +279,7 @@ class TransformerEngine:
         self.project_out = None if decoder.project_out_dim is None else decoder.project_out_dim.weight
         self.norm = None if decoder.layer_norm is None else PackedNorm(decoder.layer_norm)
         reorder = self.static_weights
-        self.layers = [PackedLayer(layer, reorder=reorder) for layer in decoder.layers]
-        if any(layer.cross is None for layer in self.layers):
-            raise UnsupportedModelError("the decoder has layers without encoder attention: no translation model")
+        self.layers = [PackedDecoderLayer(layer, reorder=reorder) for layer in decoder.layers]
         tables_of_distances = [layer.attention.relative_keys for layer in self.layers]
         first = tables_of_distances[0]
         self.relative_window: int = 0 if first is None else first.size(0) // 2
@@ -325,7 +323,7 @@ class TransformerEngine:
             raise UnsupportedModelError(f"the engine cannot decode this model: {reason}; use --task translation")
 
 
-def _is_plain(encoder) -> bool:
+def _is_plain(encoder: Any) -> bool:
     """Whether an encoder computes exactly what the engine's packed layers compute."""
     if not isinstance(encoder, TransformerEncoderBase) or encoder.quant_noise is not None or encoder.return_fc:
         return False

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
@@ -166,7 +167,7 @@ def compare(
             systems,
             make_batches(sample, lengths, batch_size),
             repeats=settings.repeats,
-            progress=lambda text, size=batch_size: logger.info("speed at batch size %d: %s", size, text),
+            progress=partial(logger.info, "speed at batch size %d: %s", batch_size),
         )
         for result in results:
             result.timings[batch_size] = timings[result.name]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ..escaping import in_markdown
 from ..systems import System
-from .comparison import make_batches
+from .speed import make_batches
 
 
 @dataclass(frozen=True)

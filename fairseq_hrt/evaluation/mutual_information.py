@@ -10,11 +10,14 @@ True mutual information is never negative; an estimate below zero is the noise o
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List, Sequence
+from typing import TYPE_CHECKING, Dict, List, Sequence
 
 import numpy as np
 
 from ..escaping import in_markdown
+
+if TYPE_CHECKING:
+    from ..systems import System
 
 RESAMPLES = 1000
 
@@ -74,7 +77,7 @@ def estimate(
     )
 
 
-def score_references(system) -> List[List[float]]:
+def score_references(system: "System") -> List[List[float]]:
     """Log-probability of each word of the reference translations, by a :class:`~..systems.System` that scores them."""
     found: Dict[int, List[float]] = {}
     for start in range(0, len(system.dataset), 64):

@@ -3,7 +3,7 @@
 import resource
 import time
 from dataclasses import dataclass
-from typing import Callable, List, Tuple
+from typing import Callable, List, Tuple, cast
 
 import torch
 from torch import Tensor
@@ -55,7 +55,7 @@ def compare_likelihood(device: torch.device, repeats: int, *, batch: int = 8, si
     def ours() -> Gradients:
         scores, edges = match.clone().requires_grad_(), links.clone().requires_grad_()
         dag_log_likelihood(scores, edges, target_lengths, vertex_lengths).sum().backward()
-        return scores.grad, edges.grad
+        return _gradients(scores, edges)
 
     def loop() -> Gradients:
         scores, edges = match.clone().requires_grad_(), finite.clone().requires_grad_()
@@ -63,7 +63,7 @@ def compare_likelihood(device: torch.device, repeats: int, *, batch: int = 8, si
         for step in range(1, tokens):
             state = scores[:, step] + torch.logsumexp(state.unsqueeze(2) + edges, 1)
         state[:, -1].sum().backward()
-        return scores.grad, edges.grad
+        return _gradients(scores, edges)
 
     return _compare("dag_log_likelihood", f"B={batch} L={size} T={tokens}", ours, loop, device, repeats)
 
@@ -76,7 +76,7 @@ def compare_passing(device: torch.device, repeats: int, *, batch: int = 4, size:
     def ours() -> Gradients:
         edges = links.clone().requires_grad_()
         passing_probabilities(edges, lengths).square().sum().backward()
-        return (edges.grad,)
+        return _gradients(edges)
 
     def loop() -> Gradients:
         edges = links.clone().requires_grad_()
@@ -85,9 +85,13 @@ def compare_passing(device: torch.device, repeats: int, *, batch: int = 4, size:
         for vertex in range(1, size):
             passing.append((torch.stack(passing, 1) * probabilities[:, :vertex, vertex]).sum(1))
         torch.stack(passing, 1).square().sum().backward()
-        return (edges.grad,)
+        return _gradients(edges)
 
     return _compare("passing_probabilities", f"B={batch} L={size}", ours, loop, device, repeats)
+
+
+def _gradients(*leaves: Tensor) -> Gradients:
+    return tuple(cast(Tensor, leaf.grad) for leaf in leaves)
 
 
 def _compare(
@@ -102,8 +106,9 @@ def _compare(
             start = _now(device)
             function()
             seconds.append(1000 * (_now(device) - start))
-    ratios = [theirs / mine for mine, theirs in zip(*times)]
-    return OpsResult(name, sizes, *(Spread.of(values) for values in (*times, ratios)), difference)
+    ratios = [other / own for own, other in zip(*times)]
+    mine, theirs = map(Spread.of, times)
+    return OpsResult(name, sizes, ours=mine, loop=theirs, ratio=Spread.of(ratios), difference=difference)
 
 
 def _now(device: torch.device) -> float:

@@ -2,7 +2,7 @@
 
 from itertools import product
 from pathlib import Path
-from typing import Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -54,7 +54,14 @@ def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None
     axes.margins(0.15, 0.15)
     if comparison.references:
         unit = comparison.timing(comparison.references[0], batch_size).words_per_second(comparison.source_words).median
-        ratio = axes.secondary_xaxis("top", functions=(lambda speed: speed / unit, lambda ratio: ratio * unit))
+
+        def relative(speed: Any) -> Any:
+            return speed / unit
+
+        def absolute(ratio: Any) -> Any:
+            return ratio * unit
+
+        ratio = axes.secondary_xaxis("top", functions=(relative, absolute))
         ratio.set_xlabel(f"relative to {comparison.references[0]}")
     else:
         axes.spines["top"].set_visible(False)
@@ -88,7 +95,7 @@ def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
         speeds = [result.timings[size].words_per_second(comparison.source_words) for size in sizes]
         medians = [speed.median for speed in speeds]
         bars = [[speed.median - speed.low for speed in speeds], [speed.high - speed.median for speed in speeds]]
-        line = dict(marker="o", markersize=3, capsize=2, linewidth=1, linestyle=style, color=colours[result.name])
+        line: Dict[str, Any] = dict(marker="o", markersize=3, capsize=2, linewidth=1, linestyle=style, color=colours[result.name])
         axes.errorbar(sizes, medians, yerr=bars, **line)
         ends.append((medians[-1], result.name))
     axes.set_xscale("log", base=2)
@@ -156,7 +163,7 @@ def _label(
         taken += [(x - half, y - half, x + half, y + half), (left, y - 2, right, y + 2)]
     frame = axes.get_window_extent(renderer)
     for spread, score, name in zip(spreads, scores, names):
-        best = None
+        best: Tuple[float, Tuple[int, int], Box] = (float("inf"), _OFFSETS[0], (0.0, 0.0, 0.0, 0.0))
         for offset in _OFFSETS:
             label = _annotate(axes, name, (spread.median, score), offset)
             label.update_positions(renderer)
@@ -165,7 +172,7 @@ def _label(
             corners = (box.x0 - 2, box.y0 - 2, box.x1 + 2, box.y1 + 2)
             cost = sum(overlap(corners, other) for other in taken) + 100 * _outside(corners, frame.extents)
             label.remove()
-            if best is None or cost < best[0]:
+            if cost < best[0]:
                 best = (cost, offset, corners)
             if cost == 0:
                 break

@@ -4,6 +4,7 @@ from typing import Dict, List, Sequence
 
 from ..escaping import code_in_markdown, in_markdown
 from .comparison import Comparison, Result
+from .footprint import Footprint
 from .speed import Spread
 
 
@@ -94,18 +95,22 @@ def _throughput(comparison: Comparison) -> str:
 
 def _latency(comparison: Comparison) -> str:
     header = ["System", "mean ms", "p50", "p90", "p99", "words/s", *(f"× {name}" for name in comparison.references)]
-    references = [next(result.raw for result in comparison.results if result.name == name) for name in comparison.references]
+    timings = {result.name: result.raw for result in comparison.results if result.raw is not None}
     rows = []
-    for result in comparison.results:
-        row = [result.name, f"{result.raw.mean_milliseconds():.1f}"]
-        row += [f"{result.raw.batch_milliseconds(percent):.1f}" for percent in (50, 90, 99)]
-        row.append(_spread(result.raw.words_per_second(comparison.raw_words), 0))
-        rows.append(row + [_spread(result.raw.ratio_to(reference), 2) for reference in references])
+    for name, timing in timings.items():
+        row = [name, f"{timing.mean_milliseconds():.1f}"]
+        row += [f"{timing.batch_milliseconds(percent):.1f}" for percent in (50, 90, 99)]
+        row.append(_spread(timing.words_per_second(comparison.raw_words), 0))
+        rows.append(row + [_spread(timing.ratio_to(timings[reference]), 2) for reference in comparison.references])
     return _table(header, rows)
 
 
+def _footprints(comparison: Comparison) -> Dict[str, Footprint]:
+    return {result.name: result.footprint for result in comparison.results if result.footprint is not None}
+
+
 def _memory_note(comparison: Comparison) -> str:
-    base = max(result.footprint.base_bytes for result in comparison.results) / 1e6
+    base = max(own.base_bytes for own in _footprints(comparison).values()) / 1e6
     size = max(comparison.settings.batch_sizes)
     return (
         f"Loading and memory, each system in a process of its own that translates the same sentences in batches of {size}; before it "
@@ -114,11 +119,11 @@ def _memory_note(comparison: Comparison) -> str:
 
 
 def _memory(comparison: Comparison) -> str:
-    found = [result.footprint for result in comparison.results]
-    gpu = any(own.gpu_bytes is not None for own in found)
+    found = _footprints(comparison)
+    gpu = any(own.gpu_bytes is not None for own in found.values())
     rows = []
-    for result, own in zip(comparison.results, found):
-        row = [result.name, f"{own.load_seconds:.2f}", f"{own.model_bytes / 1e6:.1f}", f"{own.peak_bytes / 1e6:.0f}"]
+    for name, own in found.items():
+        row = [name, f"{own.load_seconds:.2f}", f"{own.model_bytes / 1e6:.1f}", f"{own.peak_bytes / 1e6:.0f}"]
         rows.append(row + ([f"{(own.gpu_bytes or 0) / 1e6:.0f}"] if gpu else []))
     return _table(["System", "loading s", "weights MB", "peak memory MB", *(["peak GPU memory MB"] if gpu else [])], rows)
 

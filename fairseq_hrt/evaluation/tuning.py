@@ -9,7 +9,7 @@ import re
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import BinaryIO, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from fairseq import utils
 
@@ -192,7 +192,7 @@ def _file_digest(path: Path) -> str:
     return total.hexdigest()
 
 
-def _blocks(file) -> Iterator[bytes]:
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
     return iter(lambda: file.read(_BLOCK), b"")
 
 

@@ -5,7 +5,7 @@ fine-tuned from an ordinary Transformer equals it before the first update. fairs
 training that knows no such term, hence a module of our own; its parameters keep fairseq's names.
 """
 
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +23,7 @@ class AttentionPattern(NamedTuple):
     """
 
     bias: Tensor
-    index: Optional[Tensor]
+    index: Optional[Tensor]  # type: ignore[assignment]  # hides the method of tuples, which nobody calls
 
 
 def attention_pattern(
@@ -101,7 +101,7 @@ class RelativeSelfAttention(nn.Module):
         scores = queries @ keys.transpose(2, 3)
         if self.relative_keys is not None:
             by_distance = queries @ self.relative_keys.t()
-            scores = scores + by_distance.gather(3, attn_mask.index.unsqueeze(1).expand_as(scores))
+            scores = scores + by_distance.gather(3, cast(Tensor, attn_mask.index).unsqueeze(1).expand_as(scores))
         scores = scores + attn_mask.bias
         weights = torch.softmax(scores, -1, dtype=at_least_float32(scores.dtype))
         weights = F.dropout(weights.to(scores.dtype), self.dropout, self.training)

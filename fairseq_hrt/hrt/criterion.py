@@ -26,7 +26,7 @@ class HRTLoss(FairseqCriterion):
         super().__init__(task)
         self.label_smoothing = check_label_smoothing(label_smoothing)
 
-    def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Tensor, Dict]:
+    def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict]:
         """Loss of a batch that the task has given its ``views``.
 
         Returns:

@@ -158,6 +158,7 @@ class HRTDecoder(TransformerDecoderBase):
         Returns:
             (``[B, T, V]`` logits or ``[B, T, D]`` features, {"attn": [None]}).
         """
+        assert encoder_out is not None, "a translation model decodes what its encoder returns"
         positions = torch.arange(prev_output_tokens.size(1), device=prev_output_tokens.device)
         view = SampleView(prev_output_tokens, positions.expand_as(prev_output_tokens), prev_output_tokens)
         x = self.view_features(view, encoder_out, causal=not full_context_alignment)

@@ -198,8 +198,8 @@ class HRTGenerator(AutoregressiveGenerator):
             ends.masked_fill_(early, float("-inf"))
         elif self.options.min_len > 0:
             # As many masks stand before position min_len + 1.
-            early = self.options.min_len - self.options.min_len // chunk_size
-            ends[:, :early].fill_(float("-inf"))
+            first = self.options.min_len - self.options.min_len // chunk_size
+            ends[:, :first].fill_(float("-inf"))
 
     def _complete(self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int) -> Hypothesis:
         """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty.

@@ -251,7 +251,7 @@ def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
         ("common", ("seed", "fp16")),
     ):  # fmt: skip
         for name in names:
-            value = getattr(config.get(group), name, None)
+            value: Any = getattr(config.get(group), name, None)
             card[name] = list(value) if isinstance(value, (list, tuple)) or type(value).__name__ == "ListConfig" else value
     return card
 

@@ -16,8 +16,9 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models.nat import FairseqNATDecoder
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
-from torch import Tensor, nn
+from torch import Tensor
 
+from ..engine import FairseqModule
 from ..files import new_folder, remove_leftovers
 
 # Largest difference of a log-probability between fairseq and the converted model, weights in float32.
@@ -63,7 +64,7 @@ def stored_types() -> Sequence[str]:
     return ACCEPTED_MODEL_TYPES
 
 
-def check_exportable(model: nn.Module) -> None:
+def check_exportable(model: FairseqModule) -> None:
     """Refuses what CTranslate2 cannot decode.
 
     Raises:
@@ -106,7 +107,7 @@ _ACTIVATIONS = {
 
 
 def export(
-    model: nn.Module, source: Dictionary, target: Dictionary, folder: Path, *, quantization: Optional[str] = None
+    model: FairseqModule, source: Dictionary, target: Dictionary, folder: Path, *, quantization: Optional[str] = None
 ) -> Exported:
     """Converts a model; the folder appears only when it is complete and agrees with fairseq.
 
@@ -146,13 +147,13 @@ def export(
     return Exported(folder, sum(path.stat().st_size for path in folder.iterdir()), difference)
 
 
-def _converter(model: nn.Module, source: Dictionary, target: Dictionary) -> Any:
+def _converter(model: FairseqModule, source: Dictionary, target: Dictionary) -> Any:
     """CTranslate2's own conversion of fairseq's modules, around a model that is loaded already (and safely)."""
     from ctranslate2.converters import Converter, fairseq
     from ctranslate2.specs import TransformerSpec, common_spec
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 
-    def shape(module: nn.Module, heads: int) -> Any:
+    def shape(module: FairseqModule, heads: int) -> Any:
         pre_norm = module.layers[0].normalize_before
         return dict(
             num_layers=len(module.layers),
@@ -190,7 +191,7 @@ def _symbols(dictionary: Dictionary) -> List[str]:
 
 @torch.no_grad()
 def largest_difference(
-    model: nn.Module, source: Dictionary, target: Dictionary, translator: Any, lengths: Sequence[int] = (1, 2, 5, 9, 17, 30)
+    model: FairseqModule, source: Dictionary, target: Dictionary, translator: Any, lengths: Sequence[int] = (1, 2, 5, 9, 17, 30)
 ) -> float:
     """The largest difference between the two runtimes of a log-probability in sentences of random words."""
     draw = torch.Generator().manual_seed(1)

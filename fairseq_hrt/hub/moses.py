@@ -276,7 +276,8 @@ class Detokenizer:
         if "@-@" in text:
             tokens = f" {' '.join(tokens)} ".replace(" @-@ ", "-").split()
         parts: List[str] = []
-        space, quotes = " ", {}
+        space = " "
+        quotes: Dict[str, int] = {}
         for number, (token, kind) in enumerate(zip(tokens, map(self.kind, tokens))):
             left, right = True, True
             if kind == _ASIAN:

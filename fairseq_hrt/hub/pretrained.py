@@ -47,7 +47,8 @@ def from_pretrained(
         if use_shortlist:
             raise ValueError("a shortlist needs the runtime: give engine='runtime', or leave it away")
         return _torch(folder, device, threads, decoding)
-    from .runtime_translator import RuntimeTranslator, UnsupportedOption
+    from ..runtime.engine import UnsupportedOption
+    from .runtime_translator import RuntimeTranslator
 
     fallback = None if engine == "runtime" else (lambda: _torch(folder, device, threads, decoding))
     from ..runtime.library import LibraryUnavailable

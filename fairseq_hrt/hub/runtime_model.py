@@ -10,14 +10,14 @@ from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from ..engine import TransformerEngine, UnsupportedModelError
+from ..engine import FairseqModule, TransformerEngine, UnsupportedModelError
 from ..runtime.format import ACTIVATIONS, STORED, Header, write_model
 
 # The best link of a graph is often a near tie: its small matrices are never rounded.
 EXACT = ("links",)
 
 
-def write_runtime_model(model: nn.Module, source: Dictionary, target: Dictionary, path: Path, *, weights: str = "int8") -> Header:
+def write_runtime_model(model: FairseqModule, source: Dictionary, target: Dictionary, path: Path, *, weights: str = "int8") -> Header:
     """Converts a model; the file appears when it is complete.
 
     Args:
@@ -37,7 +37,7 @@ def write_runtime_model(model: nn.Module, source: Dictionary, target: Dictionary
 
 @torch.no_grad()
 def convert(
-    model: nn.Module, source: Dictionary, target: Dictionary, *, weights: str = "int8"
+    model: FairseqModule, source: Dictionary, target: Dictionary, *, weights: str = "int8"
 ) -> Tuple[Header, Dict[str, np.ndarray]]:
     """The header and the tensors of a model; see :func:`write_runtime_model`."""
     if weights not in STORED:
@@ -64,7 +64,7 @@ def quantise_rows(weights: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
     return integers, np.where(scale > 1e-36, scale, np.float32(0)).astype(np.float32)
 
 
-def check_convertible(model: nn.Module, source: Dictionary, target: Dictionary) -> str:
+def check_convertible(model: FairseqModule, source: Dictionary, target: Dictionary) -> str:
     """The family of a model that the runtime can decode.
 
     Raises:
@@ -98,7 +98,7 @@ def check_convertible(model: nn.Module, source: Dictionary, target: Dictionary) 
     return _family(decoder)
 
 
-def _family(decoder: nn.Module) -> str:
+def _family(decoder: FairseqModule) -> str:
     """Which family a decoder belongs to, by what only that family has."""
     if hasattr(decoder, "chunk_sizes"):
         return "hrt"
@@ -117,7 +117,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and (one.data_ptr() == other.data_ptr() or torch.equal(one, other))
 
 
-def _header(model: nn.Module, source: Dictionary, target: Dictionary, family: str, weights: str) -> Header:
+def _header(model: FairseqModule, source: Dictionary, target: Dictionary, family: str, weights: str) -> Header:
     encoder, decoder = model.encoder, model.decoder
     values: Dict[str, Any] = dict(
         family=family, weights=weights, source_vocabulary=len(source), target_vocabulary=len(target),
@@ -163,7 +163,7 @@ def _header(model: nn.Module, source: Dictionary, target: Dictionary, family: st
     return header
 
 
-def _tensors(model: nn.Module, header: Header) -> Dict[str, Tensor]:
+def _tensors(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
     encoder, decoder = model.encoder, model.decoder
     found: Dict[str, Tensor] = {}
     for side, module, count in (("encoder", encoder, header.encoder_positions), ("decoder", decoder, header.decoder_positions)):
@@ -188,7 +188,7 @@ def _tensors(model: nn.Module, header: Header) -> Dict[str, Tensor]:
     return found
 
 
-def _position_table(module: nn.Module, count: int) -> Tensor:
+def _position_table(module: FairseqModule, count: int) -> Tensor:
     """Vectors of positions 0 to ``count`` - 1."""
     positions = module.embed_positions
     if hasattr(positions, "slot_table"):
@@ -199,7 +199,7 @@ def _position_table(module: nn.Module, count: int) -> Tensor:
     return SinusoidalPositionalEmbedding.get_embedding(offset + count, positions.embedding_dim, positions.padding_idx)[offset:]
 
 
-def _norm(found: Dict[str, Tensor], name: str, norm: Optional[nn.Module]) -> None:
+def _norm(found: Dict[str, Tensor], name: str, norm: Optional[FairseqModule]) -> None:
     if norm is not None:
         found[f"{name}.weight"], found[f"{name}.bias"] = norm.weight, norm.bias
 
@@ -210,7 +210,7 @@ def _linear(found: Dict[str, Tensor], name: str, *parts: nn.Linear) -> None:
     found[f"{name}.bias"] = torch.cat([part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias for part in parts])
 
 
-def _layer(found: Dict[str, Tensor], name: str, layer: nn.Module) -> None:
+def _layer(found: Dict[str, Tensor], name: str, layer: FairseqModule) -> None:
     attention, cross = layer.self_attn, getattr(layer, "encoder_attn", None)
     _linear(found, f"{name}.self.input", attention.q_proj, attention.k_proj, attention.v_proj)
     _linear(found, f"{name}.self.output", attention.out_proj)
@@ -227,7 +227,7 @@ def _layer(found: Dict[str, Tensor], name: str, layer: nn.Module) -> None:
     _norm(found, f"{name}.final.norm", layer.final_layer_norm)
 
 
-def _links(predictor: nn.Module, header: Header) -> Tuple[Tensor, Tensor]:
+def _links(predictor: FairseqModule, header: Header) -> Tuple[Tensor, Tensor]:
     """Queries, keys and gates of the links as one matrix of the decoder's features, and what the positions and the biases add."""
     layers: Mapping[str, nn.Linear] = {name: getattr(predictor, name) for name in ("query", "key", "gate")}
     weight = torch.cat([layer.weight for layer in layers.values()])

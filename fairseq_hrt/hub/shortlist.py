@@ -7,7 +7,7 @@ Read from a lexical table (Marian's ``lex`` files, which :mod:`.lexical_table` w
 import gzip
 from collections import Counter
 from pathlib import Path
-from typing import Dict, Iterator, List, Sequence, Set, Tuple
+from typing import Dict, Iterator, List, Mapping, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -48,14 +48,14 @@ def load_shortlist(path: Path, source: Words, target: Words, *, best: int = BEST
     return pack(found, always, len(source))
 
 
-def pack(found: Dict[int, Sequence[int]], always: Set[int], source_words: int) -> Shortlist:
+def pack(found: Mapping[int, Sequence[int]], always: Set[int], source_words: int) -> Shortlist:
     """Candidates by source word as arrays; special symbols are candidates of every sentence."""
     offsets = np.zeros(source_words + 1, np.int64)
     for word, candidates in found.items():
         offsets[word + 1] = len(candidates)
     ordered = [np.asarray(found[word], np.int32) for word in sorted(found)]
-    candidates = np.concatenate(ordered) if ordered else np.zeros(0, np.int32)
-    return Shortlist(np.cumsum(offsets), candidates, np.array(sorted(always | set(range(len(SPECIAL)))), np.int32))
+    flat = np.concatenate(ordered) if ordered else np.zeros(0, np.int32)
+    return Shortlist(np.cumsum(offsets), flat, np.array(sorted(always | set(range(len(SPECIAL)))), np.int32))
 
 
 def _lines(path: Path) -> Iterator[str]:

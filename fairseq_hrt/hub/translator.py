@@ -88,7 +88,7 @@ class Translator:
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: at least one sentence has to be decoded at a time")
         single = isinstance(lines, str)
-        rows = [lines] if single else list(lines)
+        rows = [lines] if isinstance(lines, str) else list(lines)
         with self._lock:
             task, generator, config = self._decoder(decoding)
             lexicon = getattr(generator, "lexicon", None)

@@ -1,7 +1,7 @@
 """The decoding loop: guess, check all guesses in one pass, keep what is proved."""
 
 from dataclasses import dataclass, field
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, Dict, List, Sequence
 
 import torch
 from torch import Tensor
@@ -91,7 +91,7 @@ def jacobi_decode(
     """
     rules, device = plan.constraints, memories[0].lengths.device
     rows = [_Row(sentence, limit) for sentence, limit in enumerate(rules.max_lengths.tolist())]
-    finished: List[Optional[Hypothesis]] = [None] * len(rows)
+    finished: Dict[int, Hypothesis] = {}
     states = ensemble.start(memories, stride=1)
     number = 0
     while not all(row.done for row in rows):
@@ -115,7 +115,7 @@ def jacobi_decode(
                 finished[row.sentence] = _hypothesis(row, plan)
                 plan.drafter.learn(row.tokens)
         rows = _advance(states, rows, device)
-    return finished
+    return [finished[sentence] for sentence in range(len(finished))]
 
 
 def _announce(

@@ -112,10 +112,10 @@ class JacobiGenerator(EngineGenerator):
             rank=lambda total, length: total / length**options.lenpen if options.normalize else total,
         )
         watch = _Watch(memory.lengths.tolist(), DecoderSize.of(self.models[0]))
-        calls, start = self.counters.decoder_calls, self._now()
+        calls, began = self.counters.decoder_calls, self._now()
         found = self._run(memories, plan, watch)
         passes = (self.counters.decoder_calls - calls) // len(self.models)
-        self._learn(window.width, len(found), self._now() - start, passes, watch, drafted)
+        self._learn(window.width, len(found), self._now() - began, passes, watch, drafted)
         statistics.passes += passes
         watch.add_to(statistics, found)
         statistics.draft_seconds += drafted
@@ -142,7 +142,7 @@ class JacobiGenerator(EngineGenerator):
             for hypothesis in found:
                 self.drafter.learn(hypothesis.tokens)
             return found
-        hooks = [watch, *self.iteration_hooks]
+        hooks: List[IterationHook] = [watch, *self.iteration_hooks]
         return jacobi_decode(self.ensemble, memories, plan, step_hooks=self.step_hooks, iteration_hooks=hooks)
 
     def _window(self, rows: int) -> WindowPlan:

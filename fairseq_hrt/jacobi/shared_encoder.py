@@ -49,8 +49,8 @@ class DraftEnsemble(EngineEnsemble):
     def encode(self, net_input: Dict[str, Tensor]) -> List[Memory]:
         if self.lent is None or self.lent.encoded is None:
             return super().encode(net_input)
-        memory, layers = self.lent, self.engines[0].layers
-        pairs = [layer.cross.remember(memory.encoded) for layer in layers]
+        memory, encoded, layers = self.lent, self.lent.encoded, self.engines[0].layers
+        pairs = [layer.cross.remember(encoded) for layer in layers]
         return [
             Memory(
                 keys=[keys for keys, _ in pairs],

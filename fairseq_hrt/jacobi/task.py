@@ -55,6 +55,7 @@ class JacobiTranslationTask(EngineTranslationTask):
             return SourceDrafter(self.source_dictionary, self.target_dictionary)
         if draft == "previous":
             return Drafter()
+        assert path is not None
         task, drafting = load_draft_model(
             path,
             draft,

@@ -67,7 +67,7 @@ def generation_config(arguments: Sequence[str], subject: str) -> DictConfig:
         raise ValueError(f"{subject}: {message}")
 
     # argparse would end the process before anybody can say whose option it was.
-    parser.error = refuse  # type: ignore[method-assign, assignment]
+    parser.error = refuse
     said = io.StringIO()
     try:
         # A parser of fairseq's own, for --user-dir alone, and --help end the process as well, after saying something.
@@ -111,6 +111,7 @@ def load_models(
     """
     overrides = dictionary_option("--model-overrides", config.common_eval.model_overrides, "{'encoder_embed_path': None}")
     models, saved = build_models(paths, task, overrides=overrides, states=states)
+    model: Any
     for model in models:
         if config.common.fp16:
             model.half()

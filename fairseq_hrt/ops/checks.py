@@ -20,7 +20,7 @@ def check(links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor] = None,
         raise ValueError(f"vertex_lengths has the shape {list(vertex_lengths.shape)}: it must be [{batch}]")
     # A sum is NaN where a value is; only then is it worth looking whether that value counts.
     suspicions = [(vertex_lengths < 2).any(), (vertex_lengths > size).any(), links.sum().isnan()]
-    if match is not None:
+    if match is not None and lengths is not None:
         if match.dim() != 3 or match.size(0) != batch or match.size(2) != size:
             raise ValueError(f"match has the shape {list(match.shape)}, links {list(links.shape)}: expected [B, T, L]")
         if lengths.shape != (batch,):
@@ -36,11 +36,11 @@ def _explain(links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor], len
     batch, size = links.shape[:2]
     if bool((vertex_lengths < 2).any()) or bool((vertex_lengths > size).any()):
         raise ValueError(f"vertex_lengths {vertex_lengths.tolist()} must be {batch} numbers from 2 to {size}")
-    if match is not None and (bool((lengths < 2).any()) or bool((lengths > match.size(1)).any())):
+    if match is not None and lengths is not None and (bool((lengths < 2).any()) or bool((lengths > match.size(1)).any())):
         raise ValueError(f"target_lengths {lengths.tolist()} must be {batch} numbers from 2 to {match.size(1)}")
     if bool((links.isnan() & pairs_inside(links, vertex_lengths)).any()):
         raise ValueError(f"links holds NaN: {_BROKEN}")
-    if match is not None:
+    if match is not None and lengths is not None:
         vertices = torch.arange(size, device=links.device) < vertex_lengths.unsqueeze(1)
         tokens = torch.arange(match.size(1), device=links.device) < lengths.unsqueeze(1)
         if bool((match.isnan() & tokens.unsqueeze(2) & vertices.unsqueeze(1)).any()):

@@ -47,6 +47,7 @@ class _LogLikelihood(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> Tensor:
         likelihood, posterior, usage = forward_backward(match, links, target_lengths, vertex_lengths)
+        assert posterior is not None and usage is not None
         ctx.save_for_backward(posterior.to(match.dtype), usage.to(links.dtype))
         return _as(match, likelihood)
 
@@ -205,7 +206,7 @@ def _backward(terms: _Terms) -> _Scan:
         if step + 1 < steps:
             current = torch.bmm((terms.emissions[:, step + 1] * current).unsqueeze(1), edges).squeeze(1)
             total = total + terms.scale[:, step + 1]
-        begins = step == terms.last
+        begins = terms.last == step
         current = torch.where(begins.unsqueeze(1), terms.ends, current)
         current, total, factors[:, step] = _rescaled(current, torch.where(begins, 0.0, total))
         backward[:, step], scales[:, step] = current, total

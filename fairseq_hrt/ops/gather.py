@@ -129,7 +129,7 @@ class _LogPartition(torch.autograd.Function):
             logits = kept[number] if kept else _logits(part.to(ctx.dtype), cast, None if bias is None else bias.to(ctx.dtype))
             # Not in place: the kept logits would be spoilt for a second backward pass.
             spread = (logits - total.unsqueeze(1)).exp_().mul_(own.unsqueeze(1))
-            if bias is not None:
+            if of_bias is not None:
                 of_bias += spread.sum(0)
             spread = spread.to(ctx.dtype)
             of_features.append((spread @ cast).to(features.dtype))
@@ -138,4 +138,4 @@ class _LogPartition(torch.autograd.Function):
             else:
                 of_weight += spread.t() @ part.to(ctx.dtype)
         whole = torch.cat(of_features).view(features.shape)
-        return whole, of_weight.to(weight.dtype), None if bias is None else of_bias.to(bias.dtype), None
+        return whole, of_weight.to(weight.dtype), None if of_bias is None else of_bias.to(bias.dtype), None

@@ -76,14 +76,14 @@ def best_printing_path(match: Tensor, links: Tensor, target_lengths: Tensor, ver
         best[:, vertex] = value + scores[:, vertex]
         before[:, vertex, 1:] = best[:, vertex, :-1]
     rows = torch.arange(batch, device=match.device)
-    vertex, step = vertex_lengths - 1, target_lengths - 1
-    running = best[rows, vertex, step] > float("-inf")
+    last, step = vertex_lengths - 1, target_lengths - 1
+    running = best[rows, last, step] > float("-inf")
     alignment = torch.full((batch, size), -1, device=match.device)
     for _ in range(size):
-        place = vertex.unsqueeze(1)
+        place = last.unsqueeze(1)
         alignment.scatter_(1, place, torch.where(running.unsqueeze(1), step.unsqueeze(1), alignment.gather(1, place)))
-        running = running & (vertex > 0)
-        parent, advanced = parents[rows, vertex, step], advances[rows, vertex, step]
+        running = running & (last > 0)
+        parent, advanced = parents[rows, last, step], advances[rows, last, step]
         step = torch.where(running & advanced, step - 1, step)
-        vertex = torch.where(running, parent, vertex)
+        last = torch.where(running, parent, last)
     return alignment

@@ -125,7 +125,7 @@ def pointer(array: np.ndarray, kind: Any) -> Any:
 def shape_of(header: Header) -> Tuple[Shape, Any]:
     """The header for C, and what has to stay while it is used."""
     shape = Shape()
-    values: Dict[str, Any] = {name: getattr(header, name) for name, _ in Shape._fields_ if hasattr(header, name)}
+    values: Dict[str, Any] = {name: getattr(header, name) for name, *_ in Shape._fields_ if hasattr(header, name)}
     values["family"], values["activation"] = FAMILIES.index(header.family), _ACTIVATION[header.activation]
     values["chunk_count"] = len(header.chunk_sizes)
     chunks = (C.c_int32 * max(len(header.chunk_sizes), 1))(*header.chunk_sizes)
@@ -133,7 +133,7 @@ def shape_of(header: Header) -> Tuple[Shape, Any]:
     for name, value in values.items():
         setattr(shape, name, value)
     for side, part in (("encoder", shape.encoder), ("decoder", shape.decoder)):
-        for name, _ in SideShape._fields_[1:]:
+        for name, *_ in SideShape._fields_[1:]:
             if name != "longest":
                 setattr(part, name, getattr(header, f"{side}_{name}"))
     shape.encoder.vocabulary, shape.decoder.vocabulary = header.source_vocabulary, header.target_vocabulary

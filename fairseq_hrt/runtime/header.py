@@ -3,7 +3,7 @@
 import json
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Tuple
+from typing import Any, Tuple
 
 FORMAT = 1
 FAMILIES = ("autoregressive", "hrt", "bidirectional", "dag")
@@ -132,7 +132,7 @@ class Header:
         _check_family(self)
 
 
-def _typed(name: str, kind: type, value: object) -> object:
+def _typed(name: str, kind: object, value: object) -> Any:
     """A JSON value as the field's type."""
     if kind is bool and isinstance(value, bool):
         return value

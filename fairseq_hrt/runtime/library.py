@@ -90,7 +90,7 @@ def instruction_sets(library: Optional[C.CDLL] = None) -> InstructionSets:
         LibraryUnavailable: no kernel, or the one that the environment variable asks for cannot be used.
     """
     library = library or load_library()
-    names = []
+    names: List[bytes] = []
     while library.fh_instruction_set(len(names)):
         names.append(library.fh_instruction_set(len(names)))
     compiled = [name for name in names if library.fh_compiled(name)]

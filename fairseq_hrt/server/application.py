@@ -53,7 +53,7 @@ class Server:
         self.keys = read_keys(settings.key_file)
         self.metrics = Metrics()
         self.catalogue = Catalogue(())
-        self.detector: Optional[LanguageDetector] = None
+        self.detector = LanguageDetector(())
 
     def load(self) -> None:
         """Loads all systems, unless it is done already.
@@ -267,7 +267,8 @@ def create_application(settings: Settings) -> Starlette:
     )
     routes = [Route(path, guarded(path, handler, settings, server.metrics), methods=list(methods)) for path, methods, handler in table]
 
-    async def refuse(request: Request, error: HTTPException) -> Response:
+    async def refuse(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
         messages = {404: "Not found", 405: "Method not allowed"}
         server.metrics.observe_request("other", error.status_code, 0.0)
         return with_headers(JSONResponse({"error": messages.get(error.status_code, "Refused")}, error.status_code, error.headers))

@@ -15,6 +15,7 @@ class MarkedUpText:
 
     def __init__(self, html: str) -> None:
         import bs4
+        from bs4.element import NavigableString
 
         self._soup = bs4.BeautifulSoup(html, "html.parser")
         self._nodes: List[Any] = []
@@ -27,7 +28,7 @@ class MarkedUpText:
                 if inside or _untouched(node):
                     untouched.add(id(node))
             # Comments, doctypes and the like are subclasses.
-            elif type(node) is bs4.NavigableString and not inside and node.strip():
+            elif type(node) is NavigableString and not inside and node.strip():
                 self._nodes.append(node)
         # The pieces of text, in the order of the document.
         self.texts: List[str] = [str(node) for node in self._nodes]

@@ -9,7 +9,6 @@ from typing import Any, Callable, Dict, List, Sequence
 
 import torch
 from fairseq import tasks, utils
-from torch import nn
 
 from ..engine import GenerationCounters
 from ..loading.checkpoints import reading, task_of_checkpoint
@@ -93,7 +92,7 @@ class FairseqSystem(TaskSystem):
         return {**entries, "dtype": self.dtype, "device": self.device.type}
 
 
-def count_calls(models: Sequence[nn.Module]) -> GenerationCounters:
+def count_calls(models: Sequence[Any]) -> GenerationCounters:
     """Counts the calls of the encoders and decoders of stock fairseq ``models``.
 
     fairseq's ``EnsembleModel`` calls ``decoder.forward`` directly, which forward hooks do not see; therefore the

@@ -5,7 +5,6 @@ from typing import Any, Dict, List, Optional, Protocol, Sequence
 import torch
 from fairseq.data import FairseqDataset
 from fairseq.tasks import FairseqTask
-from torch import nn
 
 from ..engine import GenerationCounters
 from .specification import SystemSpec
@@ -34,7 +33,7 @@ class System(Protocol):
     task_name: str
     device: torch.device
     dtype: str
-    models: List[nn.Module]
+    models: List[Any]
     generator: Any
     counters: GenerationCounters
     subset: str

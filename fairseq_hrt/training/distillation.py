@@ -5,7 +5,7 @@ data-loader workers outlive epochs and could not draw it reproducibly.
 """
 
 import os
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterable, List, Optional
 
 import numpy as np
 import torch
@@ -139,8 +139,8 @@ def _same_sources(raw: LanguagePairDataset, distilled: LanguagePairDataset, fold
             f"{folder} has {len(distilled)} sentences but {raw_folder} has {len(raw)}: "
             "the distilled targets must be translations of the same lines in the same order"
         )
-    differing = np.flatnonzero(raw.src_sizes != distilled.src_sizes)
-    if not differing.size:
+    differing: Iterable[int] = np.flatnonzero(raw.src_sizes != distilled.src_sizes).tolist()
+    if not differing:
         stride = max(1, -(-len(raw) // COMPARED_SOURCES))
         differing = (i for i in range(0, len(raw), stride) if not torch.equal(raw.src[i], distilled.src[i]))
     line = next(iter(differing), None)

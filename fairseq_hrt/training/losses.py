@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, Sequence, Tuple
 import torch
 from fairseq.logging import metrics
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import once_differentiable
 
 # Bits in a nat: fairseq logs base 2.
 BITS = 1 / math.log(2)
@@ -63,7 +63,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: FunctionCtx, logits: Tensor, target: Tensor, epsilon: float) -> Tuple[Tensor, Tensor]:
+    def forward(ctx: Any, logits: Tensor, target: Tensor, epsilon: float) -> Tuple[Tensor, Tensor]:
         size = logits.size(1)
         share = epsilon / (size - 1)
         wide = torch.promote_types(logits.dtype, torch.float32)
@@ -82,7 +82,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, gradient: Tensor, _: Tensor) -> Tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> Tuple[Tensor, None, None]:
         logits, target, normaliser = ctx.saved_tensors
         share = ctx.epsilon / (logits.size(1) - 1)
         result = torch.empty_like(logits)

@@ -1,7 +1,7 @@
 """Named architectures as tables; the one place of the package that fills an argument namespace."""
 
 from argparse import Namespace
-from typing import Any, Dict
+from typing import Any, Callable, Dict
 
 from fairseq.models import register_model_architecture
 
@@ -46,7 +46,7 @@ def register_presets(model: str, presets: Dict[str, Dict[str, Any]]) -> None:
         register_model_architecture(model, architecture)(_filler(preset(**sizes)))
 
 
-def _filler(values: Dict[str, Any]):
+def _filler(values: Dict[str, Any]) -> Callable[[Namespace], None]:
     def fill(args: Namespace) -> None:
         given = vars(args)
         for name, value in values.items():
