@@ -150,11 +150,17 @@ SERVE = [
     "beautifulsoup4>=4.12.1,<5",
 ]
 
+# Another release knows other rules, formats otherwise or infers other types, so each is fixed
+LINT = ["ruff==0.17.6", "mypy==2.4.1"]
+
 EXTRAS = {
     # the recipes: plots, and the score of summaries, which must not change with a release
     "examples": ["matplotlib>=3.7", "rouge-score==0.1.2"],
-    # xdist: two cores share the tests, the long files first; CTranslate2, because its tests should not only be skipped
-    "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2, SHTAB, *SERVE, "httpx>=0.27"],
+    # xdist: two cores share the tests, the long files first; CTranslate2, because its tests should not only be skipped;
+    # style and types are tested, too
+    "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2, SHTAB, *SERVE, "httpx>=0.27", *LINT],
+    # without the tests: for editors and pre-commit
+    "lint": LINT,
     # tests/mutation/run.py takes its faults and their application from it; what it draws depends on the release
     "mutation": ["cosmic-ray==8.7.*"],
     # fairseq-hrt serve: ASGI application and server, sentence splitter (all languages, keeps white space), language detection (its
@@ -169,7 +175,7 @@ EXTRAS = {
     "kenlm": ["kenlm"],
 }
 # What users of the package may want. Not kenlm: it is compiled on installation, which fails where CMake is missing
-EXTRAS["all"] = sorted({package for extra, packages in EXTRAS.items() if extra not in ("test", "mutation", "kenlm") for package in packages})
+EXTRAS["all"] = sorted({package for extra, packages in EXTRAS.items() if extra not in ("test", "lint", "mutation", "kenlm") for package in packages})
 
 setup(
     # What the distribution is called and describes stands in pyproject.toml.

@@ -213,6 +213,7 @@ TOGETHER = {
     "scale_example": "the example of many machines",
     "package": "the package as it is imported",
     "layout": "this file",
+    "style": "rules, format and types",
 }
 # Folders that test something else than a package.
 ELSEWHERE = {"corpus", "helpers"}
