@@ -61,6 +61,32 @@ class EngineTranslationTask(TranslationTask):
             raise ValueError(f"{self.family} is trained with --criterion {' or '.join(self.losses)}, not {cfg._name}")
         return super().build_criterion(cfg)
 
+    def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
+        """A batch with what the family's criterion reads besides; nothing where nothing else is defined.
+
+        Args:
+            update: the number that the trainer hands over, as a number stored in a loaded checkpoint is its parent's; None in
+                validation, where nothing is drawn.
+        """
+        return sample
+
+    def train_step(
+        self,
+        sample: Dict[str, Any],
+        model: torch.nn.Module,
+        criterion: FairseqCriterion,
+        optimizer: Any,
+        update_num: int,
+        ignore_grad: bool = False,
+    ) -> Tuple[Tensor, int, Dict[str, Any]]:
+        sample = self.prepared(sample, update_num)
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    def valid_step(
+        self, sample: Dict[str, Any], model: torch.nn.Module, criterion: FairseqCriterion
+    ) -> Tuple[Tensor, int, Dict[str, Any]]:
+        return super().valid_step(self.prepared(sample, None), model, criterion)
+
     def require_family(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
         """Raises ValueError for models of other families."""
         for model in models:

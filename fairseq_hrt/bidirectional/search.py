@@ -20,7 +20,7 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ..decoding import Constraints, DecodingStep, Hypothesis, StepHook, check_number, to_host
+from ..decoding import Constraints, DecodingStep, Hypothesis, StepHook, check_number, leave_out_finished, to_host
 from ..engine import DecoderState, EngineEnsemble, Memory, reorder
 from .candidates import Candidates, canonical_candidates, paper_candidates
 
@@ -161,12 +161,7 @@ def _greedy(
             if eos in block:
                 open_rows.remove(sentence)
         _announce(hooks, plan, step, states[0].sentences, current, best)
-        if open_rows and 4 * len(open_rows) <= 3 * len(rows):
-            unfinished = [row for row, sentence in enumerate(rows) if sentence in open_rows]
-            rows = [rows[row] for row in unfinished]
-            kept = torch.tensor(unfinished, device=sentences.device)
-            reorder(states, kept, sentences=kept)
-            current = current[kept]
+        rows, current = leave_out_finished(states, rows, open_rows, current)
     found = []
     for block, scores in zip(words, log_probs):
         end = len(block) if plan.paper_scoring else block.index(eos) + 1

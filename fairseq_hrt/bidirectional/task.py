@@ -1,9 +1,7 @@
 """Task ``translation_bidirectional``: slot samples for training and block-wise decoding."""
 
-from typing import Any, Dict, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence
 
-import torch
-from fairseq.criterions import FairseqCriterion
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
@@ -78,19 +76,6 @@ class BidirectionalTranslationTask(EngineTranslationTask):
         config = self.view_config(train_dead_slots=train_dead_slots)
         return {**sample, "slots": training_view(sample, seed=self.cfg.seed, update=update, config=config)}
 
-    def train_step(
-        self,
-        sample: Dict[str, Any],
-        model: torch.nn.Module,
-        criterion: FairseqCriterion,
-        optimizer: Any,
-        update_num: int,
-        ignore_grad: bool = False,
-    ) -> Tuple[Tensor, int, Dict[str, Any]]:
-        sample = self.add_slots(sample, update_num, train_dead_slots=self.cfg.bidirectional_train_dead_slots)
-        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
-
-    def valid_step(
-        self, sample: Dict[str, Any], model: torch.nn.Module, criterion: FairseqCriterion
-    ) -> Tuple[Tensor, int, Dict[str, Any]]:
-        return super().valid_step(self.add_slots(sample, 0), model, criterion)
+    def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
+        dead = self.cfg.bidirectional_train_dead_slots and update is not None
+        return self.add_slots(sample, update or 0, train_dead_slots=dead)

@@ -16,18 +16,14 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..files import replacing
-from .command import execute
+from .command import execute, verb_parser
 
 logger = logging.getLogger(__name__)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt average",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = verb_parser("average", __doc__)
     parser.add_argument("--folder", type=Path, metavar="DIR", help="the run's --save-dir")
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--last", type=int, metavar="N", help="its last N numbered checkpoints")

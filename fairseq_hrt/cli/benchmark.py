@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, List, Optional, Sequence
 
 from ..hub.text import SUBWORDS, TOKENIZERS, TextPipeline, TextRecipe
-from .command import add_data_arguments, data_arguments, execute
+from .command import add_data_arguments, data_arguments, execute, verb_parser
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import Comparison, RawText, Settings
@@ -47,11 +47,7 @@ logger = logging.getLogger(__name__)
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt benchmark",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = verb_parser("benchmark", __doc__)
     data = parser.add_argument_group("what is translated")
     add_data_arguments(data, "test")
     data.add_argument(

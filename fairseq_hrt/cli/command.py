@@ -1,11 +1,13 @@
 """What several verbs have around their own work: options, log, errors."""
 
 import argparse
+import json
 import logging
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 from ..files import reading
 from ..hub.bundle import Bundle, load_bundle
@@ -14,6 +16,15 @@ from .reporting import reporting
 
 if TYPE_CHECKING:
     from ..systems import SystemSpec
+
+logger = logging.getLogger(__name__)
+
+
+def verb_parser(verb: str, description: Optional[str]) -> argparse.ArgumentParser:
+    """The parser of a verb, which shows its module's text as it is written."""
+    return argparse.ArgumentParser(
+        prog=f"fairseq-hrt {verb}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def execute(
@@ -89,6 +100,21 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     if len({spec.name for spec in specs}) < len(specs):
         raise ValueError(f"systems need distinct names, these are {[spec.name for spec in specs]}")
     return specs
+
+
+def write_results(folder: Path, name: str, table: str, results: Sequence[Any], draw: Callable[..., None]) -> None:
+    """Writes what was measured into a folder, made if need be: ``name``.md, .json, .png and .svg.
+
+    Args:
+        results: dataclasses.
+        draw: takes them and the paths of the pictures.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(table, encoding="utf-8")
+    document = {"command": sys.argv, "results": [asdict(result) for result in results]}
+    (folder / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    draw(results, [folder / f"{name}.{kind}" for kind in ("png", "svg")])
+    logger.info("written to %s", folder)
 
 
 def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,16 +12,14 @@ import argparse
 import importlib
 from typing import Any, Optional, Sequence
 
-from .command import execute
+from .command import execute, verb_parser
 
 SHELLS = ("bash", "zsh", "tcsh")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt completion", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("completion", __doc__)
     parser.add_argument("shell", choices=SHELLS, help="the shell")
     return parser
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, cast
 
 from ..files import content_hash, new_folder
-from .command import add_data_arguments, data_arguments, execute
+from .command import add_data_arguments, data_arguments, execute, verb_parser
 
 if TYPE_CHECKING:
     from ..systems import System
@@ -38,9 +38,7 @@ logger = logging.getLogger(__name__)
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt distill", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("distill", __doc__)
     add_data_arguments(parser, "train")
     parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="the teacher")
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder of the results")

@@ -25,16 +25,14 @@ from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
 from ..hub.bundle import load_bundle
-from .command import add_language_arguments, execute, language_arguments
+from .command import add_language_arguments, execute, language_arguments, verb_parser
 
 logger = logging.getLogger(__name__)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("export", __doc__)
     parser.add_argument("model", type=Path, metavar="CHECKPOINT|BUNDLE", help="what is converted")
     parser.add_argument("--data", type=Path, help="folder of fairseq-preprocess, for a checkpoint's dictionaries")
     add_language_arguments(parser)

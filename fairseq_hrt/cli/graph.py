@@ -17,7 +17,15 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .command import add_data_arguments, add_sentence_arguments, data_arguments, execute, given_systems, given_text
+from .command import (
+    add_data_arguments,
+    add_sentence_arguments,
+    data_arguments,
+    execute,
+    given_systems,
+    given_text,
+    verb_parser,
+)
 from .trace import sentence
 
 logger = logging.getLogger(__name__)
@@ -25,9 +33,7 @@ logger = logging.getLogger(__name__)
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt graph", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("graph", __doc__)
     add_data_arguments(parser, "test")
     parser.add_argument("--system", metavar="name=...,path=...,OPTION=...", help="as for the benchmark")
     add_sentence_arguments(parser)

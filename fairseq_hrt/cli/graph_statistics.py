@@ -11,25 +11,19 @@ graph_statistics.md, .json, .png and .svg.
 """
 
 import argparse
-import json
 import logging
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .command import add_data_arguments, data_arguments, execute
+from .command import add_data_arguments, data_arguments, execute, verb_parser, write_results
 
 logger = logging.getLogger(__name__)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt graph-statistics",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = verb_parser("graph-statistics", __doc__)
     add_data_arguments(parser, "valid")
     parser.add_argument(
         "--system", action="append", required=True, metavar="name=...,path=...", help="repeat for each model"
@@ -61,12 +55,7 @@ def run(options: argparse.Namespace) -> None:
     table = graph_statistics.markdown(results)
     sys.stdout.write(table)
     if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "graph_statistics.md").write_text(table, encoding="utf-8")
-        document = {"command": sys.argv, "results": [asdict(result) for result in results]}
-        (options.out / "graph_statistics.json").write_text(json.dumps(document) + "\n", encoding="utf-8")
-        graph_statistics.draw(results, [options.out / f"graph_statistics.{kind}" for kind in ("png", "svg")])
-        logger.info("written to %s", options.out)
+        write_results(options.out, "graph_statistics", table, results, graph_statistics.draw)
 
 
 if __name__ == "__main__":

@@ -12,25 +12,19 @@ goes to the standard output and, with a picture and all figures, into --out: mut
 """
 
 import argparse
-import json
 import logging
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .command import add_data_arguments, data_arguments, execute
+from .command import add_data_arguments, data_arguments, execute, verb_parser, write_results
 
 logger = logging.getLogger(__name__)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt mutual-information",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = verb_parser("mutual-information", __doc__)
     add_data_arguments(parser, "valid")
     parser.add_argument("--baseline", required=True, metavar="name=...,path=...", help="one word a step, same order")
     parser.add_argument(
@@ -69,12 +63,7 @@ def run(options: argparse.Namespace) -> None:
     table = mutual_information.markdown(results)
     sys.stdout.write(table)
     if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "mutual_information.md").write_text(table, encoding="utf-8")
-        document = {"command": sys.argv, "results": [asdict(result) for result in results]}
-        (options.out / "mutual_information.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        mutual_information.draw(results, [options.out / f"mutual_information.{kind}" for kind in ("png", "svg")])
-        logger.info("written to %s", options.out)
+        write_results(options.out, "mutual_information", table, results, mutual_information.draw)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .command import execute
+from .command import execute, verb_parser
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -20,9 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     from ..server.settings import Settings
 
     default = Settings(systems=(("", Path()),))
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt serve", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("serve", __doc__)
     parser.add_argument("systems", nargs="+", metavar="[NAME=]BUNDLE", help="what answers; the first of two languages is their default")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")

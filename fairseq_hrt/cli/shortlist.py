@@ -15,16 +15,14 @@ import logging
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .command import add_data_arguments, data_arguments, execute
+from .command import add_data_arguments, data_arguments, execute, verb_parser
 
 logger = logging.getLogger(__name__)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt shortlist", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("shortlist", __doc__)
     add_data_arguments(parser, "train")
     parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="the table")
     parser.add_argument("--iterations", type=int, default=5, help="of EM (default: %(default)s)")

@@ -22,7 +22,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 
-from .command import add_data_arguments, add_sentence_arguments, data_arguments, execute, given_systems, given_text
+from .command import (
+    add_data_arguments,
+    add_sentence_arguments,
+    data_arguments,
+    execute,
+    given_systems,
+    given_text,
+    verb_parser,
+)
 
 if TYPE_CHECKING:
     from ..evaluation.sentence_trace import Trace
@@ -33,9 +41,7 @@ logger = logging.getLogger(__name__)
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt trace", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("trace", __doc__)
     add_data_arguments(parser, "test")
     parser.add_argument("--system", action="append", metavar="name=...,path=...,OPTION=...", help="repeat for each system")
     add_sentence_arguments(parser)

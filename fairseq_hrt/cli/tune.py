@@ -19,16 +19,14 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .command import add_data_arguments, data_arguments, execute
+from .command import add_data_arguments, data_arguments, execute, verb_parser
 
 logger = logging.getLogger(__name__)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt tune", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("tune", __doc__)
     add_data_arguments(parser, "valid")
     parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="as for fairseq-hrt benchmark")
     parser.add_argument(

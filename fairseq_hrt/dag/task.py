@@ -1,14 +1,12 @@
 """Task ``translation_dag``: graph sizes for training, and the decoders."""
 
 import logging
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence
 
 import numpy as np
 import torch
-from fairseq.criterions import FairseqCriterion
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
-from torch import Tensor
 
 from ..decoding import DecodingOptions
 from ..task import EngineTranslationTask
@@ -74,23 +72,8 @@ class DagTranslationTask(EngineTranslationTask):
             sample, self.size_rule(self.decoder), update=update, seed=self.cfg.seed, bos=dictionary.bos(), pad=dictionary.pad()
         )
 
-    def train_step(
-        self,
-        sample: Dict[str, Any],
-        model: torch.nn.Module,
-        criterion: FairseqCriterion,
-        optimizer: Any,
-        update_num: int,
-        ignore_grad: bool = False,
-    ) -> Tuple[Tensor, int, Dict[str, Any]]:
-        sample = {**sample, "graph": self.graph(sample, update_num)}
-        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
-
-    def valid_step(
-        self, sample: Dict[str, Any], model: torch.nn.Module, criterion: FairseqCriterion
-    ) -> Tuple[Tensor, int, Dict[str, Any]]:
-        sample = {**sample, "graph": self.graph(sample, None)}
-        return super().valid_step(sample, model, criterion)
+    def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
+        return {**sample, "graph": self.graph(sample, update)}
 
     def filter_indices_by_size(
         self, indices: Any, dataset: Any, max_positions: Any = None, ignore_invalid_inputs: bool = False

@@ -1,6 +1,6 @@
 """From the engine's probabilities to translations: options, constraints, beam search, and the generators' base."""
 
-from .beam_search import NumericalError, SearchPlan, check_number, search
+from .beam_search import NumericalError, SearchPlan, check_number, leave_out_finished, search
 from .constraints import Constraints, length_limits
 from .generator import AutoregressiveGenerator, EngineGenerator
 from .hypothesis import Hypothesis
@@ -20,6 +20,7 @@ __all__ = [
     "StepHook",
     "attached",
     "check_number",
+    "leave_out_finished",
     "length_limits",
     "lists_to_host",
     "search",

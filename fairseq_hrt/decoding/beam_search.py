@@ -6,7 +6,7 @@ first stage of hybrid-regressive decoding.
 
 import math
 from dataclasses import dataclass
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import Tensor
@@ -102,13 +102,27 @@ def _greedy(
         for hook in hooks:
             place = positions[step : step + 1]
             hook(DecodingStep(plan.stage, step, states[0].sentences, place, current, best[:, 0]))
-        if open_rows and 4 * len(open_rows) <= 3 * len(rows):
-            unfinished = [row for row, sentence in enumerate(rows) if sentence in open_rows]
-            rows = [rows[row] for row in unfinished]
-            kept = torch.tensor(unfinished, device=sentences.device)
-            reorder(states, kept, sentences=kept)
-            current = current[kept]
+        rows, current = leave_out_finished(states, rows, open_rows, current)
     return [[_hypothesis(plan, *pair)] for pair in zip(tokens, log_probs)]
+
+
+def leave_out_finished(
+    states: List[DecoderState], rows: List[int], open_rows: Set[int], current: Tensor
+) -> Tuple[List[int], Tensor]:
+    """Row and current tokens of each sentence, of the open ones alone once a quarter is finished: moving them costs, too.
+
+    Args:
+        states: of the models, one row a sentence; moved with them.
+        rows: which sentence each row decodes.
+        open_rows: the sentences that go on.
+        current: LongTensor ``[R, z]``.
+    """
+    if not open_rows or 4 * len(open_rows) > 3 * len(rows):
+        return rows, current
+    unfinished = [row for row, sentence in enumerate(rows) if sentence in open_rows]
+    kept = torch.tensor(unfinished, device=current.device)
+    reorder(states, kept, sentences=kept)
+    return [rows[row] for row in unfinished], current[kept]
 
 
 def _token_history(plan: SearchPlan, tokens: List[List[int]], rows: List[int], step: int, device: torch.device) -> Tensor:

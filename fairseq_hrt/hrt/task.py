@@ -1,6 +1,6 @@
 """Task ``translation_hrt``: training samples, curriculum, and the two-stage generator."""
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq.criterions import FairseqCriterion
@@ -110,24 +110,13 @@ class HRTTranslationTask(EngineTranslationTask):
             raw_probability=self.cfg.raw_probability,
         )
 
-    def train_step(
-        self,
-        sample: Dict[str, Any],
-        model: torch.nn.Module,
-        criterion: FairseqCriterion,
-        optimizer: Any,
-        update_num: int,
-        ignore_grad: bool = False,
-    ) -> Tuple[torch.Tensor, int, Dict[str, Any]]:
-        # The update number that the trainer hands over; a number stored in a loaded checkpoint is its parent's.
-        sample = self.add_views(sample, update_num, self.curriculum_share(update_num))
-        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+    def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
+        # In validation always with chunks: a mixture that moves with the curriculum could not be compared between epochs.
+        return self.add_views(sample, update or 0, 1.0 if update is None else self.curriculum_share(update))
 
     def valid_step(
         self, sample: Dict[str, Any], model: torch.nn.Module, criterion: FairseqCriterion
     ) -> Tuple[torch.Tensor, int, Dict[str, Any]]:
-        # Always with chunks: a mixture that moves with the curriculum could not be compared between epochs.
-        sample = self.add_views(sample, 0, 1.0)
         loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             logging_output.update(

@@ -12,6 +12,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
+from tiny_weights import TINY, sharpen
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_hrt.hrt.model import HRTTransformerModel
@@ -29,25 +30,14 @@ def make_dictionary(symbols: int = 12) -> Dictionary:
 def make_model(arch: str = "transformer", *, symbols: int = 12, seed: int = 1, **overrides: Any) -> Any:
     """A model in evaluation mode whose weights are large enough for peaked, different distributions."""
     torch.manual_seed(seed)
-    settings: Dict[str, Any] = dict(
-        encoder_embed_dim=16, decoder_embed_dim=16, encoder_ffn_embed_dim=24, decoder_ffn_embed_dim=24,
-        encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=4,
-        max_source_positions=64, max_target_positions=64, dropout=0.0,
-    )  # fmt: skip
+    settings: Dict[str, Any] = dict(TINY)
     settings.update(overrides)
     args = Namespace(**settings)
     ARCH_CONFIG_REGISTRY[arch](args)
     family = HRTTransformerModel if arch.startswith("hrt") else TransformerModel
     task = Namespace(source_dictionary=make_dictionary(symbols), target_dictionary=make_dictionary(symbols))
     model = family.build_model(args, task).double().eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith("relative_keys"):
-                parameter.normal_()
-            elif parameter.dim() > 1:
-                parameter.mul_(2.5)
-            else:
-                parameter.add_(torch.randn_like(parameter).mul_(0.1))
+    sharpen(model)
     return model
 
 

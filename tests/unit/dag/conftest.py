@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
+from tiny_weights import TINY, sharpen
 
 from fairseq_hrt.dag.model import DagTransformerModel
 from fairseq_hrt.dag.sample import GraphSample, whole_targets
@@ -17,22 +18,13 @@ def make_model(tiny, *, symbols=12, seed=1, **overrides):
     """A dag_transformer in float64 with peaked, different distributions; flags of the family without their prefix."""
     torch.manual_seed(seed)
     names = ("upsample_base", "upsample_scale", "count_bos", "max_transition_length", "link_features", "length_classes")
-    settings = dict(
-        encoder_embed_dim=16, decoder_embed_dim=16, encoder_ffn_embed_dim=24, decoder_ffn_embed_dim=24,
-        encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=4,
-        max_source_positions=64, max_target_positions=64, dropout=0.0,
-    )  # fmt: skip
+    settings = dict(TINY)
     settings.update({f"dag_{name}" if name in names else name: value for name, value in overrides.items()})
     args = Namespace(**settings)
     ARCH_CONFIG_REGISTRY["dag_transformer"](args)
     task = Namespace(source_dictionary=tiny.dictionary(symbols), target_dictionary=tiny.dictionary(symbols))
     model = DagTransformerModel.build_model(args, task).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.mul_(2.5)
-            else:
-                parameter.add_(torch.randn_like(parameter).mul_(0.1))
+    sharpen(model)
     return model
 
 

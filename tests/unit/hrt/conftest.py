@@ -15,6 +15,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
+from tiny_weights import sharpen
 from torch import Tensor
 
 from fairseq_hrt.hrt.model import HRTTransformerModel
@@ -240,14 +241,7 @@ def make_model(arch: str = "hrt_transformer", *, symbols: int = 12, seed: int = 
     family = HRTTransformerModel if arch.startswith("hrt") else TransformerModel
     model = family.build_model(args, Namespace(source_dictionary=dictionary, target_dictionary=dictionary))
     model = model.double().eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith("relative_keys"):
-                parameter.normal_()
-            elif parameter.dim() > 1:
-                parameter.mul_(2.5)
-            else:
-                parameter.add_(torch.randn_like(parameter).mul_(0.1))
+    sharpen(model)
     return model
 
 

@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
 from tiny_models import FAMILIES, LETTERS, write_bundle
 
 import fairseq_hrt
@@ -19,21 +20,10 @@ from fairseq_hrt.hub.dictionary import Words
 from fairseq_hrt.hub.runtime_bundle import Agreement, add_runtime, require_equal
 from fairseq_hrt.hub.runtime_translator import RuntimeTranslator, UnsupportedOption, default_threads
 from fairseq_hrt.hub.translator import Translator
-from fairseq_hrt.runtime import build, library
+from fairseq_hrt.runtime import library
 
 NATIVE = [family for family in FAMILIES if family != "jacobi"]
 LINES = ["a b c d", "", "j", "zzz a", "f e d c b a  a", "</s> <pad> b", "c c\tc", "h" * 3, " ".join("abcdefghij" * 30), "b\x00d"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kernel():
-    """The compiled kernel, built where it is missing; skips without a C compiler."""
-    try:
-        library.load_library()
-    except library.LibraryUnavailable as error:
-        if build.compiler() is None:
-            pytest.skip(str(error))
-        build.build(objects=build.HERE.parents[1] / build.OBJECTS)
 
 
 def with_runtime(folder, family, weights="float32", shortlist=None, **changes):

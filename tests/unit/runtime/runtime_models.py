@@ -6,6 +6,7 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
+from tiny_weights import TINY, sharpen
 
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
@@ -37,10 +38,7 @@ def share_output(decoder):
 def build(dictionary, arch="transformer", *, symbols=12, target_symbols=None, seed=1, **overrides):
     """A model in float64 with peaked distributions; where it is not refined by training its translations still depend on everything."""
     torch.manual_seed(seed)
-    settings = dict(
-        encoder_embed_dim=16, decoder_embed_dim=16, encoder_ffn_embed_dim=24, decoder_ffn_embed_dim=24, encoder_layers=2, decoder_layers=2,
-        encoder_attention_heads=2, decoder_attention_heads=4, max_source_positions=64, max_target_positions=64, dropout=0.0,
-    )  # fmt: skip
+    settings = dict(TINY)
     if arch == "hrt_transformer":
         settings["hrt_chunk_sizes"] = [2, 3]
     settings.update(overrides)
@@ -48,14 +46,8 @@ def build(dictionary, arch="transformer", *, symbols=12, target_symbols=None, se
     ARCH_CONFIG_REGISTRY[arch](args)
     dictionaries = dictionary(symbols), dictionary(symbols if target_symbols is None else target_symbols)
     model = CLASSES[arch].build_model(args, Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])).double().eval()
+    sharpen(model, 2.0)
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith("relative_keys"):
-                parameter.normal_()
-            elif parameter.dim() > 1:
-                parameter.mul_(2.0)
-            else:
-                parameter.add_(torch.randn_like(parameter).mul_(0.1))
         decoder = model.decoder
         if not share_output(decoder):
             # The words before and the source have a say in every word.

@@ -2,25 +2,14 @@
 
 import pytest
 import torch
+from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
 from tiny_models import write_bundle, write_checkpoint, write_dictionaries
 
 from fairseq_hrt.hub.runtime_bundle import add_runtime
-from fairseq_hrt.runtime import build, library
 from fairseq_hrt.systems import load_system, parse_system
 from fairseq_hrt.systems.runtime_system import RuntimeSystem
 
 LINES = ["a b c", "j i", "zzz a b c d e"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kernel():
-    """The compiled kernel, built where it is missing; skips without a C compiler."""
-    try:
-        library.load_library()
-    except library.LibraryUnavailable as error:
-        if build.compiler() is None:
-            pytest.skip(str(error))
-        build.build(objects=build.HERE.parents[1] / build.OBJECTS)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,16 @@
+"""The runtime's kernel for tests that need it."""
+
+import pytest
+
+from fairseq_hrt.runtime import build, library
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernel():
+    """The compiled kernel, built where it is missing; skips without a C compiler."""
+    try:
+        library.load_library()
+    except library.LibraryUnavailable as error:
+        if build.compiler() is None:
+            pytest.skip(str(error))
+        build.build(objects=build.HERE.parents[1] / build.OBJECTS)
