@@ -1,41 +1,22 @@
 """Model ``bidirectional_transformer`` and its presets."""
 
-from argparse import ArgumentParser
 from typing import Any, Optional
 
-from fairseq.data import Dictionary
-from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
-from fairseq.models.transformer.transformer_base import TransformerModelBase
-from fairseq.tasks import FairseqTask
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..training import COMMON_PRESETS, register_presets
+from ..training import COMMON_PRESETS, ConfiguredTransformer, register_presets
 from .config import BidirectionalModelConfig
 from .decoder import BidirectionalDecoder
 from .sample import SlotSample
 
 
-# No ``dataclass=``: fairseq 0.12.2 silently loses nested values of a TransformerConfig registered that way.
 @register_model("bidirectional_transformer")
-class BidirectionalTransformerModel(TransformerModelBase):
+class BidirectionalTransformerModel(ConfiguredTransformer):
     """A Transformer that writes its target in several directions and several words a step."""
 
     config = BidirectionalModelConfig
-
-    @classmethod
-    def add_args(cls, parser: ArgumentParser) -> None:
-        gen_parser_from_dataclass(parser, BidirectionalModelConfig(), delete_default=True, with_prefix="")
-
-    @classmethod
-    def build_model(cls, args: Any, task: FairseqTask) -> "BidirectionalTransformerModel":
-        return super().build_model(BidirectionalModelConfig.from_namespace(args), task)
-
-    @classmethod
-    def build_decoder(
-        cls, cfg: BidirectionalModelConfig, tgt_dict: Dictionary, embed_tokens: nn.Embedding
-    ) -> BidirectionalDecoder:
-        return BidirectionalDecoder(cfg, tgt_dict, embed_tokens)
+    decoder_class = BidirectionalDecoder
 
     def forward(
         self,

@@ -1,20 +1,16 @@
 """Model ``dag_transformer`` and its presets."""
 
-from argparse import ArgumentParser
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import torch
-from fairseq.data import Dictionary
-from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
-from fairseq.models.transformer.transformer_base import TransformerModelBase
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from fairseq.tasks import FairseqTask
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..ops import dag_best_alignment, gather_log_probs, gather_with_best
-from ..training import COMMON_PRESETS, register_presets
+from ..training import COMMON_PRESETS, ConfiguredTransformer, register_presets
 from .config import DagModelConfig
 from .decoder import DagDecoder
 from .glancing import Glanced
@@ -41,28 +37,19 @@ class DagOutput(NamedTuple):
 Glancer = Callable[[Tensor, Tensor], Glanced]
 
 
-# No ``dataclass=``: fairseq 0.12.2 silently loses nested values of a TransformerConfig registered that way.
 @register_model("dag_transformer")
-class DagTransformerModel(TransformerModelBase):
+class DagTransformerModel(ConfiguredTransformer):
     """A Transformer whose decoder writes a directed acyclic graph."""
 
     config = DagModelConfig
-
-    @classmethod
-    def add_args(cls, parser: ArgumentParser) -> None:
-        gen_parser_from_dataclass(parser, DagModelConfig(), delete_default=True, with_prefix="")
+    decoder_class = DagDecoder
 
     @classmethod
     def build_model(cls, args: Any, task: FairseqTask) -> "DagTransformerModel":
-        config = DagModelConfig.from_namespace(args)
-        model = super().build_model(config, task)
-        if config.dag_bert_init:
+        model = super().build_model(args, task)
+        if model.cfg.dag_bert_init:
             model.apply(init_bert_params)
         return model
-
-    @classmethod
-    def build_decoder(cls, cfg: DagModelConfig, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> DagDecoder:
-        return DagDecoder(cfg, tgt_dict, embed_tokens)
 
     def forward(
         self,

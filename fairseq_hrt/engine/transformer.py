@@ -183,7 +183,10 @@ class TransformerEngine:
             cache = state if remember else None
             chosen = only if number + 1 == len(self.layers) else None
             x = layer.block(
-                x, layer.attention_norm, lambda y: self._self_attention(y, number, cache, bias, distances, chosen), chosen  # noqa: B023
+                x,
+                layer.attention_norm,
+                lambda y: self._self_attention(y, number, cache, bias, distances, chosen),  # noqa: B023
+                chosen,
             )
             keys, values = memory.layer(number)
             if attention is not None and number + 1 == len(self.layers):

@@ -1,40 +1,23 @@
 """Model ``hrt_transformer`` and its presets."""
 
-from argparse import ArgumentParser
 from typing import Any, Dict, Optional
 
 import torch
-from fairseq.data import Dictionary
-from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
-from fairseq.models.transformer.transformer_base import TransformerModelBase
-from fairseq.tasks import FairseqTask
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..training import COMMON_PRESETS, register_presets
+from ..training import COMMON_PRESETS, ConfiguredTransformer, register_presets
 from .config import HRTModelConfig
 from .decoder import HRTDecoder
 from .sample import TrainingViews
 
 
-# No ``dataclass=``: fairseq 0.12.2 silently loses nested values of a TransformerConfig registered that way.
 @register_model("hrt_transformer")
-class HRTTransformerModel(TransformerModelBase):
+class HRTTransformerModel(ConfiguredTransformer):
     """A Transformer whose one decoder is trained for both stages of hybrid-regressive translation."""
 
     config = HRTModelConfig
-
-    @classmethod
-    def add_args(cls, parser: ArgumentParser) -> None:
-        gen_parser_from_dataclass(parser, HRTModelConfig(), delete_default=True, with_prefix="")
-
-    @classmethod
-    def build_model(cls, args: Any, task: FairseqTask) -> "HRTTransformerModel":
-        return super().build_model(HRTModelConfig.from_namespace(args), task)
-
-    @classmethod
-    def build_decoder(cls, cfg: HRTModelConfig, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> HRTDecoder:
-        return HRTDecoder(cfg, tgt_dict, embed_tokens)
+    decoder_class = HRTDecoder
 
     def forward(
         self,

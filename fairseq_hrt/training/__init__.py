@@ -1,14 +1,16 @@
-"""What the training of two families or more needs: distilled targets, reproducible draws, losses and presets."""
+"""What the training of two families or more needs: distilled targets, reproducible draws, losses, presets and models' base."""
 
 from .config import DistillationConfig
 from .distillation import choose_targets, draw_raw, truncate_targets, with_distilled_targets
 from .hashing import Purpose, hash_uniform
 from .losses import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy
+from .model import ConfiguredTransformer
 from .presets import COMMON_PRESETS, register_presets
 
 __all__ = [
     "BITS",
     "COMMON_PRESETS",
+    "ConfiguredTransformer",
     "DistillationConfig",
     "Purpose",
     "check_label_smoothing",
