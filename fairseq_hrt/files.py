@@ -88,7 +88,7 @@ class _Prefixed(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
+    def readinto(self, buffer: Any) -> int:
         # Not readinto1, which may wait for more than there is.
         found = self.head[: len(buffer)] or self.source.read1(len(buffer))  # type: ignore[attr-defined]
         self.head = self.head[len(found) :]
@@ -154,7 +154,7 @@ class _NamedFile(io.FileIO):
         super().__init__(descriptor, "wb", closefd=closefd)
         self.shown = shown
 
-    def write(self, data) -> int:  # type: ignore[no-untyped-def]
+    def write(self, data: Any) -> int:
         try:
             return super().write(data)
         except OSError as error:
