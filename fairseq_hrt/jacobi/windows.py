@@ -136,8 +136,8 @@ class WidthChooser:
         if width == 1:
             return
         self.tried[width] = self.tried.get(width, 0) + 1
-        before = self.seen.get(width, (0.0, 0.0, 0.0))
-        self.seen[width] = tuple(self.KEEP * old + new for old, new in zip(before, (passes, proved, whole)))  # type: ignore
+        own, won, all_won = self.seen.get(width, (0.0, 0.0, 0.0))
+        self.seen[width] = (self.KEEP * own + passes, self.KEEP * won + proved, self.KEEP * all_won + whole)
         seconds, tokens = self.drafts.get(rows, (0.0, 0.0))
         self.drafts[rows] = (self.KEEP * seconds + draft, self.KEEP * tokens + length)
 

@@ -328,6 +328,29 @@ def test_filter_ratio(family, caplog):
             kept(**options)
 
 
+def test_batches_keep_to_their_vertices(family):
+    sizes = torch.tensor([3, 5, 9, 9, 2, 6]).numpy()
+    words = [torch.full((int(size),), 5) for size in sizes]
+    dataset = LanguagePairDataset(words, sizes, family.dictionary(), words, sizes, family.dictionary())
+
+    def batches(limit, split="train"):
+        task = make_task(family, batch_vertices=limit)
+        task.datasets[split] = dataset
+        task.decoder = family.dag(upsample_scale="4").decoder
+        iterator = task.get_batch_iterator(dataset, max_tokens=40, max_positions=(64, 64))
+        assert "batch_by_size" not in vars(dataset)
+        return [sizes[list(batch)].tolist() for batch in iterator.frozen_batches]
+
+    whole = batches(None)
+    assert max(4 * max(batch) * len(batch) for batch in whole) > 72
+    divided = batches(72)
+    assert all(4 * max(batch) * len(batch) <= 72 for batch in divided) and [9, 9] in divided
+    assert sum(divided, []) == sum(whole, [])
+    assert batches(72, "valid") == whole
+    with pytest.raises(ValueError, match="--dag-batch-vertices 35 has no room for the largest graph, of 36 vertices: raise it, or"):
+        batches(35)
+
+
 def test_given_translations_are_scored(family, batch):
     model, graph = family.dag(), batch["graph"]
     found = GraphScorer(family.dictionary(), lambda sample: sample["graph"]).generate([model], batch)
