@@ -82,15 +82,25 @@ def hash_of(*values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def draw(count: int, seed: int) -> List[Mutant]:
-    """``count`` mutants: places of the source without replacement, then an operator for each."""
+def draw(count: int, seed: int, kept: Path) -> List[Mutant]:
+    """``count`` mutants: places of the source without replacement, then an operator for each; kept in a file, for it takes a while."""
+    state = hash_of(count, seed, TESTS, source_texts())
+    if kept.exists() and (known := json.loads(kept.read_text(encoding="utf-8")))["state"] == state:
+        return [Mutant(**mutant) for mutant in known["mutants"]]
     places: Dict[str, List[Mutant]] = collections.defaultdict(list)
     for package in TESTS:
         place = ROOT / "fairseq_hrt" / package
         for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
             for where, mutant in mutants_of(path, package):
                 places[hash_of(seed, where)].append(mutant)
-    return [min(places[place], key=lambda mutant: hash_of(seed, mutant.name)) for place in sorted(places)[:count]]
+    drawn = [min(places[place], key=lambda mutant: hash_of(seed, mutant.name)) for place in sorted(places)[:count]]
+    kept.write_text(json.dumps({"state": state, "mutants": [mutant._asdict() for mutant in drawn]}), encoding="utf-8")
+    return drawn
+
+
+def source_texts() -> List[str]:
+    """The package's modules."""
+    return [path.read_text(encoding="utf-8") for path in sorted((ROOT / "fairseq_hrt").rglob("*.py"))]
 
 
 def mutants_of(path: Path, package: str) -> Iterator[tuple]:
@@ -263,8 +273,8 @@ def report(records: Sequence[Dict[str, Any]], seed: int) -> str:
 
 def measure_limits(path: Path, copies: Copies, packages: Sequence[str]) -> Dict[str, int]:
     """Seconds that one test of each package may take, kept in a file; also makes sure that the tests pass without a mutant."""
-    sources = [*sorted((ROOT / "fairseq_hrt").rglob("*.py")), *sorted((ROOT / "tests" / "unit").rglob("*.py"))]
-    state = hash_of([source.read_text(encoding="utf-8") for source in sources])
+    tests = [test.read_text(encoding="utf-8") for test in sorted((ROOT / "tests" / "unit").rglob("*.py"))]
+    state = hash_of(source_texts(), tests)
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     limits = kept.get(state, {})
     for package in packages:
@@ -294,7 +304,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     results = options.out / "mutants.jsonl"
     lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    drawn = draw(options.count, options.seed)
+    drawn = draw(options.count, options.seed, options.out / "drawn.json")
     # Of a module that was edited since, nothing is known.
     current = {mutant.name: mutant.source for mutant in drawn}
     done = {record["name"]: record for record in map(json.loads, lines) if record["source"] == current.get(record["name"])}

@@ -14,7 +14,7 @@ def save(path, value, *, update=1, metric=0.0, maximise=False, dtype=torch.float
     torch.save(
         {
             "args": None,
-            "cfg": {"checkpoint": checkpoint, "model": Namespace(arch="transformer"), "common": {}, "task": {}},
+            "cfg": {"checkpoint": checkpoint, "model": Namespace(arch="of_a_plugin"), "common": {}, "task": {}},
             "model": {"w": torch.full((2,), value, dtype=dtype), "count": torch.tensor([int(value)]), **more},
             "optimizer_history": [
                 {"num_updates": update, "criterion_name": "c", "optimizer_name": "adam", "lr_scheduler_state": {}}
@@ -92,8 +92,8 @@ def test_the_command(tmp_path, capsys):
 def test_a_full_disk(tmp_path, monkeypatch, capsys):
     save(tmp_path / "checkpoint1.pt", 1.0, update=1)
 
-    def fail(state, path):
-        path.write_bytes(b"half")
+    def fail(state, file):
+        file.write(b"half")
         raise RuntimeError("file write failed")
 
     monkeypatch.setattr(torch, "save", fail)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import write_bundle
+from tiny_models import SIZES, write_bundle
 
 import fairseq_hrt
 from fairseq_hrt.hub import bundle as bundles
@@ -57,6 +57,36 @@ def test_scoring_prepares_its_text_once(folder, monkeypatch):
     model.score(["a b"] * 20, ["A B"] * 20)
     model.score(["a"], ["A"])
     assert [(recipe.source_lang, recipe.target_lang) for recipe in made] == [("en", "de")]
+
+
+def test_pairs_with_an_empty_line_have_no_score(model):
+    found = model.score(["a b", "", "a", "a b c"], ["A", "A", " ", "A B"])
+    assert [one.score is None for one in found] == [False, True, True, False]
+    assert [(one.source, one.text) for one in found] == [("a b", "A"), ("", "A"), ("a", " "), ("a b c", "A B")]
+    assert found[3].score == pytest.approx(model.score(["a b c"], ["A B"])[0].score, abs=1e-5)
+
+
+def test_what_is_scored_together_has_similar_lengths(model, monkeypatch):
+    batches, original = [], model._collate
+
+    def collate(dataset):
+        batches.append([len(dataset[number]["source"]) for number in range(len(dataset))])
+        return original(dataset)
+
+    monkeypatch.setattr(model, "_collate", collate)
+    model.score(["a", "a b c", "a b", "a b c d"], ["A"] * 4, batch_size=2)
+    assert batches == [[5, 4], [3, 2]]
+
+
+def test_lines_are_cut_where_the_model_ends(tmp_path):
+    sizes = [*SIZES, "--max-source-positions=6", "--max-target-positions=30"]
+    model = fairseq_hrt.from_pretrained(write_bundle(tmp_path / "short", "autoregressive", sizes=sizes).folder, device="cpu")
+    task = model._decoder({})[0]
+    assert [len(piece) for piece in model._pieces("a b c d e", task)] == [6]
+    assert [piece.tolist() for piece in model._pieces("a b c d e f g", task)] == [[4, 5, 6, 7, 8, 2], [9, 10, 2]]
+    model.score(["a b c d e"], ["A"])
+    with pytest.raises(ValueError, match="pair 1 has 7 subwords, more than the model takes"):
+        model.score(["a", "a b c d e f"], ["A", "A"])
 
 
 @pytest.mark.parametrize("name, message", [
