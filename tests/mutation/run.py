@@ -146,17 +146,17 @@ class Copies:
             self._free.append(copy)
 
 
-def stages(package: str, module: str) -> List[List[str]]:
-    """The files of a package's tests: first those that are named after the module or import it, then the others."""
-    roots = [ROOT / "tests" / "unit" / name for name in TESTS[package]]
+def stages(copy: Path, package: str, module: str) -> List[List[str]]:
+    """The files of a package's tests in a copy: first those that are named after the module or import it, then the others."""
+    roots = [copy / "tests" / "unit" / name for name in TESTS[package]]
     files = [path for root in roots for path in (sorted(root.rglob("test_*.py")) if root.is_dir() else [root]) if path.exists()]
     path = Path(module)
-    own = ROOT / "tests" / "unit" / path.relative_to("fairseq_hrt").with_name(f"test_{path.name}")
+    own = copy / "tests" / "unit" / path.relative_to("fairseq_hrt").with_name(f"test_{path.name}")
     dotted = ".".join(path.with_suffix("").parts)
     near = [file for file in files if file == own or dotted in file.read_text(encoding="utf-8")]
     near.sort(key=lambda file: file != own)
     parts = [near, [file for file in files if file not in near]]
-    return [[str(file.relative_to(ROOT)) for file in part] for part in parts if part]
+    return [[str(file.relative_to(copy)) for file in part] for part in parts if part]
 
 
 def run_tests(copy: Path, files: List[List[str]], limit: int, *, keep: bool = False) -> Dict[str, Any]:
@@ -237,7 +237,7 @@ def judge(mutant: Mutant, copies: Copies, limits: Dict[str, int]) -> Dict[str, A
         operator = cosmic_ray.plugins.get_operator(mutant.operator)(**mutant.arguments)
         mutated = mutate_code(original, operator, mutant.occurrence)
         path.write_text(mutated, encoding="utf-8")
-        outcome = run_tests(copy, stages(mutant.package, mutant.module), limits[mutant.package])["outcome"]
+        outcome = run_tests(copy, stages(copy, mutant.package, mutant.module), limits[mutant.package])["outcome"]
     finally:
         path.write_text(original, encoding="utf-8")
         # Its compiled form is still that of the file.
@@ -280,7 +280,7 @@ def measure_limits(path: Path, copies: Copies, packages: Sequence[str]) -> Dict[
     for package in packages:
         if package not in limits:
             copy = copies.take()
-            result = run_tests(copy, stages(package, "fairseq_hrt/__init__.py"), 600, keep=True)
+            result = run_tests(copy, stages(copy, package, "fairseq_hrt/__init__.py"), 600, keep=True)
             copies.give(copy)
             if result["outcome"] != "passed":
                 raise SystemExit(f"the tests of {package} fail without any mutant: fix them first")
