@@ -1,5 +1,6 @@
 """Loaded bundles, of a tiny model with random weights: devices, caches, folders with odd names."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -84,9 +85,26 @@ def test_lines_are_cut_where_the_model_ends(tmp_path):
     task = model._decoder({})[0]
     assert [len(piece) for piece in model._pieces("a b c d e", task)] == [6]
     assert [piece.tolist() for piece in model._pieces("a b c d e f g", task)] == [[4, 5, 6, 7, 8, 2], [9, 10, 2]]
+    # Each piece's unknown words are replaced by its own.
+    assert re.fullmatch("a( a)* b( b)*", model.translate("a a a a a b b", unkpen=-1000, replace_unk=True, max_len_b=4))
     model.score(["a b c d e"], ["A"])
     with pytest.raises(ValueError, match="pair 1 has 7 subwords, more than the model takes"):
         model.score(["a", "a b c d e f"], ["A", "A"])
+
+
+def test_fairseqs_own_task_replaces_no_unknown_words(folder):
+    with pytest.raises(ValueError, match="--replace-unk: --task translation cannot do it"):
+        fairseq_hrt.from_pretrained(folder, device="cpu", task="translation", replace_unk=True)
+
+
+def test_options_of_the_training_hold_for_its_own_task(tmp_path):
+    sizes = [*SIZES, "--max-source-positions=7"]
+    hrt, other = (
+        fairseq_hrt.from_pretrained(write_bundle(tmp_path / family, family, sizes=sizes).folder, device="cpu")
+        for family in ("hrt", "autoregressive")
+    )
+    assert hrt._decoder({})[0].cfg.max_source_positions == 7 and other._decoder({})[0].cfg.max_source_positions == 1024
+    assert hrt._decoder({"max_source_positions": 5})[0].cfg.max_source_positions == 5
 
 
 @pytest.mark.parametrize("name, message", [
