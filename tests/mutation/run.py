@@ -268,6 +268,10 @@ def report(records: Sequence[Dict[str, Any]], seed: int) -> str:
         reason = reasons.get(hash_of(record["module"], record["change"]), "not looked at yet")
         lines.append(f"- `{record['module']}:{record['line']}` ({record['name']}): {reason}")
         lines += ["  ```diff", *(f"  {line}" for line in record["change"]), "  ```"]
+    for entry in entries:
+        path, before = ROOT / entry["module"], entry["change"][0][2:]
+        if not path.exists() or before not in map(str.strip, path.read_text(encoding="utf-8").splitlines()):
+            lines.append(f"- the reason for `{entry['module']}`, `{before}`, can go: there is no such line any more")
     return "\n".join(lines) + "\n"
 
 
