@@ -24,7 +24,7 @@ class SlotPositions(SinusoidalPositionalEmbedding):
         vanilla: count as with one direction (Table 2).
     """
 
-    def __init__(self, width: int, padding_idx: int, *, directions: int, size: int, vanilla: bool = False) -> None:
+    def __init__(self, width: int, padding_idx: int, *, directions: int, size: int, vanilla: bool) -> None:
         super().__init__(width, padding_idx, init_size=padding_idx + 1)
         self.counted = 1 if vanilla else directions
         self.directions: Optional[nn.Parameter] = None

@@ -55,13 +55,13 @@ class BlockPlan:
     visible: Callable[[int, torch.device], Optional[Tensor]]
     slots: Tensor
     positions: Tensor
-    beam: int = 1
-    nbest: int = 1
-    paper_scoring: bool = False
-    length_penalty: str = "power"
-    lenpen: float = 1.0
-    normalize: bool = True
-    temperature: float = 1.0
+    beam: int
+    nbest: int
+    paper_scoring: bool
+    length_penalty: str
+    lenpen: float
+    normalize: bool
+    temperature: float
 
     @property
     def steps(self) -> int:

@@ -28,8 +28,8 @@ class BidirectionalTranslationTask(EngineTranslationTask):
         self.decoder = model.decoder
         return model
 
-    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+    def load_dataset(self, split: str, *args: Any, **kwargs: Any) -> None:
+        super().load_dataset(split, *args, **kwargs)
         if self.cfg.bidirectional_truncate_target:
             truncate_targets(self.datasets[split], self.cfg.max_target_positions, self.target_dictionary.eos())
 

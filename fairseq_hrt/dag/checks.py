@@ -22,8 +22,6 @@ def check_options(strategy: str, options: DecodingOptions, config: DagTaskConfig
     beta, unkpen = config.dag_decode_beta, options.unkpen
     if not (0 < beta < float("inf") or (beta == 0 and strategy != "beam")):
         raise ValueError(f"--dag-decode-beta {beta} must be a number greater than 0 (0 too, except with beam)")
-    if not unkpen > float("-inf"):
-        raise ValueError(f"--unkpen {unkpen} must be a number, or inf, which forbids the unknown word")
     if unkpen < 0 and not config.dag_allow_unk:
         raise ValueError(f"--unkpen {unkpen} favours the unknown word, which is forbidden: give --dag-allow-unk too")
     if config.dag_candidates < 1:

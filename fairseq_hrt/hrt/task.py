@@ -69,8 +69,8 @@ class HRTTranslationTask(EngineTranslationTask):
 
     # ------------------------------------------------------------------ training
 
-    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+    def load_dataset(self, split: str, *args: Any, **kwargs: Any) -> None:
+        super().load_dataset(split, *args, **kwargs)
         if self.cfg.hrt_truncate_target:
             truncate_targets(self.datasets[split], self.cfg.max_target_positions, self.target_dictionary.eos())
 

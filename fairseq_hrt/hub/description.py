@@ -24,7 +24,7 @@ _MORE_FIELDS = (*_MORE_FILES, "runtime_options")
 _NEEDED = ("format", "task", "source_lang", "target_lang", "tokenizer", "subwords")
 
 
-def read_description(folder: Path, version: int, *, for_runtime: bool = False) -> Dict[str, Any]:
+def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[str, Any]:
     """The fields of ``bundle.json``, checked.
 
     Args:

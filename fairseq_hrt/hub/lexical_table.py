@@ -115,11 +115,12 @@ def best_targets(table: LexicalTable, *, best: int, least: float) -> Iterator[Tu
         yield int(table.sources[place]), int(table.targets[place]), float(table.probabilities[place])
 
 
-def write_lex(path: Path, table: LexicalTable, sources: Sequence[str], targets: Sequence[str], *, best: int = 100, least: float = 1e-4) -> int:
+def write_lex(path: Path, table: LexicalTable, sources: Sequence[str], targets: Sequence[str], *, best: int, least: float) -> int:
     """Writes Marian's format, ``TARGET SOURCE PROBABILITY`` a line, and returns the number of lines.
 
     Args:
         sources, targets: the words of the ids.
+        best, least: see :func:`best_targets`.
     """
     count = 0
     partial = path.with_name(path.name + ".partial")

@@ -22,9 +22,9 @@ _CJK = (
 
 
 def _class(ends: Ranges, below: int = 0x110000) -> str:
-    """The inside of a regular expression's brackets, of the characters below a limit."""
+    """The inside of a regular expression's brackets, of the ranges that begin below a limit."""
     pairs = zip(ends[::2], ends[1::2])
-    return "".join(f"\\U{first:08x}-\\U{min(last, below - 1):08x}" for first, last in pairs if first < below)
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in pairs if first < below)
 
 
 def squeeze(text: str) -> str:

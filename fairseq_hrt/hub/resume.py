@@ -19,6 +19,8 @@ from .bundle import Bundle
 
 logger = logging.getLogger(__name__)
 
+_NOTHING: Mapping[str, Any] = {"lines": 0, "bytes": 0, "complete": False}
+
 
 def bundle_hash(bundle: Bundle) -> str:
     """SHA-256 of what a bundle translates with: description, checkpoints, codes, dictionaries, and what the runtime reads."""
@@ -115,10 +117,10 @@ class ResumableOutput:
         # Between opening and locking the other process may have ended, and the file may have got its final name.
         if not lock(self._descriptor) or not is_at(self._descriptor, self.partial):
             raise ValueError(f"{self.partial}: another process is writing it")
-        known = self._read_notes() or {"lines": 0, "bytes": 0, "complete": False}
+        known = self._read_notes() or _NOTHING
         if not self._is_whole(self.partial, known):
             logger.warning("%s is damaged: starting anew", self.partial)
-            known = {"lines": 0, "bytes": 0, "complete": False}
+            known = _NOTHING
             os.ftruncate(self._descriptor, 0)
         os.ftruncate(self._descriptor, known["bytes"])
         os.lseek(self._descriptor, 0, os.SEEK_END)
@@ -127,7 +129,7 @@ class ResumableOutput:
     def _remedy(self) -> str:
         return f"give the same again, or remove {self.partial.name} and {self.notes.name} to start anew"
 
-    def _read_notes(self) -> Optional[Dict[str, Any]]:
+    def _read_notes(self) -> Optional[Mapping[str, Any]]:
         try:
             found = json.loads(self.notes.read_text(encoding="utf-8"))
             return {name: found[name] for name in ("settings", "lines", "bytes", "input", "output", "complete")}

@@ -44,7 +44,7 @@ def join_pieces(line: str, pieces: Sequence[Sequence[Translation]]) -> Translati
     if not pieces:
         return Translation("", line)
     if len(pieces) == 1:
-        first, *others = pieces[0]
+        ((first, *others),) = pieces
         first.alternatives = others
         return first
     parts = [best[0] for best in pieces]

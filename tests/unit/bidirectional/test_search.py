@@ -417,7 +417,7 @@ def test_paper_scoring_does_not_cut_translations(family):
     rules = Constraints(dictionary, min_length=1, max_lengths=torch.full((5,), slots - 3))
     plan = BlockPlan(
         start=EOS, block=2, constraints=rules, causal=False, visible=lambda first, device: None, slots=torch.arange(slots),
-        positions=torch.arange(slots), beam=4, paper_scoring=True, lenpen=0.6, length_penalty="gnmt",
+        positions=torch.arange(slots), beam=4, nbest=1, paper_scoring=True, lenpen=0.6, length_penalty="gnmt", normalize=True, temperature=1.0,
     )  # fmt: skip
 
     def bleu(translations):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.data import LanguagePairDataset
+from fairseq.logging import metrics
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_hrt.dag.config import DagFuzzyLossConfig, DagModelConfig, DagNllLossConfig, DagTaskConfig
@@ -171,6 +172,20 @@ def test_fine_tuning_leaves_the_length_head_alone(family, batch):
     assert not model.decoder.length_head.output.weight.grad.any()
     mixed, _, _ = make_fuzzy(family, dag_length_loss_factor=0.5)(model, batch)
     assert float(mixed - loss) == pytest.approx(0.5 * float(log["length_loss"]), abs=1e-6)
+
+
+def test_what_was_not_logged_is_not_reported():
+    logs = [{"nsentences": 3, "skipped": 1, "vertices": 40, "tokens": 10, "sample_size": 2, "nll_loss": 1.0}] * 2
+    with metrics.aggregate() as found:
+        DagNllLoss.reduce_metrics(logs)
+    values = dict(found.get_smoothed_values())
+    assert (values["skipped_share"], values["skipped_sentences"], values["vertices_per_token"]) == (0.333, 2, 4.0)
+    assert values.keys().isdisjoint({"length_loss", "clamped_graphs", "glance_accuracy", "glance_rate"})
+    logs = [*logs, {"length_loss": 4 * math.log(2), "sample_size": 0, "clamped": 2, "path_vertices": 8, "path_right": 6, "shown": 2}]
+    with metrics.aggregate() as found:
+        DagNllLoss.reduce_metrics(logs)
+    values = dict(found.get_smoothed_values())
+    assert (values["length_loss"], values["clamped_graphs"], values["glance_accuracy"], values["glance_rate"]) == (1.0, 2, 0.75, 0.25)
 
 
 def test_the_defaults_are_those_of_the_papers(family):

@@ -26,6 +26,7 @@ VARIANTS = {
     "tied": dict(share_all_embeddings=True),
     "other encoder width": dict(encoder_embed_dim=20),
     "projected embeddings": dict(decoder_input_dim=12, decoder_output_dim=12),
+    "three layers": dict(decoder_layers=3),
 }
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.decoding.generator import AutoregressiveGenerator
 from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.engine import EngineEnsemble
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.sample import SampleView
@@ -413,6 +414,21 @@ def test_one_encoder_call_and_one_decoder_call_more_than_chunks(hrt, chunk):
         assert generator.counters.sentences == 1
         generator.counters.reset()
         assert generator.counters.decoder_calls == generator.counters.sentences == 0
+
+
+def test_the_second_stage_remembers_nothing(hrt, monkeypatch):
+    model, sizes = hrt.model(symbols=SYMBOLS), []
+    generator, original = build(hrt, model, 2, beam=2), EngineEnsemble.log_probabilities
+
+    def log_probabilities(self, states, *given, **options):
+        found = original(self, states, *given, **options)
+        if not options.get("causal", True):
+            sizes.extend((state.length, state.cache.numel()) for state in states)
+        return found
+
+    monkeypatch.setattr(EngineEnsemble, "log_probabilities", log_probabilities)
+    generator.generate([model], hrt.sample(hrt.sources([4, 2], SYMBOLS)))
+    assert sizes == [(0, 0)]
 
 
 def test_steps_and_history(hrt):

@@ -130,6 +130,10 @@ def test_validation_measures_autoregressive_decoding_if_asked(hrt):
     task.build_model(args)
     assert task.autoregressive_generator.chooser.sizes == {1}
     assert task.sequence_generator.chooser.sizes == {3}
+    for options in (dict(eval_bleu=True), dict(hrt_eval_autoregressive=True)):
+        task = build(hrt, **options)
+        task.build_model(args)
+        assert not hasattr(task, "autoregressive_generator")
 
 
 @pytest.mark.parametrize("truncate", [True, False])

@@ -14,7 +14,7 @@ def save(path, value, *, update=1, metric=0.0, maximise=False, dtype=torch.float
     torch.save(
         {
             "args": None,
-            "cfg": {"checkpoint": checkpoint, "model": Namespace(arch="transformer"), "common": {}, "task": {}},
+            "cfg": {"checkpoint": checkpoint, "model": Namespace(arch="of_a_plugin"), "common": {}, "task": {}},
             "model": {"w": torch.full((2,), value, dtype=dtype), "count": torch.tensor([int(value)]), **more},
             "optimizer_history": [
                 {"num_updates": update, "criterion_name": "c", "optimizer_name": "adam", "lr_scheduler_state": {}}

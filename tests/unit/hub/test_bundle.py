@@ -68,6 +68,16 @@ def test_a_bundle_that_fails_leaves_nothing_and_can_be_repeated(tmp_path, parts,
         make(place, parts)
 
 
+def test_a_folder_that_appears_meanwhile_is_left_alone(tmp_path, parts):
+    def check(folder):
+        (tmp_path / "b").mkdir()
+        (tmp_path / "b" / "other").touch()
+
+    with pytest.raises(ValueError, match="/b cannot be made: .*does it exist already"):
+        make(tmp_path / "b", parts, check=check)
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == ["b", "b/other"]
+
+
 def test_what_a_killed_bundle_left_goes(tmp_path, parts):
     (tmp_path / "b.hrt-0123abcd.partial").mkdir()
     make(tmp_path / "b", parts)

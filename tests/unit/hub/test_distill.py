@@ -100,10 +100,13 @@ def test_batches():
 def test_settings_are_not_mixed(tmp_path):
     check_settings(tmp_path, make_plan())
     check_settings(tmp_path, make_plan(shards=2, shard=1))
+    assert '"beam": "5"' in (tmp_path / "settings.json").read_text()
     with pytest.raises(ValueError, match="beam: '5' then, '1' now"):
         check_settings(tmp_path, make_plan(settings={"beam": "1"}))
     with pytest.raises(ValueError, match="block: 10 then, 20 now"):
         check_settings(tmp_path, make_plan(block=20))
+    check_settings(tmp_path / "new", make_plan(settings={"teacher": "für später"}))
+    assert "für später" in (tmp_path / "new" / "settings.json").read_text(encoding="utf-8"), "people read it"
 
 
 def test_damaged_blocks_are_named(tmp_path):

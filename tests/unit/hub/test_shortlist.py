@@ -62,6 +62,14 @@ def test_translations_are_found():
     assert all(share >= 0.2 for _, _, share in best_targets(table, best=5, least=0.2))
 
 
+def test_the_best_targets_of_each_source():
+    sources, targets, shares = [-1, 0, 0, 0, 0, 1, 2, 2], [9, 5, 6, 7, 8, 5, 5, 6], [1.0, 0.1, 0.3, 0.4, 0.2, 1.0, 0.5, 0.5]
+    table = lexical_table.LexicalTable(np.array(sources), np.array(targets), np.array(shares))
+    assert list(best_targets(table, best=2, least=0.0)) == [(0, 7, 0.4), (0, 6, 0.3), (1, 5, 1.0), (2, 5, 0.5), (2, 6, 0.5)]
+    assert list(best_targets(table, best=4, least=0.4)) == [(0, 7, 0.4), (1, 5, 1.0), (2, 5, 0.5), (2, 6, 0.5)]
+    assert list(best_targets(table, best=1, least=0.0)) == [(0, 7, 0.4), (1, 5, 1.0), (2, 5, 0.5)]
+
+
 def test_what_model_1_refuses():
     one = np.array([1])
     for arguments, message in (
@@ -92,7 +100,7 @@ def test_a_lexical_table(words, tmp_path):
     (tmp_path / "lex").write_bytes(gzip.compress(lex.encode()))
     found = load_shortlist(tmp_path / "lex", *words, best=2, frequent=3)
     assert candidates(found, 4) == [4, 5] and candidates(found, 5) == [7] and candidates(found, 6) == []
-    assert found.always.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert found.always.tolist() == [0, 1, 2, 3, 4, 5, 6] and len(found.offsets) == len(words[0]) + 1
     assert mean_candidates(found, [[4, 5, 2], [6, 2]]) == 7.5
     write_shortlist(tmp_path / "shortlist.safetensors", found)
     again = read_shortlist(tmp_path / "shortlist.safetensors")

@@ -1,11 +1,12 @@
 """Loaded bundles, of a tiny model with random weights: devices, caches, folders with odd names."""
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import write_bundle
+from tiny_models import SIZES, write_bundle
 
 import fairseq_hrt
 from fairseq_hrt.hub import translator
@@ -56,6 +57,53 @@ def test_scoring_prepares_its_text_once(folder, monkeypatch):
     model.score(["a b"] * 20, ["A B"] * 20)
     model.score(["a"], ["A"])
     assert [(recipe.source_lang, recipe.target_lang) for recipe in made] == [("en", "de")]
+
+
+def test_pairs_with_an_empty_line_have_no_score(model):
+    found = model.score(["a b", "", "a", "a b c"], ["A", "A", " ", "A B"])
+    assert [one.score is None for one in found] == [False, True, True, False]
+    assert [(one.source, one.text) for one in found] == [("a b", "A"), ("", "A"), ("a", " "), ("a b c", "A B")]
+    assert found[3].score == pytest.approx(model.score(["a b c"], ["A B"])[0].score, abs=1e-5)
+
+
+def test_what_is_scored_together_has_similar_lengths(model, monkeypatch):
+    batches, original = [], model._collate
+
+    def collate(dataset):
+        batches.append([len(dataset[number]["source"]) for number in range(len(dataset))])
+        return original(dataset)
+
+    monkeypatch.setattr(model, "_collate", collate)
+    model.score(["a", "a b c", "a b", "a b c d"], ["A"] * 4, batch_size=2)
+    assert batches == [[5, 4], [3, 2]]
+
+
+def test_lines_are_cut_where_the_model_ends(tmp_path):
+    sizes = [*SIZES, "--max-source-positions=6", "--max-target-positions=30"]
+    model = fairseq_hrt.from_pretrained(write_bundle(tmp_path / "short", "autoregressive", sizes=sizes).folder, device="cpu")
+    task = model._decoder({})[0]
+    assert [len(piece) for piece in model._pieces("a b c d e", task)] == [6]
+    assert [piece.tolist() for piece in model._pieces("a b c d e f g", task)] == [[4, 5, 6, 7, 8, 2], [9, 10, 2]]
+    # Each piece's unknown words are replaced by its own.
+    assert re.fullmatch("a( a)* b( b)*", model.translate("a a a a a b b", unkpen=-1000, replace_unk=True, max_len_b=4))
+    model.score(["a b c d e"], ["A"])
+    with pytest.raises(ValueError, match="pair 1 has 7 subwords, more than the model takes"):
+        model.score(["a", "a b c d e f"], ["A", "A"])
+
+
+def test_fairseqs_own_task_replaces_no_unknown_words(folder):
+    with pytest.raises(ValueError, match="--replace-unk: --task translation cannot do it"):
+        fairseq_hrt.from_pretrained(folder, device="cpu", task="translation", replace_unk=True)
+
+
+def test_options_of_the_training_hold_for_its_own_task(tmp_path):
+    sizes = [*SIZES, "--max-source-positions=7"]
+    hrt, other = (
+        fairseq_hrt.from_pretrained(write_bundle(tmp_path / family, family, sizes=sizes).folder, device="cpu")
+        for family in ("hrt", "autoregressive")
+    )
+    assert hrt._decoder({})[0].cfg.max_source_positions == 7 and other._decoder({})[0].cfg.max_source_positions == 1024
+    assert hrt._decoder({"max_source_positions": 5})[0].cfg.max_source_positions == 5
 
 
 @pytest.mark.parametrize("name, message", [

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from fairseq_hrt.ops import gather_log_probs
+from fairseq_hrt.ops import gather, gather_log_probs
+from fairseq_hrt.ops.gather import best_tokens, gather_with_best
 
 
 @pytest.mark.parametrize("with_bias", [False, True])
@@ -33,3 +34,38 @@ def test_gathering_in_half_precision():
     half = gather_log_probs(features.bfloat16(), weight.bfloat16(), targets)
     assert half.dtype == torch.float32 and torch.isfinite(half).all()
     torch.testing.assert_close(half, exact, rtol=0.05, atol=30.0)
+
+
+@pytest.mark.parametrize("chunk", [1, 40, 10**6])
+def test_the_best_tokens_beside_them(chunk):
+    torch.manual_seed(1)
+    features, weight, bias = torch.randn(2, 5, 4, requires_grad=True), torch.randn(11, 4, requires_grad=True), torch.randn(11)
+    targets = torch.randint(0, 11, (2, 3))
+    log_probs = torch.nn.functional.linear(features, weight, bias).log_softmax(-1)
+    match, tokens = gather_with_best(features, weight, targets, bias=bias, chunk=chunk)
+    torch.testing.assert_close(match, gather_log_probs(features, weight, targets, bias=bias))
+    assert torch.equal(tokens, log_probs.argmax(-1)) and not match.requires_grad
+    scores, tokens = best_tokens(features, weight, bias=bias, penalties={3: 0.5, 4: float("inf")}, chunk=chunk)
+    log_probs[..., 3] -= 0.5
+    log_probs[..., 4] = float("-inf")
+    torch.testing.assert_close(scores, log_probs.amax(-1))
+    assert torch.equal(tokens, log_probs.argmax(-1)) and not scores.requires_grad
+
+
+def test_no_more_logits_at_a_time_than_asked_for(monkeypatch):
+    features, weight, targets = torch.randn(2, 5, 4), torch.randn(11, 4), torch.zeros(2, 1, dtype=torch.long)
+    sizes, original = [], gather._logits
+    monkeypatch.setattr(gather, "_logits", lambda *given: sizes.append(original(*given).numel()) or original(*given))
+    for program in (gather_log_probs, gather_with_best, lambda f, w, t, chunk: best_tokens(f, w, chunk=chunk)):
+        sizes.clear()
+        program(features, weight, targets, chunk=35)
+        assert sizes == [33, 33, 33, 11]
+
+
+@pytest.mark.parametrize("most, kept", [(110, 110), (109, 0)])
+def test_logits_of_small_batches_are_kept_for_the_gradient(monkeypatch, most, kept):
+    monkeypatch.setattr(gather, "KEPT", most)
+    features, weight, held = torch.randn(2, 5, 4, requires_grad=True), torch.randn(11, 4), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: held.append(tensor) or tensor, lambda tensor: tensor):
+        gather_log_probs(features, weight, torch.zeros(2, 1, dtype=torch.long))
+    assert sum(tensor.numel() for tensor in held if tensor.shape == (10, 11)) == kept
