@@ -70,11 +70,13 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         normaliser, chosen, total = (torch.empty(logits.size(0), dtype=wide, device=logits.device) for _ in range(3))
         for rows in _blocks(logits):
             block = logits[rows].to(wide)
-            normaliser[rows] = block.logsumexp(1)
-            chosen[rows] = block.gather(1, target[rows].unsqueeze(1)).squeeze(1)
-            total[rows] = block.sum(1)
-        nll = normaliser - chosen
-        loss = (1 - epsilon - share) * nll + share * (size * normaliser - total)
+            scores = torch.log_softmax(block, 1)
+            # Beside the largest one the difference has all its digits.
+            normaliser[rows] = block.amax(1) - scores.amax(1)
+            chosen[rows] = scores.gather(1, target[rows].unsqueeze(1)).squeeze(1)
+            total[rows] = scores.sum(1)
+        nll = -chosen
+        loss = (1 - epsilon - share) * nll - share * total
         ctx.save_for_backward(logits, target, normaliser)
         ctx.epsilon = epsilon
         ctx.mark_non_differentiable(nll)

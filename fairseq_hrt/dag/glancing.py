@@ -74,6 +74,14 @@ class Glanced(NamedTuple):
     right: Tensor
 
 
+def vertices_of_path(alignment: Tensor, steps: int) -> Tensor:
+    """The vertex that emits each target token, 0 where none does: LongTensor ``[B, T]`` from the alignment ``[B, L]``."""
+    vertices = torch.arange(alignment.size(1), device=alignment.device).expand_as(alignment)
+    # Vertices beside the path are written behind the end.
+    found = alignment.new_zeros(alignment.size(0), steps + 1)
+    return found.scatter_(1, alignment.masked_fill(alignment < 0, steps), vertices)[:, :steps]
+
+
 def choose_glanced(
     alignment: Tensor,
     best_tokens: Tensor,
@@ -90,7 +98,7 @@ def choose_glanced(
 
     Args:
         alignment: see :class:`Glanced`.
-        best_tokens: LongTensor ``[B, L]``, the most probable token of each vertex.
+        best_tokens: LongTensor ``[B, T]``, the most probable token of the vertex that is aligned to each target token.
         targets: LongTensor ``[B, T]``.
         target_lengths, ids: LongTensors ``[B]``.
         share: tau.
@@ -98,7 +106,8 @@ def choose_glanced(
     """
     on_path = alignment >= 0
     tokens = targets.gather(1, alignment.clamp(min=0)).masked_fill(~on_path, 0)
-    right = (on_path & (best_tokens == tokens)).sum(1)
+    aligned = torch.arange(targets.size(1), device=targets.device) < on_path.sum(1, keepdim=True)
+    right = (aligned & (best_tokens == targets)).sum(1)
     vertex = torch.arange(alignment.size(1), device=alignment.device)
     drawn = hash_uniform(seed, update, ids.unsqueeze(1), _VERTEX, vertex)
     length = target_lengths.double()
