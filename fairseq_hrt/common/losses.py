@@ -67,17 +67,14 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         size = logits.size(1)
         share = epsilon / (size - 1)
         wide = torch.promote_types(logits.dtype, torch.float32)
-        normaliser, chosen, total = (torch.empty(logits.size(0), dtype=wide, device=logits.device) for _ in range(3))
+        chosen, total = (torch.empty(logits.size(0), dtype=wide, device=logits.device) for _ in range(2))
         for rows in _blocks(logits):
-            block = logits[rows].to(wide)
-            scores = torch.log_softmax(block, 1)
-            # Beside the largest one the difference has all its digits.
-            normaliser[rows] = block.amax(1) - scores.amax(1)
+            scores = torch.log_softmax(logits[rows].to(wide), 1)
             chosen[rows] = scores.gather(1, target[rows].unsqueeze(1)).squeeze(1)
             total[rows] = scores.sum(1)
         nll = -chosen
         loss = (1 - epsilon - share) * nll - share * total
-        ctx.save_for_backward(logits, target, normaliser)
+        ctx.save_for_backward(logits, target)
         ctx.epsilon = epsilon
         ctx.mark_non_differentiable(nll)
         return loss, nll
@@ -85,11 +82,12 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, gradient: Tensor, _: Tensor) -> Tuple[Tensor, None, None]:
-        logits, target, normaliser = ctx.saved_tensors
+        logits, target = ctx.saved_tensors
         share = ctx.epsilon / (logits.size(1) - 1)
+        wide = torch.promote_types(logits.dtype, torch.float32)
         result = torch.empty_like(logits)
         for rows in _blocks(logits):
-            block = (logits[rows] - normaliser[rows].unsqueeze(1)).exp_().sub_(share)
+            block = torch.softmax(logits[rows].to(wide), 1).sub_(share)
             block.scatter_add_(1, target[rows].unsqueeze(1), block.new_full((), share + ctx.epsilon - 1).expand(len(block), 1))
             result[rows] = block.mul_(gradient[rows].unsqueeze(1))
         return result, None, None

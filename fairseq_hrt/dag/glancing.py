@@ -74,17 +74,9 @@ class Glanced(NamedTuple):
     right: Tensor
 
 
-def vertices_of_path(alignment: Tensor, steps: int) -> Tensor:
-    """The vertex that emits each target token, 0 where none does: LongTensor ``[B, T]`` from the alignment ``[B, L]``."""
-    vertices = torch.arange(alignment.size(1), device=alignment.device).expand_as(alignment)
-    # Vertices beside the path are written behind the end.
-    found = alignment.new_zeros(alignment.size(0), steps + 1)
-    return found.scatter_(1, alignment.masked_fill(alignment < 0, steps), vertices)[:, :steps]
-
-
 def choose_glanced(
     alignment: Tensor,
-    best_tokens: Tensor,
+    right: Tensor,
     targets: Tensor,
     target_lengths: Tensor,
     *,
@@ -98,7 +90,7 @@ def choose_glanced(
 
     Args:
         alignment: see :class:`Glanced`.
-        best_tokens: LongTensor ``[B, T]``, the most probable token of the vertex that is aligned to each target token.
+        right: BoolTensor ``[B, L]``, vertices of the path whose best token is the aligned one.
         targets: LongTensor ``[B, T]``.
         target_lengths, ids: LongTensors ``[B]``.
         share: tau.
@@ -106,12 +98,11 @@ def choose_glanced(
     """
     on_path = alignment >= 0
     tokens = targets.gather(1, alignment.clamp(min=0)).masked_fill(~on_path, 0)
-    aligned = torch.arange(targets.size(1), device=targets.device) < on_path.sum(1, keepdim=True)
-    right = (aligned & (best_tokens == targets)).sum(1)
     vertex = torch.arange(alignment.size(1), device=alignment.device)
     drawn = hash_uniform(seed, update, ids.unsqueeze(1), _VERTEX, vertex)
     length = target_lengths.double()
-    wrong = length - right
+    right_vertices = right.sum(1)
+    wrong = length - right_vertices
     if strategy == "bernoulli":
         shown = on_path & (drawn < (wrong / length * share).unsqueeze(1))
     else:
@@ -125,7 +116,7 @@ def choose_glanced(
         # The vertices of the path in random order, the others behind them.
         rank = drawn.masked_fill(~on_path, 2.0).argsort(1).argsort(1)
         shown = on_path & (rank < count.unsqueeze(1))
-    return Glanced(shown, alignment, tokens, right)
+    return Glanced(shown, alignment, tokens, right_vertices)
 
 
 def force(match: Tensor, glanced: Glanced, forcing: str) -> Tensor:

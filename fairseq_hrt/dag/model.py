@@ -14,10 +14,10 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..common.presets import COMMON_PRESETS, register_presets
-from ..ops import best_tokens, dag_best_alignment, gather_log_probs
+from ..ops import dag_best_alignment, gather_log_probs, gather_with_largest
 from .config import DagModelConfig
 from .decoder import DagDecoder
-from .glancing import Glanced, vertices_of_path
+from .glancing import Glanced
 from .sample import GraphSample
 
 
@@ -37,7 +37,7 @@ class DagOutput(NamedTuple):
     glanced: Optional[Glanced]
 
 
-# From (best alignment [B, L], best token at each step of its path [B, T]) to what is shown.
+# From (best alignment [B, L], whether a vertex's best token is the aligned one [B, L]) to what is shown.
 Glancer = Callable[[Tensor, Tensor], Glanced]
 
 
@@ -91,13 +91,11 @@ class DagTransformerModel(TransformerModelBase):
         if glance is not None:
             with torch.no_grad(), same_random_numbers_afterwards(src_tokens.device):
                 features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]
-                match = gather_log_probs(features, projection.weight, graph.targets, bias=projection.bias)
+                match, largest = gather_with_largest(features, projection.weight, graph.targets, bias=projection.bias)
                 links = self.decoder.links(features, graph.vertex_lengths)
                 alignment = dag_best_alignment(match, links, graph.target_lengths, graph.vertex_lengths)
-                # Of the vertices only those of the path are asked for their best token.
-                on_path = vertices_of_path(alignment, graph.targets.size(1))
-                chosen = features.gather(1, on_path.unsqueeze(2).expand(-1, -1, features.size(2)))
-                glanced = glance(alignment, best_tokens(chosen, projection.weight, bias=projection.bias)[1])
+                aligned = match.gather(1, alignment.clamp(min=0).unsqueeze(1)).squeeze(1)
+                glanced = glance(alignment, (alignment >= 0) & (aligned == largest))
             inputs = torch.where(glanced.shown, glanced.tokens, inputs)
         features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]
         match = gather_log_probs(features, projection.weight, graph.targets, bias=projection.bias)

@@ -36,6 +36,25 @@ def gather_log_probs(
 
 
 @torch.no_grad()
+def gather_with_largest(
+    features: Tensor, weight: Tensor, targets: Tensor, *, bias: Optional[Tensor] = None, chunk: int = CHUNK
+) -> Tuple[Tensor, Tensor]:
+    """:func:`gather_log_probs` and the log-probability of each vertex's best token, ``[B, L]``.
+
+    A target is a vertex's best token exactly where the two are equal.
+    """
+    batch, size = features.shape[:2]
+    wanted = targets.repeat_interleave(size, 0)
+    found, largest = [], []
+    for part in _chunks(features, weight.size(0), chunk):
+        for scores in _normalised(F.linear(part, weight, bias)):
+            largest.append(scores.amax(1))
+            found.append(scores.gather(1, wanted[: len(scores)]))
+            wanted = wanted[len(scores) :]
+    return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous(), torch.cat(largest).view(batch, size)
+
+
+@torch.no_grad()
 def gather_with_best(
     features: Tensor, weight: Tensor, targets: Tensor, *, bias: Optional[Tensor] = None, chunk: int = CHUNK
 ) -> Tuple[Tensor, Tensor]:
@@ -101,6 +120,12 @@ def row_blocks(logits: Tensor) -> Iterator[slice]:
         yield slice(start, min(start + rows, count))
 
 
+def _normalised(logits: Tensor) -> Iterator[Tensor]:
+    """The logarithmic softmax of a few rows after the other."""
+    for rows in row_blocks(logits):
+        yield torch.log_softmax(_wide(logits[rows]), -1)
+
+
 def _wide(logits: Tensor) -> Tensor:
     return logits.float() if logits.dtype.itemsize < 4 else logits
 
@@ -120,25 +145,21 @@ class _TargetLogProbs(torch.autograd.Function):
         batch, size = features.shape[:2]
         keeps = chunk == CHUNK and batch * size * weight.size(0) <= KEPT
         wanted = targets.repeat_interleave(size, 0)
-        found, partitions, kept = [], [], []
+        found, kept = [], []
         for part in _chunks(features, weight.size(0), chunk):
             logits = F.linear(part, weight, bias)
             kept += [logits] if keeps else []
-            for rows in row_blocks(logits):
-                block = _wide(logits[rows])
-                scores = torch.log_softmax(block, -1)
-                # Beside the largest one the difference has all its digits.
-                partitions.append(block.amax(1) - scores.amax(1))
+            for scores in _normalised(logits):
                 found.append(scores.gather(1, wanted[: len(scores)]))
                 wanted = wanted[len(scores) :]
-        ctx.save_for_backward(features, weight, bias, targets, torch.cat(partitions), *kept)
+        ctx.save_for_backward(features, weight, bias, targets, *kept)
         ctx.chunk = chunk
         return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor], None, None]:
-        features, weight, bias, targets, partition, *kept = ctx.saved_tensors
+        features, weight, bias, targets, *kept = ctx.saved_tensors
         cast = weight.to(ctx.dtype)
         own = gradient.transpose(1, 2).flatten(0, 1)
         total, wanted = own.sum(1, keepdim=True), targets.repeat_interleave(features.size(1), 0)
@@ -151,8 +172,7 @@ class _TargetLogProbs(torch.autograd.Function):
             of_logits = torch.empty_like(logits)
             for rows in row_blocks(logits):
                 here = slice(begin + rows.start, begin + rows.stop)
-                # Not in place: the kept logits would be spoilt for a second backward pass.
-                spread = (_wide(logits[rows]) - partition[here].unsqueeze(1)).exp_().mul_(-total[here])
+                spread = torch.softmax(_wide(logits[rows]), -1).mul_(-total[here])
                 spread.scatter_add_(1, wanted[here], own[here])
                 if bias is not None:
                     of_bias += spread.sum(0)

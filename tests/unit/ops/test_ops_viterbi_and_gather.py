@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.ops import gather, gather_log_probs, joint_viterbi
+from fairseq_hrt.ops import gather, gather_log_probs, gather_with_largest, joint_viterbi
 
 
 @settings(max_examples=80, deadline=None)
@@ -95,6 +95,9 @@ def test_gathered_log_probabilities(with_bias, chunk, block, monkeypatch):
     mine = torch.autograd.grad((found * upstream).sum(), inputs)
     for a, b in zip(mine, torch.autograd.grad((expected * upstream).sum(), inputs)):
         torch.testing.assert_close(a, b)
+    again, largest = gather_with_largest(features, weight, targets, bias=bias, chunk=chunk)
+    torch.testing.assert_close(again, expected)
+    torch.testing.assert_close(largest, logits.log_softmax(-1).amax(2))
 
 
 def test_gathering_in_half_precision():
