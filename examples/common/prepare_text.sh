@@ -13,6 +13,8 @@ RAW=${1:?"usage: OUT=... bash prepare_text.sh FOLDER_WITH_RAW_TEXT"}
 OUT=${OUT:?"OUT names the folder of the results"}
 SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WORKERS:-1}
 SPLITS=${SPLITS:-train valid test}
+PARTS=""
+if [ "$SPLITS" != "train valid test" ]; then PARTS=", $SPLITS"; fi
 
 raw_file() {
     local file
@@ -68,6 +70,6 @@ binarise() {
         "${texts[@]}" --destdir "$OUT/data-bin"
 }
 
-stage tokenise "$OUT/text" "$RAW $SRC $TGT" tokenise
+stage tokenise "$OUT/text" "$RAW $SRC $TGT$PARTS" tokenise
 stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES" segment
 stage binarise "$OUT/data-bin" "joined dictionary" binarise
