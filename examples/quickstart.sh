@@ -1,86 +1,116 @@
 #!/usr/bin/env bash
-# The main job in one command: fast translation models from raw text to a table of their quality and speed.
+# The main job in one command: fast translation models from raw text to a table of their quality and speed, in less than ten minutes
+# on two cores; the first translations and the first table (teacher, HRT) in less than five.
 #
 #   bash examples/quickstart.sh                                   the built-in English-German corpus
 #   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
 #
-# Makes the environment on first use, then: subwords -> autoregressive teacher -> distillation -> fine-tuned from the
-# teacher: HRT, chunk sizes 2 and 3 in one model; bidirectional models of 2 and 4 words a step; on raw targets with several
-# translations of the same phrase: fairseq's own non-autoregressive Transformer, a directed acyclic one (DAG) and the same with
-# fuzzy alignment (FA-DAT) -> every way of decoding compared, parallel decoding of the teacher (Jacobi) included. Results in $OUT (runs/quickstart): table.md, results.json, quality_speed.png. Interrupted and
-# started again, it goes on where it stopped.
+# Makes the environment on first use, then: subwords -> autoregressive teacher -> two trainings at a time, one thread each:
+#   distillation -> HRT, chunk sizes 2 and 3 in one model -> first table -> bidirectional models of 2 and 4 words a step;
+#   on raw targets with several translations of the same phrase: a directed acyclic Transformer (DAG), then fuzzy alignment (FA-DAT)
+# -> a comparison, one row a family. Results in $OUT (runs/quickstart): table.md, results.json, quality_speed.png, examples.txt.
+# What the programs say is in $OUT/logs. Stopped (Ctrl-C) and started again, it goes on where it was.
 #
-# FAMILIES: what is trained and compared besides the teacher ("hrt bidirectional dag jacobi");
-# TRAIN, VALID, TEST: sentences of the built-in corpus; MODES, DAG_MODES: valid translations that a training target is drawn
-# from; MERGES: subword merges; AT_UPDATES, HRT_UPDATES, IB_UPDATES, NAT_UPDATES, DAG_UPDATES, FUZZY_UPDATES; BEAM: of the distillation; RAW_PROBABILITY: share of raw targets
-# in the students' training; SPEED_SENTENCES, REPEATS: of the comparison; THREADS; SEED; TUNE=1: length penalties and the graphs' beta
-# are chosen on the validation set before the comparison; DRY_RUN=1 only shows the commands.
+# FAMILIES: what is trained and compared besides the teacher ("hrt bidirectional dag jacobi"); ROWS=all compares every way of
+# decoding, and trains fairseq's own non-autoregressive Transformer for comparison; TUNE=1 (with ROWS=all): length penalties and the
+# graphs' beta are chosen on the validation set before the comparison; PRECISION: bfloat16 (where the CPU has it) or float32, for
+# which there are fewer updates by default. TRAIN, VALID, TEST: sentences of the built-in corpus; MODES, DAG_MODES: valid translations
+# that a training target is drawn from; MERGES: subword merges; AT_UPDATES, HRT_UPDATES, IB_UPDATES (one word a direction and step),
+# IB2_UPDATES (two, fine-tuned from the former), NAT_UPDATES, DAG_UPDATES, FUZZY_UPDATES; BEAM: of the distillation;
+# RAW_PROBABILITY: share of raw targets in the students' training; SPEED_SENTENCES, REPEATS: of the comparison; THREADS: of decoding;
+# TEACHER_THREADS; SEED; DRY_RUN=1 only shows the commands.
 set -euo pipefail
 if [ -z "${DRY_RUN:-}" ]; then bash "$(dirname "$0")/setup_env.sh"; fi
 OUT=${OUT:-$(dirname "$0")/../runs/quickstart}
+LOGS=$OUT/logs
 source "$(dirname "$0")/common/recipe.sh"
 source "$COMMON/systems.sh"
 KNOWN="hrt bidirectional dag jacobi"
 FAMILIES=${FAMILIES-$KNOWN}
-SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1}
+SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1} ROWS=${ROWS:-}
 TRAIN=${TRAIN:-20000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
-AT_UPDATES=${AT_UPDATES:-1100} HRT_UPDATES=${HRT_UPDATES:-1200} IB_UPDATES=${IB_UPDATES:-700}
-NAT_UPDATES=${NAT_UPDATES:-500} DAG_UPDATES=${DAG_UPDATES:-600} FUZZY_UPDATES=${FUZZY_UPDATES:-200}
-DAG_MODES=${DAG_MODES:-4} DAG_SCALE=${DAG_SCALE:-2}
+
+if [ -z "${PRECISION:-}" ]; then
+    PRECISION=float32
+    if grep -qwE 'avx512_bf16|amx_bf16' /proc/cpuinfo 2>/dev/null; then PRECISION=bfloat16; fi
+fi
+# PER_CENT: of the updates by default; PACE: expected milliseconds of an update in hundredths of those in bfloat16.
+case $PRECISION in
+    bfloat16) TRAINER=(python "$COMMON/train_bf16.py") PER_CENT=100 PACE=100 ;;
+    float32) TRAINER=(fairseq-train) PER_CENT=60 PACE=190 ;;
+    *) fail "PRECISION=$PRECISION is neither bfloat16 nor float32" ;;
+esac
+updates() { echo $(($1 * PER_CENT / 100)); }
+AT_UPDATES=${AT_UPDATES:-$(updates 1100)} HRT_UPDATES=${HRT_UPDATES:-$(updates 1000)}
+IB_UPDATES=${IB_UPDATES:-$(updates 700)} IB2_UPDATES=${IB2_UPDATES:-$(updates 1200)}
+NAT_UPDATES=${NAT_UPDATES:-$(updates 500)} DAG_UPDATES=${DAG_UPDATES:-$(updates 1000)} FUZZY_UPDATES=${FUZZY_UPDATES:-$(updates 250)}
+DAG_MODES=${DAG_MODES:-4} DAG_SCALE=${DAG_SCALE:-3}
 BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5}
-SPEED_SENTENCES=${SPEED_SENTENCES:-40} REPEATS=${REPEATS:-5} THREADS=${THREADS:-1}
-export OUT SRC TGT MERGES BEAM DRY_RUN STAGE_CHAIN
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+SPEED_SENTENCES=${SPEED_SENTENCES:-20} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1} TEACHER_THREADS=${TEACHER_THREADS:-2}
+export OUT SRC TGT MERGES BEAM DRY_RUN STAGE_CHAIN LOGS
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
 # What teacher and students share; the dimensions are those of the presets "tiny". No dropout: in the few minutes that this
 # takes, nothing is learnt by heart.
 TRAINING=(
-    --source-lang "$SRC" --target-lang "$TGT" --share-all-embeddings --dropout 0.0
+    --source-lang "$SRC" --target-lang "$TGT" --user-dir fairseq_hrt --share-all-embeddings --dropout 0.0
     --encoder-layers 2 --encoder-embed-dim 128 --encoder-ffn-embed-dim 512 --encoder-attention-heads 4
     --decoder-layers 2 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512 --decoder-attention-heads 4
     --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1.0 --lr-scheduler polynomial_decay
     --max-tokens 1200 --required-batch-size-multiple 1 --num-workers 0 --seed "$SEED"
-    --no-epoch-checkpoints --log-format simple --log-interval 50
+    --no-epoch-checkpoints --log-format simple --log-interval 25
 )
+# The students are judged in the comparison; validating them on the way would only cost time.
+STUDENT=(--disable-validation)
 
 chosen() { [[ " $FAMILIES " == *" $1 "* ]]; }
 
 for family in $FAMILIES; do
     if [[ " $KNOWN " != *" $family "* ]]; then fail "FAMILIES=$FAMILIES: no family $family; there are: $KNOWN"; fi
 done
+if [ -n "$ROWS" ] && [ "$ROWS" != all ]; then fail "ROWS=$ROWS: give all, or leave it out"; fi
+
+# schedule UPDATES LEARNING_RATE N: so many updates, of which one in N warms up.
+schedule() {
+    SCHEDULE=(--lr "$2" --warmup-updates "$(($1 / $3))" --total-num-update "$1" --max-update "$1")
+}
 
 make_corpus() {
     run python examples/corpus/generate.py --out "$OUT/corpus" \
         --train "$TRAIN" --valid "$VALID" --test "$TEST" --modes "$MODES" --seed "$SEED"
 }
 
+# Alone on the machine, so on two threads; threads that sleep while they wait do not collapse when something else runs all the same.
 train_at() {
-    run fairseq-train "$OUT/data-bin" --task translation --arch transformer "${TRAINING[@]}" \
-        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --lr 0.002 --warmup-updates "$((AT_UPDATES / 5))" \
-        --total-num-update "$AT_UPDATES" --max-update "$AT_UPDATES" --save-dir "$OUT/at"
+    schedule "$AT_UPDATES" 0.002 5
+    OMP_NUM_THREADS=$TEACHER_THREADS OMP_WAIT_POLICY=passive run "${TRAINER[@]}" "$OUT/data-bin" --task translation --arch transformer "${TRAINING[@]}" \
+        --criterion autoregressive_loss --label-smoothing 0.1 "${SCHEDULE[@]}" --save-dir "$OUT/at"
+}
+
+distill() {
+    run fairseq-hrt distill "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" --threads 1 --out "$OUT/distilled" \
+        --system "name=teacher,path=$TEACHER,task=translation_autoregressive,beam=$BEAM,max_len_a=1.5,max_len_b=10$ENGINE"
 }
 
 # The curriculum ends half of the way: what follows is trained as it will be decoded. Half of the targets are raw: the
-# built-in corpus has one translation for each sentence, which a teacher of two minutes does not always find.
+# built-in corpus has one translation for each sentence, which a teacher of one minute does not always find.
 train_hrt() {
-    run fairseq-train "$OUT/data-bin" --user-dir fairseq_hrt --task translation_hrt --arch hrt_transformer_tiny \
-        "${TRAINING[@]}" --criterion hrt_loss --label-smoothing 0.1 --hrt-chunk-sizes 2,3 \
+    schedule "$HRT_UPDATES" 0.003 10
+    run "${TRAINER[@]}" "$OUT/data-bin" --task translation_hrt --arch hrt_transformer_tiny \
+        "${TRAINING[@]}" "${STUDENT[@]}" --criterion hrt_loss --label-smoothing 0.1 --hrt-chunk-sizes 2,3 \
         --hrt-curriculum-steps "$((HRT_UPDATES / 2))" \
         --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW_PROBABILITY" \
-        --finetune-from-model "$OUT/at/checkpoint_best.pt" \
-        --lr 0.003 --warmup-updates "$((HRT_UPDATES / 10))" \
-        --total-num-update "$HRT_UPDATES" --max-update "$HRT_UPDATES" --save-dir "$OUT/hrt"
+        --finetune-from-model "$TEACHER" "${SCHEDULE[@]}" --save-dir "$OUT/hrt"
 }
 
-# Two directions, the given number of words in each of them a step.
+# train_bidirectional WORDS UPDATES FROM: two directions, so many words in each of them a step.
 train_bidirectional() {
-    run fairseq-train "$OUT/data-bin" --user-dir fairseq_hrt --task translation_bidirectional \
-        --arch bidirectional_transformer_tiny "${TRAINING[@]}" --criterion bidirectional_loss --label-smoothing 0.1 \
+    schedule "$2" 0.003 15
+    run "${TRAINER[@]}" "$OUT/data-bin" --task translation_bidirectional \
+        --arch bidirectional_transformer_tiny "${TRAINING[@]}" "${STUDENT[@]}" --criterion bidirectional_loss --label-smoothing 0.1 \
         --bidirectional-directions 2 --bidirectional-tokens-per-step "$1" \
         --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW_PROBABILITY" \
-        --finetune-from-model "$OUT/at/checkpoint_best.pt" \
-        --lr 0.003 --warmup-updates "$((IB_UPDATES / 10))" \
-        --total-num-update "$IB_UPDATES" --max-update "$IB_UPDATES" --save-dir "$OUT/bidirectional_2x$1"
+        --finetune-from-model "$3" "${SCHEDULE[@]}" --save-dir "$OUT/bidirectional_2x$1"
 }
 
 # The same sources with other targets: one of several translations that mean the same, drawn for each sentence.
@@ -90,34 +120,60 @@ make_multimodal_corpus() {
 }
 
 train_nat() {
-    run python examples/common/nat_from_at.py "$OUT/at/checkpoint_best.pt" "$OUT/nat/start.pt"
-    run fairseq-train "$MULTIMODAL" --task translation_lev --arch nonautoregressive_transformer "${TRAINING[@]}" \
+    schedule "$NAT_UPDATES" 0.003 10
+    run python examples/common/nat_from_at.py "$TEACHER" "$OUT/nat/start.pt"
+    run "${TRAINER[@]}" "$MULTIMODAL" --task translation_lev --arch nonautoregressive_transformer "${TRAINING[@]}" "${STUDENT[@]}" \
         --criterion nat_loss --label-smoothing 0.1 --noise full_mask --length-loss-factor 0.1 --pred-length-offset \
-        --finetune-from-model "$OUT/nat/start.pt" --disable-validation \
-        --lr 0.003 --warmup-updates "$((NAT_UPDATES / 10))" \
-        --total-num-update "$NAT_UPDATES" --max-update "$NAT_UPDATES" --save-dir "$OUT/nat"
+        --finetune-from-model "$OUT/nat/start.pt" "${SCHEDULE[@]}" --save-dir "$OUT/nat"
 }
 
 train_dag() {
-    run fairseq-train "$MULTIMODAL" --user-dir fairseq_hrt --task translation_dag --arch dag_transformer_tiny \
-        "${TRAINING[@]}" --criterion dag_nll_loss --dag-upsample-scale "$DAG_SCALE" \
-        --dag-glance-schedule "0.5:0.1@$DAG_UPDATES" --finetune-from-model "$OUT/at/checkpoint_best.pt" --disable-validation \
-        --lr 0.003 --warmup-updates "$((DAG_UPDATES / 10))" \
-        --total-num-update "$DAG_UPDATES" --max-update "$DAG_UPDATES" --save-dir "$OUT/dag"
+    schedule "$DAG_UPDATES" 0.003 10
+    run "${TRAINER[@]}" "$MULTIMODAL" --task translation_dag --arch dag_transformer_tiny \
+        "${TRAINING[@]}" "${STUDENT[@]}" --criterion dag_nll_loss --dag-upsample-scale "$DAG_SCALE" \
+        --dag-glance-schedule "0.5:0.1@$DAG_UPDATES" --finetune-from-model "$TEACHER" "${SCHEDULE[@]}" --save-dir "$OUT/dag"
 }
 
 train_fuzzy() {
-    run fairseq-train "$MULTIMODAL" --user-dir fairseq_hrt --task translation_dag --arch dag_transformer_tiny \
-        "${TRAINING[@]}" --criterion dag_fuzzy_loss --dag-upsample-scale "$DAG_SCALE" \
-        --finetune-from-model "$OUT/dag/checkpoint_last.pt" --disable-validation \
-        --lr 0.0005 --warmup-updates "$((FUZZY_UPDATES / 10))" \
-        --total-num-update "$FUZZY_UPDATES" --max-update "$FUZZY_UPDATES" --save-dir "$OUT/dag_fuzzy"
+    schedule "$FUZZY_UPDATES" 0.0005 10
+    run "${TRAINER[@]}" "$MULTIMODAL" --task translation_dag --arch dag_transformer_tiny \
+        "${TRAINING[@]}" "${STUDENT[@]}" --criterion dag_fuzzy_loss --dag-upsample-scale "$DAG_SCALE" \
+        --finetune-from-model "$OUT/dag/checkpoint_last.pt" "${SCHEDULE[@]}" --save-dir "$OUT/dag_fuzzy"
 }
 
-compare() {
-    autoregressive_systems "$OUT/at/checkpoint_best.pt"
-    ctranslate2_systems "$OUT/at/checkpoint_best.pt"
-    native_systems "AT greedy" "$OUT/at/checkpoint_best.pt" translation_autoregressive
+# One row for each model, in the native runtime where that is built: family LABEL CHECKPOINT TASK[,OPTIONS].
+family() {
+    if [ -n "$ENGINE" ]; then native_systems "$@"; else SYSTEMS+=(--system "name=$1,path=$2,beam=1,task=$3"); fi
+}
+
+short_bidirectional() {
+    local model
+    for model in "IBDecoder 2x1" "IB+SA(2) 2x2"; do
+        family "${model% *}" "$OUT/bidirectional_${model##* }/checkpoint_last.pt" translation_bidirectional,max_len_a=1.5,max_len_b=10
+    done
+}
+
+short_rows() {
+    autoregressive_greedy "$TEACHER"
+    if [ -n "$CTRANSLATE2" ]; then
+        SYSTEMS+=(--system "name=CTranslate2 int8,path=$TEACHER,engine=ctranslate2,beam=1,compute_type=int8")
+    fi
+    if [ -n "$ENGINE" ]; then native_systems "AT" "$TEACHER" translation_autoregressive; fi
+    if chosen hrt; then family "HRT" "$OUT/hrt/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=2; fi
+    if chosen bidirectional; then short_bidirectional; fi
+    if chosen dag; then
+        family DAG "$OUT/dag/checkpoint_last.pt" translation_dag,dag_decode_strategy=lookahead
+        family FA-DAT "$OUT/dag_fuzzy/checkpoint_last.pt" translation_dag,dag_decode_strategy=greedy
+    fi
+    if chosen jacobi; then
+        if chosen hrt; then jacobi_systems "$TEACHER" hrt "$OUT/hrt/checkpoint_last.pt"; else jacobi_systems "$TEACHER"; fi
+    fi
+}
+
+all_rows() {
+    autoregressive_systems "$TEACHER"
+    ctranslate2_systems "$TEACHER"
+    native_systems "AT greedy" "$TEACHER" translation_autoregressive
     if chosen hrt; then
         hrt_systems "$OUT/hrt/checkpoint_last.pt"
         native_systems "HRT k=2 (1,1)" "$OUT/hrt/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=2
@@ -135,24 +191,55 @@ compare() {
         dag_systems FA-DAT "$OUT/dag_fuzzy/checkpoint_last.pt"
         native_systems "FA-DAT greedy" "$OUT/dag_fuzzy/checkpoint_last.pt" translation_dag,dag_decode_strategy=greedy
     fi
-    local identical=()
     if chosen jacobi; then
-        jacobi_systems "$OUT/at/checkpoint_best.pt"
-        if chosen hrt; then jacobi_systems "$OUT/at/checkpoint_best.pt" hrt "$OUT/hrt/checkpoint_last.pt"; fi
-        identical=(--identical-to "AT greedy")
+        jacobi_systems "$TEACHER"
+        if chosen hrt; then jacobi_systems "$TEACHER" hrt "$OUT/hrt/checkpoint_last.pt"; fi
     fi
+}
+
+# compare FOLDER OPTIONS...: of the systems in SYSTEMS.
+compare() {
+    local folder=$1 identical=()
+    shift
+    if chosen jacobi; then identical=(--identical-to "AT greedy"); fi
     run python -m fairseq_hrt.cli.benchmark "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
         --references "$REFERENCES" "${VALID_TRANSLATIONS[@]}" --detokenize "moses:$TGT" \
         "${SYSTEMS[@]}" "${identical[@]}" \
         --ratio-to "AT greedy (fairseq)" --ratio-to "AT greedy" --threads "$THREADS" \
-        --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" --examples 5 --out "$OUT"
+        --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" "$@" --out "$folder"
+}
+
+compare_first() {
+    SYSTEMS=()
+    autoregressive_greedy "$TEACHER"
+    family "HRT" "$OUT/hrt/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=2
+    compare "$OUT/first" --batch-sizes 1 --examples 1
+}
+
+compare_everything() {
+    SYSTEMS=()
+    if [ -n "$ROWS" ]; then
+        all_rows
+        compare "$OUT" --examples 5
+    else
+        short_rows
+        compare "$OUT" --batch-sizes 1 --examples 3
+    fi
+}
+
+show_results() {
+    if [ -z "$DRY_RUN" ]; then
+        python -I -S "$COMMON/short_table.py" "$1/results.json" "AT greedy (fairseq)"
+        echo
+        cat "$1/examples.txt"
+    fi
 }
 
 if [ -n "${DATA:-}" ]; then
     RAW=$DATA
 else
     RAW=$OUT/corpus
-    stage corpus "$RAW" "$TRAIN $VALID $TEST modes $MODES seed $SEED" make_corpus
+    TITLE="making the corpus" stage corpus "$RAW" "$TRAIN $VALID $TEST modes $MODES seed $SEED" make_corpus
 fi
 VALID_TRANSLATIONS=()
 if [ -z "${DATA:-}" ] || [ -f "$RAW/test.valid.jsonl" ]; then
@@ -160,31 +247,111 @@ if [ -z "${DATA:-}" ] || [ -f "$RAW/test.valid.jsonl" ]; then
 fi
 REFERENCES=$RAW/test.$TGT
 if [ -f "$REFERENCES.gz" ]; then REFERENCES=$REFERENCES.gz; fi
+TEACHER=$OUT/at/checkpoint_best.pt
+ENGINE="" CTRANSLATE2=""
+if native_is_built; then ENGINE=,engine=runtime; fi
+if ctranslate2_is_installed; then CTRANSLATE2=yes; fi
 
 bash "$COMMON/prepare_text.sh" "$RAW"
 STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES"$'\n'
-stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED" train_at
-bash "$COMMON/distill.sh" "$OUT/at/checkpoint_best.pt"
-if chosen hrt; then
-    stage hrt "$OUT/hrt" "$HRT_UPDATES updates, raw $RAW_PROBABILITY, seed $SEED" train_hrt
-fi
-if chosen bidirectional; then
-    for tokens in 1 2; do
-        stage "bidirectional_2x$tokens" "$OUT/bidirectional_2x$tokens" \
-            "$IB_UPDATES updates, raw $RAW_PROBABILITY, seed $SEED" train_bidirectional "$tokens"
-    done
-fi
-MULTIMODAL=$OUT/data-bin
-if chosen dag; then
+
+# What each function does with a model, in stages; "steps" are the same for the line that shows progress: title, log, updates, and
+# milliseconds that are expected of each on two cores of a server of 2024.
+step() { printf " '%s|%s|%s|%s'" "$1" "$LOGS/$2.log" "$3" "$(($4 * PACE / 100))"; }
+
+teacher() { TITLE="training the teacher" stage teacher "$OUT/at" "$AT_UPDATES updates, $PRECISION, seed $SEED" train_at; }
+
+distillation() {
+    TITLE="distilling: the teacher translates the training set" stage distill "$OUT/distilled" "beam $BEAM$ENGINE" distill
+}
+
+hrt() {
+    local chain
+    TITLE="training HRT" stage hrt "$OUT/hrt" "$HRT_UPDATES updates, raw $RAW_PROBABILITY, $PRECISION, seed $SEED" train_hrt
+    chain=$STAGE_CHAIN
+    TITLE="first table" stage first "$OUT/first" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads" compare_first
+    show_results "$OUT/first"
+    # No model depends on this table.
+    STAGE_CHAIN=$chain
+}
+
+bidirectional() {
+    TITLE="training IBDecoder" stage bidirectional_2x1 "$OUT/bidirectional_2x1" \
+        "$IB_UPDATES updates, raw $RAW_PROBABILITY, $PRECISION, seed $SEED" train_bidirectional 1 "$IB_UPDATES" "$TEACHER"
+    TITLE="training IB+SA(2)" stage bidirectional_2x2 "$OUT/bidirectional_2x2" \
+        "$IB2_UPDATES updates, raw $RAW_PROBABILITY, $PRECISION, seed $SEED" \
+        train_bidirectional 2 "$IB2_UPDATES" "$OUT/bidirectional_2x1/checkpoint_last.pt"
+}
+
+dag() {
     if [ -z "${DATA:-}" ]; then
         # The subwords and the dictionary of the teacher; other data have several translations of their own.
-        stage multimodal "$OUT/multimodal" "modes $DAG_MODES" make_multimodal_corpus
-        LIKE=$OUT OUT=$OUT/multimodal bash "$COMMON/prepare_text.sh" "$OUT/multimodal/corpus"
-        MULTIMODAL=$OUT/multimodal/data-bin
+        TITLE="making a corpus of several translations" stage multimodal "$OUT/multimodal" "modes $DAG_MODES" make_multimodal_corpus
+        LIKE=$OUT OUT=$OUT/multimodal LOGS=$LOGS/multimodal SPLITS="train valid" bash "$COMMON/prepare_text.sh" "$OUT/multimodal/corpus"
     fi
-    stage nat "$OUT/nat" "$NAT_UPDATES updates, seed $SEED" train_nat
-    stage dag "$OUT/dag" "$DAG_UPDATES updates, scale $DAG_SCALE, seed $SEED" train_dag
-    stage dag_fuzzy "$OUT/dag_fuzzy" "$FUZZY_UPDATES updates, seed $SEED" train_fuzzy
+    TITLE="training DAG" stage dag "$OUT/dag" "$DAG_UPDATES updates, scale $DAG_SCALE, $PRECISION, seed $SEED" train_dag
+    TITLE="training FA-DAT" stage dag_fuzzy "$OUT/dag_fuzzy" "$FUZZY_UPDATES updates, $PRECISION, seed $SEED" train_fuzzy
+    if [ -n "$ROWS" ]; then TITLE="training NAT" stage nat "$OUT/nat" "$NAT_UPDATES updates, $PRECISION, seed $SEED" train_nat; fi
+}
+
+STEPS_distillation=$(step distilling distill 0 12000)
+STEPS_hrt=$(step HRT hrt "$HRT_UPDATES" 95)$(step "first table" first 0 12000)
+STEPS_bidirectional=$(step IBDecoder bidirectional_2x1 "$IB_UPDATES" 80)$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 80)
+STEPS_dag=$(step "data for DAG" multimodal 0 14000)
+if [ -n "${DATA:-}" ]; then STEPS_dag=""; fi
+STEPS_dag+=$(step DAG dag "$DAG_UPDATES" 220)$(step FA-DAT dag_fuzzy "$FUZZY_UPDATES" 220)
+COMPARISON=35
+if [ -n "$ROWS" ]; then
+    STEPS_dag+=$(step NAT nat "$NAT_UPDATES" 80)
+    COMPARISON=240
 fi
-stage compare "$OUT/comparison" "$FAMILIES: $SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads${TUNE:+, tuned}" compare
-say "results: $OUT/table.md, $OUT/results.json, $OUT/quality_speed.png"
+MULTIMODAL=$OUT/data-bin
+if [ -z "${DATA:-}" ]; then MULTIMODAL=$OUT/multimodal/data-bin; fi
+
+# With graphs to train beside it, the left one does all the rest; otherwise HRT and the bidirectional models are trained side by side.
+left() {
+    local chain of_hrt=""
+    if chosen dag && { chosen hrt || chosen bidirectional; }; then distillation; fi
+    chain=$STAGE_CHAIN
+    if chosen hrt; then hrt; fi
+    if chosen dag && chosen bidirectional; then
+        # The bidirectional models do not depend on HRT.
+        of_hrt=${STAGE_CHAIN#"$chain"}
+        STAGE_CHAIN=$chain
+        bidirectional
+        STAGE_CHAIN+=$of_hrt
+    fi
+}
+right() {
+    if chosen dag; then dag; elif chosen bidirectional; then bidirectional; fi
+}
+
+side_by_side "--after $((COMPARISON + 270 * PACE / 100)) --lane$(step teacher teacher "$AT_UPDATES" 50)" teacher
+LEFT="" RIGHT=""
+if chosen hrt; then LEFT+=$STEPS_hrt; fi
+if chosen dag; then
+    RIGHT=$STEPS_dag
+    if chosen bidirectional; then LEFT+=$STEPS_bidirectional; fi
+    if [ -n "$LEFT" ]; then LEFT=$STEPS_distillation$LEFT; fi
+elif chosen hrt || chosen bidirectional; then
+    distillation
+    if chosen bidirectional; then RIGHT=$STEPS_bidirectional; fi
+fi
+FUNCTIONS=(${LEFT:+left} ${RIGHT:+right})
+if [ ${#FUNCTIONS[@]} -gt 0 ]; then
+    side_by_side "--after $COMPARISON${LEFT:+ --lane$LEFT}${RIGHT:+ --lane$RIGHT}" "${FUNCTIONS[@]}"
+fi
+TITLE="comparing${ROWS:+ everything}" stage compare "$OUT/comparison" \
+    "$FAMILIES${ROWS:+, all rows}: $SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads${TUNE:+, tuned}" compare_everything
+show_results "$OUT"
+say "done: $OUT/table.md, results.json, quality_speed.png, examples.txt"
+if [ -n "$DRY_RUN" ]; then exit; fi
+cat <<END
+
+What to try next (after: source .venv/bin/activate):
+    fairseq-hrt bundle $OUT/hrt/checkpoint_last.pt --data $OUT/data-bin --codes $OUT/bpe/codes --set beam=1${ENGINE:+ --runtime int8} --output $OUT/bundle
+    echo "The old farmer reads a letter ." | fairseq-hrt translate $OUT/bundle -
+    fairseq-hrt trace $OUT/data-bin --sentence 7 --out $OUT/trace --system name=HRT,path=$OUT/hrt/checkpoint_last.pt,beam=1
+    ROWS=all bash examples/quickstart.sh                every way of decoding
+    bash examples/multi30k/prepare.sh                   the same with real text (examples/multi30k/README.md)
+END

@@ -5,13 +5,16 @@
 #
 # RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
 # text), $OUT/data-bin (binarised). LANGUAGE: of both sides, where SRC and TGT are no language codes. LIKE:
-# OUT of an earlier run whose subwords and dictionary are used instead of new ones. Started again it does only what is missing.
+# OUT of an earlier run whose subwords and dictionary are used instead of new ones. SPLITS: "train valid" is enough to train on.
+# Started again it does only what is missing.
 set -euo pipefail
 source "$(dirname "$0")/recipe.sh"
 RAW=${1:?"usage: OUT=... bash prepare_text.sh FOLDER_WITH_RAW_TEXT"}
 OUT=${OUT:?"OUT names the folder of the results"}
 SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WORKERS:-1}
-SPLITS="train valid test"
+SPLITS=${SPLITS:-train valid test}
+PARTS=""
+if [ "$SPLITS" != "train valid test" ]; then PARTS=", $SPLITS"; fi
 
 raw_file() {
     local file
@@ -60,13 +63,13 @@ learn_subwords() {
 }
 
 binarise() {
-    local dictionary=(--joined-dictionary)
+    local split texts=() dictionary=(--joined-dictionary)
     if [ -n "$LIKE" ]; then dictionary=(--srcdict "$LIKE/data-bin/dict.$SRC.txt" --tgtdict "$LIKE/data-bin/dict.$TGT.txt"); fi
+    for split in $SPLITS; do texts+=("--${split}pref" "$OUT/bpe/$split"); done
     run fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" "${dictionary[@]}" --workers "$WORKERS" \
-        --trainpref "$OUT/bpe/train" --validpref "$OUT/bpe/valid" --testpref "$OUT/bpe/test" \
-        --destdir "$OUT/data-bin"
+        "${texts[@]}" --destdir "$OUT/data-bin"
 }
 
-stage tokenise "$OUT/text" "$RAW $SRC $TGT" tokenise
+stage tokenise "$OUT/text" "$RAW $SRC $TGT$PARTS" tokenise
 stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES" segment
 stage binarise "$OUT/data-bin" "joined dictionary" binarise

@@ -5,8 +5,11 @@
 #   stage NAME FOLDER SETTINGS COMMAND…  runs COMMAND once: a stamp in $OUT/.stages says that it is finished. Other
 #                                        SETTINGS (or those of an earlier stage) empty FOLDER and run it again
 #   say TEXT...                          one progress line with the time since the start
+#   side_by_side STEPS FUNCTION…         runs functions at the same time, each with its stages, and shows how far they are; all stop
+#                                        when one fails or at Ctrl-C, and go on the next time. STEPS: options of progress.py
 #
-# The recipe sets OUT (the folder of its results) before the first stage.
+# The recipe sets OUT (the folder of its results) before the first stage. Where it sets LOGS, another folder, what a stage says goes
+# to $LOGS/NAME.log, and only its end is shown if it fails. TITLE=... before "stage" is what is said instead of its name.
 
 REPOSITORY=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 COMMON=examples/common
@@ -21,11 +24,40 @@ DRY_RUN=${DRY_RUN:-}
 # The commands run at the root of the repository; folders that the user names are relative to where the user is.
 if [ -n "${DATA:-}" ]; then DATA=$(realpath -m "$DATA"); fi
 if [ -n "${OUT:-}" ]; then OUT=$(realpath -m --relative-base="$REPOSITORY" "$OUT"); fi
+if [ -n "${LOGS:-}" ]; then LOGS=$(realpath -m --relative-base="$REPOSITORY" "$LOGS"); fi
 cd "$REPOSITORY"
 # Exported by a recipe that calls another one: the second also depends on the stages of the first.
 STAGE_CHAIN=${STAGE_CHAIN:-}
+LOGS=${LOGS:-} CURRENT_LOG="" LANES=()
+# A recipe that another one calls counts from the start of that one.
+RECIPE_STARTED=${RECIPE_STARTED:-$(($(date +%s) - SECONDS))}
+SECONDS=$(($(date +%s) - RECIPE_STARTED))
+export RECIPE_STARTED
 
-say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
+say() {
+    # Over the line that shows progress.
+    if [ -n "$LOGS" ] && [ -t 1 ]; then printf '\r\033[K'; fi
+    printf '[%3d s] %s\n' "$SECONDS" "$*"
+}
+
+# What is still to do when a recipe or one of several functions side by side ends.
+ended() {
+    local status=$? lane
+    trap - EXIT
+    for lane in "${LANES[@]}"; do kill -TERM -- "-$lane" 2>/dev/null || true; done
+    if [ ${#LANES[@]} -gt 0 ]; then wait "${LANES[@]}" 2>/dev/null || true; fi
+    if [ "$status" -ne 0 ] && [ "$status" -lt 128 ] && [ -f "$CURRENT_LOG" ]; then
+        printf 'error: the end of %s:\n' "$CURRENT_LOG" >&2
+        tail -n 15 "$CURRENT_LOG" >&2
+    fi
+    exit "$status"
+}
+if [ -n "$LOGS" ] && [ -z "$DRY_RUN" ]; then
+    trap ended EXIT
+    trap 'exit 129' HUP
+    trap 'echo; say "stopped; the same command goes on from here"; exit 130' INT
+    trap 'exit 143' TERM
+fi
 
 fail() {
     printf 'error: %s\n' "$*" >&2
@@ -56,21 +88,64 @@ stage() {
         "$@"
         return
     fi
+    local title=${TITLE:-$name} log=$LOGS/$name.log
     if [ -f "$stamps/$name.done" ] && [ "$(cat "$stamps/$name.done")"$'\n' = "$STAGE_CHAIN" ]; then
-        say "$name: finished before"
+        say "$title: finished before"
         return
     fi
     mkdir -p "$stamps"
     # An interrupted stage goes on only with the settings it was started with.
     if [ -f "$stamps/$name.started" ] && [ "$(cat "$stamps/$name.started")"$'\n' != "$STAGE_CHAIN" ]; then
-        say "$name: settings changed, starting it again"
+        say "$title: settings changed, starting it again"
         rm -rf "$folder"
+        if [ -n "$LOGS" ]; then rm -f "$log"; fi
     fi
     rm -f "$stamps/$name.done"
     printf '%s' "$STAGE_CHAIN" >"$stamps/$name.started"
     mkdir -p "$folder"
-    say "$name"
-    "$@"
+    say "$title"
+    if [ -n "$LOGS" ]; then
+        mkdir -p "$LOGS"
+        CURRENT_LOG=$log
+        "$@" >>"$log" 2>&1
+        CURRENT_LOG=""
+    else
+        "$@"
+    fi
     cp "$stamps/$name.started" "$stamps/$name.partial"
     mv "$stamps/$name.partial" "$stamps/$name.done"
+}
+
+side_by_side() {
+    local steps=$1 lane pid ready chain=$STAGE_CHAIN
+    shift
+    if [ -n "$DRY_RUN" ]; then
+        for lane; do "$lane"; done
+        return
+    fi
+    mkdir -p "$OUT/.stages"
+    for lane; do
+        # In a process group of its own, so that it can be stopped with everything it started.
+        set -m
+        (
+            set +m
+            LANES=()
+            trap ended EXIT
+            trap - HUP INT TERM
+            "$lane"
+            printf '%s' "${STAGE_CHAIN#"$chain"}" >"$OUT/.stages/$lane.chain"
+        ) &
+        set +m
+        LANES+=($!)
+    done
+    while [ ${#LANES[@]} -gt 0 ]; do
+        eval "python -I -S $COMMON/progress.py --started $RECIPE_STARTED $steps -- ${LANES[*]}"
+        ready=()
+        for pid in "${LANES[@]}"; do
+            if kill -0 "$pid" 2>/dev/null; then ready+=("$pid"); else wait "$pid"; fi
+        done
+        LANES=("${ready[@]}")
+    done
+    # What follows depends on the stages of all of them.
+    for lane; do STAGE_CHAIN+=$(cat "$OUT/.stages/$lane.chain")$'\n'; done
 }

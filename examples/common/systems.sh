@@ -1,6 +1,7 @@
 # The systems that the recipes compare; sourced, never run. Each function adds options of fairseq_hrt.cli.benchmark to SYSTEMS.
 #
 #   autoregressive_systems TEACHER
+#   autoregressive_greedy TEACHER                 its greedy search alone
 #   ctranslate2_systems TEACHER                   the same teacher in CTranslate2; none where that is not installed
 #   native_systems LABEL CHECKPOINT TASK[,OPTIONS]  any of these models, greedily, in the native runtime with int8 weights; none where it is not built
 #   hrt_systems CHECKPOINT
@@ -29,6 +30,23 @@ tuned() {
     if [ -z "$DRY_RUN" ]; then TUNED=",$(cat "$folder/best")"; fi
 }
 
+ctranslate2_is_installed() { python -c "import ctranslate2" 2>/dev/null; }
+
+native_is_built() {
+    if [ -z "${NATIVE:-}" ]; then
+        NATIVE=no
+        if python -c "from fairseq_hrt.runtime.library import load_library; load_library()" 2>/dev/null; then NATIVE=yes; fi
+    fi
+    [ "$NATIVE" = yes ]
+}
+
+autoregressive_greedy() {
+    SYSTEMS+=(
+        --system "name=AT greedy (fairseq),path=$1,task=translation,beam=1"
+        --system "name=AT greedy,path=$1,task=translation_autoregressive,beam=1"
+    )
+}
+
 autoregressive_systems() {
     tuned "AT beam 5" "path=$1,task=translation_autoregressive,beam=5" "lenpen=$LENGTH_PENALTIES"
     SYSTEMS+=(
@@ -40,7 +58,7 @@ autoregressive_systems() {
 }
 
 ctranslate2_systems() {
-    if ! python -c "import ctranslate2" 2>/dev/null; then return; fi
+    if ! ctranslate2_is_installed; then return; fi
     local teacher="path=$1,engine=ctranslate2"
     SYSTEMS+=(
         --system "name=CTranslate2 beam 5,$teacher,beam=5"
@@ -51,7 +69,7 @@ ctranslate2_systems() {
 }
 
 native_systems() {
-    if ! python -c "from fairseq_hrt.runtime.library import load_library; load_library()" 2>/dev/null; then return; fi
+    if ! native_is_built; then return; fi
     SYSTEMS+=(--system "name=native $1,path=$2,engine=runtime,beam=1,task=$3")
 }
 

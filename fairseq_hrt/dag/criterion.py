@@ -97,10 +97,10 @@ class DagLoss(FairseqCriterion):
     def glancer(self, graph: GraphSample, share: float) -> Glancer:
         """What the model asks for the vertices that are shown."""
 
-        def choose(alignment: Tensor, best: Tensor) -> Glanced:
+        def choose(alignment: Tensor, right: Tensor) -> Glanced:
             return choose_glanced(
                 alignment,
-                best,
+                right,
                 graph.targets,
                 graph.target_lengths,
                 share=share,

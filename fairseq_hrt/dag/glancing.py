@@ -76,7 +76,7 @@ class Glanced(NamedTuple):
 
 def choose_glanced(
     alignment: Tensor,
-    best_tokens: Tensor,
+    right: Tensor,
     targets: Tensor,
     target_lengths: Tensor,
     *,
@@ -90,7 +90,7 @@ def choose_glanced(
 
     Args:
         alignment: see :class:`Glanced`.
-        best_tokens: LongTensor ``[B, L]``, the most probable token of each vertex.
+        right: BoolTensor ``[B, L]``, vertices of the path whose best token is the aligned one.
         targets: LongTensor ``[B, T]``.
         target_lengths, ids: LongTensors ``[B]``.
         share: tau.
@@ -98,11 +98,11 @@ def choose_glanced(
     """
     on_path = alignment >= 0
     tokens = targets.gather(1, alignment.clamp(min=0)).masked_fill(~on_path, 0)
-    right = (on_path & (best_tokens == tokens)).sum(1)
     vertex = torch.arange(alignment.size(1), device=alignment.device)
     drawn = hash_uniform(seed, update, ids.unsqueeze(1), Purpose.GLANCED_VERTEX, vertex)
     length = target_lengths.double()
-    wrong = length - right
+    right_vertices = right.sum(1)
+    wrong = length - right_vertices
     if strategy == "bernoulli":
         shown = on_path & (drawn < (wrong / length * share).unsqueeze(1))
     else:
@@ -116,7 +116,7 @@ def choose_glanced(
         # The vertices of the path in random order, the others behind them.
         rank = drawn.masked_fill(~on_path, 2.0).argsort(1).argsort(1)
         shown = on_path & (rank < count.unsqueeze(1))
-    return Glanced(shown, alignment, tokens, right)
+    return Glanced(shown, alignment, tokens, right_vertices)
 
 
 def force(match: Tensor, glanced: Glanced, forcing: str) -> Tensor:

@@ -9,7 +9,7 @@ from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from ..ops import dag_best_alignment, gather_log_probs, gather_with_best
+from ..ops import dag_best_alignment, gather_log_probs, gather_with_largest
 from ..training import COMMON_PRESETS, ConfiguredTransformer, register_presets
 from .config import DagModelConfig
 from .decoder import DagDecoder
@@ -33,7 +33,7 @@ class DagOutput(NamedTuple):
     glanced: Optional[Glanced]
 
 
-# From (best alignment [B, L], best tokens [B, L]) to what is shown.
+# From (best alignment [B, L], whether a vertex's best token is the aligned one [B, L]) to what is shown.
 Glancer = Callable[[Tensor, Tensor], Glanced]
 
 
@@ -78,10 +78,11 @@ class DagTransformerModel(ConfiguredTransformer):
         if glance is not None:
             with torch.no_grad(), same_random_numbers_afterwards(src_tokens.device):
                 features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]
-                match, best = gather_with_best(features, projection.weight, graph.targets, bias=projection.bias)
+                match, largest = gather_with_largest(features, projection.weight, graph.targets, bias=projection.bias)
                 links = self.decoder.links(features, graph.vertex_lengths)
                 alignment = dag_best_alignment(match, links, graph.target_lengths, graph.vertex_lengths)
-                glanced = glance(alignment, best)
+                aligned = match.gather(1, alignment.clamp(min=0).unsqueeze(1)).squeeze(1)
+                glanced = glance(alignment, (alignment >= 0) & (aligned == largest))
             inputs = torch.where(glanced.shown, glanced.tokens, inputs)
         features = self.decoder(inputs, encoder_out=encoder_out, features_only=True)[0]
         match = gather_log_probs(features, projection.weight, graph.targets, bias=projection.bias)

@@ -7,7 +7,7 @@ path goes from the one to the other. What lies outside ``target_lengths`` and ``
 
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
-from .gather import CHUNK, best_tokens, gather_log_probs, gather_with_best
+from .gather import CHUNK, best_tokens, gather_log_probs, gather_with_largest, row_blocks
 from .repeats import best_printing_path, without_repeats
 from .viterbi import ViterbiPath, joint_viterbi
 
@@ -21,8 +21,9 @@ __all__ = [
     "dag_log_likelihood",
     "fuzzy_alignment",
     "gather_log_probs",
-    "gather_with_best",
+    "gather_with_largest",
     "joint_viterbi",
     "passing_probabilities",
+    "row_blocks",
     "without_repeats",
 ]

@@ -1,13 +1,16 @@
 """Log-probabilities of a few tokens at every vertex without the log-softmax of all of them."""
 
-from typing import Any, List, Mapping, Optional, Tuple
+from typing import Any, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 # Logits that are computed at one time, in numbers: 64 MiB in single precision; and how many are kept for the gradient.
 CHUNK, KEPT = 2**24, 2**26
+# Logits that are normalised at a time: in float32 they fit into a core's second-level cache.
+BLOCK = 2**18
 
 
 def gather_log_probs(
@@ -15,9 +18,9 @@ def gather_log_probs(
 ) -> Tensor:
     """match[b, i, v] = log softmax(features[b, v] W^T + bias)[targets[b, i]].
 
-    The numerators are products with the rows of W that belong to the targets; only the partition function needs the whole
-    vocabulary, which is passed in chunks of vertices. The logits of small batches (KEPT numbers) are kept for the gradient, those
-    of others computed again: the memory is that of ``match`` and of one chunk instead of several tensors ``[B, L, V]``.
+    The vocabulary is passed in chunks of vertices, and a chunk's logits are normalised a few rows at a time, within the processor's
+    cache. The logits of small batches (KEPT numbers) are kept for the gradient, those of others computed again: the memory is that of
+    ``match`` and of one chunk instead of several tensors ``[B, L, V]``.
 
     Args:
         features: ``[B, L, D]``.
@@ -29,17 +32,26 @@ def gather_log_probs(
     Returns:
         ``[B, T, L]``, differentiable in features, weight and bias; float32 for half-precision arguments.
     """
-    partition = _LogPartition.apply(features, weight, bias, chunk)
-    return _numerators(features, weight, targets, bias).to(partition.dtype) - partition.unsqueeze(1)
+    return _TargetLogProbs.apply(features, weight, bias, targets, chunk)
 
 
 @torch.no_grad()
-def gather_with_best(
+def gather_with_largest(
     features: Tensor, weight: Tensor, targets: Tensor, *, bias: Optional[Tensor] = None, chunk: int = CHUNK
 ) -> Tuple[Tensor, Tensor]:
-    """:func:`gather_log_probs` and, from the same logits, the most probable token of each vertex (LongTensor ``[B, L]``)."""
-    partition, _, tokens = _best(features, weight, bias, {}, chunk)
-    return _numerators(features, weight, targets, bias).to(partition.dtype) - partition.unsqueeze(1), tokens
+    """:func:`gather_log_probs` and the log-probability of each vertex's best token, ``[B, L]``.
+
+    A target is a vertex's best token exactly where the two are equal.
+    """
+    batch, size = features.shape[:2]
+    wanted = targets.repeat_interleave(size, 0)
+    found, largest = [], []
+    for part in _chunks(features, weight.size(0), chunk):
+        for scores in _normalised(F.linear(part, weight, bias)):
+            largest.append(scores.amax(1))
+            found.append(scores.gather(1, wanted[: len(scores)]))
+            wanted = wanted[len(scores) :]
+    return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous(), torch.cat(largest).view(batch, size)
 
 
 @torch.no_grad()
@@ -60,30 +72,15 @@ def best_tokens(
         penalties: by token, subtracted from its log-probability; infinity forbids it.
         chunk: logits held at one time.
     """
-    partition, best, tokens = _best(features, weight, bias, penalties or {}, chunk)
-    return best - partition, tokens
-
-
-def _numerators(features: Tensor, weight: Tensor, targets: Tensor, bias: Optional[Tensor]) -> Tensor:
-    """Logits of the targets: ``[B, T, L]``."""
-    logits = torch.bmm(F.embedding(targets, weight), features.transpose(1, 2))
-    return logits if bias is None else logits + bias[targets].unsqueeze(2).to(logits.dtype)
-
-
-def _best(
-    features: Tensor, weight: Tensor, bias: Optional[Tensor], penalties: Mapping[int, float], chunk: int
-) -> Tuple[Tensor, Tensor, Tensor]:
-    """(log-partition, best logit less its penalty, its token), of the shape of the vertices."""
     found: List[Tuple[Tensor, ...]] = []
     for part in _chunks(features, weight.size(0), chunk):
-        logits = _logits(part, weight, bias)
+        logits = _wide(F.linear(part, weight, bias))
         partition = torch.logsumexp(logits, -1)
-        for token, penalty in penalties.items():
+        for token, penalty in (penalties or {}).items():
             logits[:, token] -= penalty
         found.append((partition, *logits.max(-1)))
-    shape = features.shape[:-1]
-    partition, best, tokens = (torch.cat(parts).view(shape) for parts in zip(*found))
-    return partition, best, tokens
+    partition, best, tokens = (torch.cat(parts).view(features.shape[:-1]) for parts in zip(*found))
+    return best - partition, tokens
 
 
 def _chunks(features: Tensor, vocabulary: int, chunk: int) -> Tuple[Tensor, ...]:
@@ -91,51 +88,72 @@ def _chunks(features: Tensor, vocabulary: int, chunk: int) -> Tuple[Tensor, ...]
     return features.reshape(-1, features.size(-1)).split(max(1, chunk // vocabulary))
 
 
-def _logits(part: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
-    logits = F.linear(part, weight, bias)
+def row_blocks(logits: Tensor) -> Iterator[slice]:
+    """Rows of ``[N, V]`` that are worked on together: on a GPU, where starting a kernel is what costs, all of them."""
+    count = len(logits)
+    rows = max(1, BLOCK // logits.size(1)) if logits.device.type == "cpu" else max(1, count)
+    for start in range(0, count, rows):
+        yield slice(start, min(start + rows, count))
+
+
+def _normalised(logits: Tensor) -> Iterator[Tensor]:
+    """The logarithmic softmax of a few rows after the other."""
+    for rows in row_blocks(logits):
+        yield torch.log_softmax(_wide(logits[rows]), -1)
+
+
+def _wide(logits: Tensor) -> Tensor:
     return logits.float() if logits.dtype.itemsize < 4 else logits
 
 
-class _LogPartition(torch.autograd.Function):
-    """log sum_w exp(features W^T + bias): ``[B, L]``."""
+class _TargetLogProbs(torch.autograd.Function):
+    """With g the gradient of match, that of vertex v's logits is sum_i g_i (1[w = y_i] - softmax_w)."""
 
     @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Optional[Tensor], chunk: int) -> Tensor:
+    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Optional[Tensor], targets: Tensor, chunk: int) -> Tensor:
         device = features.device.type
         # Under autocast the backward pass multiplies in the same type as the forward pass.
         ctx.dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-        vocabulary = weight.size(0)
-        keeps = chunk == CHUNK and features[..., 0].numel() * vocabulary <= KEPT
-        parts, kept = [], []
-        for part in _chunks(features, vocabulary, chunk):
-            logits = _logits(part, weight, bias)
-            parts.append(torch.logsumexp(logits, -1))
+        batch, size = features.shape[:2]
+        keeps = chunk == CHUNK and batch * size * weight.size(0) <= KEPT
+        wanted = targets.repeat_interleave(size, 0)
+        found, kept = [], []
+        for part in _chunks(features, weight.size(0), chunk):
+            logits = F.linear(part, weight, bias)
             kept += [logits] if keeps else []
-        partition = torch.cat(parts)
-        ctx.save_for_backward(features, weight, bias, partition, *kept)
+            for scores in _normalised(logits):
+                found.append(scores.gather(1, wanted[: len(scores)]))
+                wanted = wanted[len(scores) :]
+        ctx.save_for_backward(features, weight, bias, targets, *kept)
         ctx.chunk = chunk
-        return partition.view(features.shape[:2])
+        return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor], None]:
-        features, weight, bias, partition, *kept = ctx.saved_tensors
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor], None, None]:
+        features, weight, bias, targets, *kept = ctx.saved_tensors
         cast = weight.to(ctx.dtype)
+        own = gradient.transpose(1, 2).flatten(0, 1)
+        total, wanted = own.sum(1, keepdim=True), targets.repeat_interleave(features.size(1), 0)
         of_features, of_bias = [], None if bias is None else torch.zeros_like(bias, dtype=gradient.dtype)
         of_weight = torch.zeros_like(weight, dtype=gradient.dtype)
-        pieces = _chunks(features, weight.size(0), ctx.chunk)
-        sizes = [len(piece) for piece in pieces]
-        rows = zip(pieces, gradient.reshape(-1).split(sizes), partition.split(sizes))
-        for number, (part, own, total) in enumerate(rows):
-            logits = kept[number] if kept else _logits(part.to(ctx.dtype), cast, None if bias is None else bias.to(ctx.dtype))
-            # Not in place: the kept logits would be spoilt for a second backward pass.
-            spread = (logits - total.unsqueeze(1)).exp_().mul_(own.unsqueeze(1))
-            if of_bias is not None:
-                of_bias += spread.sum(0)
-            spread = spread.to(ctx.dtype)
-            of_features.append((spread @ cast).to(features.dtype))
+        begin = 0
+        for number, part in enumerate(_chunks(features, weight.size(0), ctx.chunk)):
+            part = part.to(ctx.dtype)
+            logits = kept[number] if kept else F.linear(part, cast, None if bias is None else bias.to(ctx.dtype))
+            of_logits = torch.empty_like(logits)
+            for rows in row_blocks(logits):
+                here = slice(begin + rows.start, begin + rows.stop)
+                spread = torch.softmax(_wide(logits[rows]), -1).mul_(-total[here])
+                spread.scatter_add_(1, wanted[here], own[here])
+                if of_bias is not None:
+                    of_bias += spread.sum(0)
+                of_logits[rows] = spread
+            begin += len(part)
+            of_features.append((of_logits @ cast).to(features.dtype))
             if ctx.dtype == of_weight.dtype:
-                of_weight.addmm_(spread.t(), part)
+                of_weight.addmm_(of_logits.t(), part)
             else:
-                of_weight += spread.t() @ part.to(ctx.dtype)
+                of_weight += of_logits.t() @ part
         whole = torch.cat(of_features).view(features.shape)
-        return whole, of_weight.to(weight.dtype), None if of_bias is None else of_bias.to(bias.dtype), None
+        return whole, of_weight.to(weight.dtype), None if of_bias is None else of_bias.to(bias.dtype), None, None

@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +52,13 @@ def bash(script, *arguments, cwd=ROOT, check=True, **environment):
     if check and result.returncode:
         raise AssertionError(f"{script} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
     return result
+
+
+def until(true, seconds=30):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def commands(recipe, **environment):
@@ -257,6 +266,52 @@ def test_teacher_and_student_have_the_same_shapes(monkeypatch):
         assert len(shapes) >= 2 and all(shape == shapes[0] for shape in shapes)
 
 
+def trained(shown):
+    return [command[command.index("--save-dir") + 1].split("/")[-1] for command in shown if "--save-dir" in command]
+
+
+def systems_of(shown):
+    """The names of the systems in the last comparison."""
+    last = [command for command in shown if "fairseq_hrt.cli.benchmark" in command][-1]
+    names = [dict(part.split("=", 1) for part in word.split(",", 1)[:1])["name"] for flag, word in zip(last, last[1:]) if flag == "--system"]
+    return [name.removeprefix("native ") for name in names]
+
+
+def test_one_row_for_each_family_or_all_of_them():
+    short, whole = commands("quickstart.sh"), commands("quickstart.sh", ROWS="all")
+    assert trained(short) == ["at", "hrt", "bidirectional_2x1", "bidirectional_2x2", "dag", "dag_fuzzy"]
+    assert trained(whole) == [*trained(short), "nat"]
+    assert [name for name in systems_of(short) if not name.startswith(("AT", "CTranslate2"))] == ["HRT", "IBDecoder", "IB+SA(2)", "DAG", "FA-DAT"]
+    assert len(systems_of(whole)) > 20 > len(systems_of(short))
+    assert bash(EXAMPLES / "quickstart.sh", DRY_RUN="1", ROWS="some", check=False).returncode == 1
+
+
+@pytest.mark.parametrize("families, models", [
+    ("hrt", ["at", "hrt"]),
+    ("bidirectional", ["at", "bidirectional_2x1", "bidirectional_2x2"]),
+    ("dag", ["at", "dag", "dag_fuzzy"]),
+    ("hrt bidirectional", ["at", "hrt", "bidirectional_2x1", "bidirectional_2x2"]),
+    ("jacobi", ["at"]),
+    ("", ["at"]),
+])  # fmt: skip
+def test_only_the_chosen_families_are_trained(families, models):
+    shown = commands("quickstart.sh", FAMILIES=families)
+    assert trained(shown) == models
+    assert sum("distill" in command[:2] for command in shown) == (any(name[0] in "hb" for name in models))
+    assert ("AT + Jacobi" in systems_of(shown)) == ("jacobi" in families)
+
+
+def test_precision_decides_the_program_and_the_updates():
+    quick, plain = commands("quickstart.sh", PRECISION="bfloat16"), commands("quickstart.sh", PRECISION="float32")
+    updates = []
+    for shown, program in ((quick, "python"), (plain, "fairseq-train")):
+        training = [command for command in shown if "--max-update" in command]
+        assert {command[0] for command in training} == {program}
+        updates.append([int(command[command.index("--max-update") + 1]) for command in training])
+    assert all(fewer == more * 60 // 100 for more, fewer in zip(*updates))
+    assert bash(EXAMPLES / "quickstart.sh", DRY_RUN="1", PRECISION="int8", check=False).returncode == 1
+
+
 def test_own_data_are_used(tmp_path):
     for name in ("train.fr.gz", "test.fr.gz"):
         (tmp_path / name).touch()
@@ -355,6 +410,99 @@ def test_a_changed_setting_starts_again_with_an_empty_folder(stages):
     assert stages(OTHER="2", SETTING="2") == (0, ["first", "second"])
 
 
+TWO_LANES = """
+set -euo pipefail
+OUT=$1 LOGS=$1/logs
+source {recipe}
+train() {{ echo "begins $1"; touch "$OUT/$1/begun"; if [ -n "${{WAIT:-}}" ]; then sleep 60; fi; [ "$1" != "${{FAILS:-}}" ]; }}
+left() {{ stage one "$OUT/one" 1 train one; stage two "$OUT/two" 2 train two; }}
+right() {{ stage three "$OUT/three" 3 train three; }}
+LANE="--lane 'One|$LOGS/one.log|0|1000' 'Two|$LOGS/two.log|0|1000' --lane 'Three|$LOGS/three.log|10|100'"
+side_by_side "$LANE" left right
+stage four "$OUT/four" 4 train four
+"""
+
+
+@pytest.fixture
+def lanes(tmp_path):
+    script = tmp_path / "recipe_under_test.sh"
+    script.write_text(TWO_LANES.format(recipe=EXAMPLES / "common/recipe.sh"))
+    out = tmp_path / "out"
+    out.mkdir()
+    return script, out
+
+
+def test_side_by_side(lanes):
+    script, out = lanes
+    shown = bash(script, str(out)).stdout
+    assert all((out / name / "begun").exists() for name in ("one", "two", "three", "four"))
+    assert "begins" not in shown and (out / "logs/two.log").read_text() == "begins two\n"
+    assert bash(script, str(out)).stdout.count("finished before") == 4
+
+
+def test_one_that_fails_stops_the_other_and_shows_its_end(lanes):
+    script, out = lanes
+    result = bash(script, str(out), FAILS="three", check=False)
+    assert result.returncode == 1 and "error: the end of" in result.stderr and "begins three" in result.stderr
+    assert not (out / ".stages/three.done").exists() and not (out / "four").exists()
+    shown = bash(script, str(out)).stdout
+    assert "three\n" in shown and (out / "four/begun").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_both_and_the_next_start_goes_on_with_both(lanes, number):
+    script, out = lanes
+    environment = {**os.environ, "WAIT": "1"}
+    process = subprocess.Popen(["bash", str(script), str(out)], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    for name in ("one", "three"):
+        until(lambda: (out / name / "begun").exists())
+    # As a terminal does: to the group of the recipe, in which the two are not.
+    os.killpg(process.pid, number)
+    # Only when all of them have ended is the pipe closed.
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    shown = bash(script, str(out)).stdout
+    assert "finished before" not in shown and (out / "four/begun").exists()
+
+
+def test_progress_tells_what_is_done_and_how_long_it_takes(tmp_path):
+    progress = load("common/progress.py")
+    logs = [tmp_path / name for name in ("a.log", "b.log", "c.log")]
+    lanes = [
+        progress.Lane([progress.Step(f"A|{logs[0]}|100|1000"), progress.Step(f"B|{logs[1]}|200|500")]),
+        progress.Lane([progress.Step(f"C|{logs[2]}|0|30000")]),
+    ]
+    assert progress.line(lanes, 1000, 990, 20) == "[ 10 s] starting; about 4 min to go"
+    logs[0].write_text("train_inner | num_updates=25, lr=1\ntrain_inner | epoch 002: num_updates=50, lr=1\n")
+    logs[2].touch()
+    # 50 s of work in 100 s: twice as slow as expected.
+    assert progress.line(lanes, 1100, 990, 20) == "[110 s] A 50 of 100 updates, C; about 5 min to go"
+    logs[0].write_text("... num_updates=98, lr=1\ndone training in 99.0 seconds")
+    logs[1].write_text("num_updates=190\n")
+    assert progress.line(lanes, 1195, 990, 20) == "[205 s] B 190 of 200 updates, C; about 50 s to go"
+    with pytest.raises(ValueError, match="--lane 'A|b' is not TITLE"):
+        progress.Step("A|b")
+
+
+def test_progress_ends_with_the_first_process(capsys):
+    progress = load("common/progress.py")
+    child = subprocess.Popen(["sleep", "0"])
+    child.wait()
+    progress.main(["--started", "0", "--lane", "A|none|0|1", "--", str(os.getpid()), str(child.pid)])
+    assert capsys.readouterr().out == ""
+
+
+def test_the_short_table():
+    table = load("common/short_table.py")
+    system = {
+        "name": "HRT", "quality": {"bleu": 93.04}, "timings": {"1": {"decoder_calls": 90, "sentences_per_second": {"median": 500.0}}},
+        "ratios": {"AT": {"1": {"median": 12.34}}},
+    }  # fmt: skip
+    unknown = {"name": "other", "quality": {"bleu": None}, "timings": {"1": {"decoder_calls": None}}, "ratios": {}}
+    results = {"settings": {"speed_sentences": 10}, "systems": [system, unknown]}
+    assert list(table.rows(results, "AT"))[1:] == [("HRT", "93.0", "9.0", "2.0", "12.3"), ("other", "–", "–", "–", "–")]
+
+
 def test_hypotheses_are_put_in_order():
     extract = load("common/extract_hypotheses.py").extract
     lines = ["S-1\ts\n", "H-1\t-0.5\tb@@ c\n", "D-1\t-0.5\tbc\n", "P-1\t-0.1\n", "H-0\t-0.25\t\n"]
@@ -380,10 +528,16 @@ def test_tokenisation_keeps_lines_and_can_be_undone(tmp_path, capsys):
 def test_quickstart_from_end_to_end(tmp_path):
     settings = {
         "OUT": str(tmp_path / "out"), "TRAIN": "300", "VALID": "20", "TEST": "20", "MERGES": "200",
-        "AT_UPDATES": "6", "HRT_UPDATES": "6", "IB_UPDATES": "6",
+        "AT_UPDATES": "6", "HRT_UPDATES": "6", "IB_UPDATES": "6", "IB2_UPDATES": "6",
         "NAT_UPDATES": "6", "DAG_UPDATES": "6", "FUZZY_UPDATES": "6", "SPEED_SENTENCES": "3", "REPEATS": "1",
+        "ROWS": "all", "TEACHER_THREADS": "1",
     }  # fmt: skip
-    bash(EXAMPLES / "quickstart.sh", **settings)
+    shown = bash(EXAMPLES / "quickstart.sh", **settings).stdout
+    # What happens and the two tables with translations; what the programs say goes to the logs.
+    assert "\n+ " not in shown and shown.count("source  ") == 1 + 5
+    assert re.search(r"training HRT\n", shown) and "What to try next" in shown
+    first = json.loads((tmp_path / "out/first/results.json").read_text())
+    assert [system["name"].removeprefix("native ") for system in first["systems"]] == ["AT greedy (fairseq)", "AT greedy", "HRT"]
     document = json.loads((tmp_path / "out/results.json").read_text())
     names = [system["name"] for system in document["systems"]]
     assert {"AT greedy", "HRT k=2 (1,1)", "HRT k=3 (1,1)", "IBDecoder greedy", "IB+SA(2) greedy"} <= set(names)
@@ -399,3 +553,7 @@ def test_quickstart_from_end_to_end(tmp_path):
     assert "× AT greedy" in (tmp_path / "out/table.md").read_text()
     again = bash(EXAMPLES / "quickstart.sh", **settings).stdout
     assert again.count("finished before") == 18 and "\n+ " not in again
+    # One row a family needs no further training.
+    del settings["ROWS"]
+    short = bash(EXAMPLES / "quickstart.sh", **settings).stdout
+    assert "settings changed" in short and short.count("finished before") == 16

@@ -55,10 +55,10 @@ def glance_example(**options):
     """Two sentences with T = 5 and 3, L = 8 and 4, of which one and three vertices are already right."""
     alignment = torch.tensor([[0, -1, 1, 2, -1, -1, 3, 4], [0, -1, 1, 2, -1, -1, -1, -1]])
     targets = torch.tensor([[0, 5, 6, 7, 2], [0, 8, 2, 1, 1]])
-    best = torch.tensor([[9, 9, 5, 9, 9, 9, 9, 9], [0, 9, 8, 2, 9, 9, 9, 9]])
+    right = torch.tensor([[0, 0, 1, 0, 0, 0, 0, 0], [1, 0, 1, 1, 0, 0, 0, 0]]).bool()
     settings = dict(share=0.5, strategy="number-random", ids=torch.tensor([7, 9]), update=3, seed=1)
     settings.update(options)
-    return choose_glanced(alignment, best, targets, torch.tensor([5, 3]), **settings)
+    return choose_glanced(alignment, right, targets, torch.tensor([5, 3]), **settings)
 
 
 def test_number_random_shows_the_share_of_the_wrong_ones():
@@ -84,7 +84,7 @@ def test_every_sentence_draws_for_itself(strategy):
     alignment = torch.arange(8).expand(2, 8)
     shown = [
         choose_glanced(
-            alignment, torch.full((2, 8), 9), torch.arange(10, 18).expand(2, 8), torch.tensor([8, 8]), share=0.5,
+            alignment, torch.zeros(2, 8, dtype=torch.bool), torch.arange(10, 18).expand(2, 8), torch.tensor([8, 8]), share=0.5,
             strategy=strategy, ids=torch.tensor([4, 5]), update=update, seed=1,
         ).shown for update in range(20)
     ]  # fmt: skip
@@ -104,7 +104,7 @@ def test_the_other_strategies():
 def test_a_sentence_is_shown_the_same_in_any_batch(strategy):
     both = glance_example(strategy=strategy).shown
     alone = choose_glanced(
-        torch.tensor([[0, -1, 1, 2, -1, -1, 3, 4, -1, -1]]), torch.full((1, 10), 9).index_fill(1, torch.tensor([2]), 5),
+        torch.tensor([[0, -1, 1, 2, -1, -1, 3, 4, -1, -1]]), torch.arange(10).eq(2).unsqueeze(0),
         torch.tensor([[0, 5, 6, 7, 2, 1]]), torch.tensor([5]),
         share=0.5, strategy=strategy, ids=torch.tensor([7]), update=3, seed=1,
     ).shown  # fmt: skip

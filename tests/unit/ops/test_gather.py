@@ -3,13 +3,14 @@
 import pytest
 import torch
 
-from fairseq_hrt.ops import gather, gather_log_probs
-from fairseq_hrt.ops.gather import best_tokens, gather_with_best
+from fairseq_hrt.ops import best_tokens, gather, gather_log_probs, gather_with_largest
 
 
 @pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("chunk", [1, 40, 10**6])
-def test_gathered_log_probabilities(with_bias, chunk):
+@pytest.mark.parametrize("chunk", [1, 40, 10**6, gather.CHUNK])
+@pytest.mark.parametrize("block", [1, 25, 10**6])
+def test_gathered_log_probabilities(with_bias, chunk, block, monkeypatch):
+    monkeypatch.setattr(gather, "BLOCK", block)
     torch.manual_seed(0)
     features = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(11, 4, dtype=torch.float64, requires_grad=True)
@@ -24,6 +25,9 @@ def test_gathered_log_probabilities(with_bias, chunk):
     mine = torch.autograd.grad((found * upstream).sum(), inputs)
     for a, b in zip(mine, torch.autograd.grad((expected * upstream).sum(), inputs)):
         torch.testing.assert_close(a, b)
+    again, largest = gather_with_largest(features, weight, targets, bias=bias, chunk=chunk)
+    torch.testing.assert_close(again, expected)
+    torch.testing.assert_close(largest, logits.log_softmax(-1).amax(2))
 
 
 def test_gathering_in_half_precision():
@@ -42,9 +46,10 @@ def test_the_best_tokens_beside_them(chunk):
     features, weight, bias = torch.randn(2, 5, 4, requires_grad=True), torch.randn(11, 4, requires_grad=True), torch.randn(11)
     targets = torch.randint(0, 11, (2, 3))
     log_probs = torch.nn.functional.linear(features, weight, bias).log_softmax(-1)
-    match, tokens = gather_with_best(features, weight, targets, bias=bias, chunk=chunk)
+    match, largest = gather_with_largest(features, weight, targets, bias=bias, chunk=chunk)
     torch.testing.assert_close(match, gather_log_probs(features, weight, targets, bias=bias))
-    assert torch.equal(tokens, log_probs.argmax(-1)) and not match.requires_grad
+    torch.testing.assert_close(largest, log_probs.amax(-1))
+    assert not match.requires_grad and not largest.requires_grad
     scores, tokens = best_tokens(features, weight, bias=bias, penalties={3: 0.5, 4: float("inf")}, chunk=chunk)
     log_probs[..., 3] -= 0.5
     log_probs[..., 4] = float("-inf")
@@ -54,9 +59,9 @@ def test_the_best_tokens_beside_them(chunk):
 
 def test_no_more_logits_at_a_time_than_asked_for(monkeypatch):
     features, weight, targets = torch.randn(2, 5, 4), torch.randn(11, 4), torch.zeros(2, 1, dtype=torch.long)
-    sizes, original = [], gather._logits
-    monkeypatch.setattr(gather, "_logits", lambda *given: sizes.append(original(*given).numel()) or original(*given))
-    for program in (gather_log_probs, gather_with_best, lambda f, w, t, chunk: best_tokens(f, w, chunk=chunk)):
+    sizes, original = [], torch.nn.functional.linear
+    monkeypatch.setattr(torch.nn.functional, "linear", lambda *given: sizes.append(original(*given).numel()) or original(*given))
+    for program in (gather_log_probs, gather_with_largest, lambda f, w, t, chunk: best_tokens(f, w, chunk=chunk)):
         sizes.clear()
         program(features, weight, targets, chunk=35)
         assert sizes == [33, 33, 33, 11]
@@ -69,3 +74,25 @@ def test_logits_of_small_batches_are_kept_for_the_gradient(monkeypatch, most, ke
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: held.append(tensor) or tensor, lambda tensor: tensor):
         gather_log_probs(features, weight, torch.zeros(2, 1, dtype=torch.long))
     assert sum(tensor.numel() for tensor in held if tensor.shape == (10, 11)) == kept
+
+
+def test_gathering_under_autocast_has_the_gradients_of_half_precision():
+    torch.manual_seed(0)
+    features, weight = torch.randn(2, 5, 8, requires_grad=True), torch.randn(50, 8, requires_grad=True)
+    targets = torch.tensor([[3, 3, 7], [0, 49, 3]])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = gather_log_probs(features, weight, targets)
+        gradients = torch.autograd.grad(found.sum(), (features, weight))
+    exact = torch.autograd.grad(gather_log_probs(features, weight, targets).sum(), (features, weight))
+    assert found.dtype == torch.float32
+    for one, other in zip(gradients, exact):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, other, rtol=0.05, atol=0.1)
+
+
+def test_gathering_where_exponentials_overflow():
+    features, weight = torch.tensor([[[1.0], [-1.0]]]), torch.tensor([[1000.0], [0.0], [-1000.0]])
+    found = gather_log_probs(features.requires_grad_(), weight, torch.tensor([[1, 2]]))
+    assert found.tolist() == [[[-1000.0, -1000.0], [-2000.0, 0.0]]]
+    found.sum().backward()
+    assert features.grad.flatten().tolist() == [-3000.0, 1000.0]
