@@ -1,0 +1,107 @@
+"""Trains and measures a matrix of configurations, unattended, and makes tables of what is finished.
+
+    python examples/study/study.py run                 works through the matrix, two entries at a time; killed, it goes on when started again
+    python examples/study/study.py run --only NAME     one entry and what it needs
+    python examples/study/study.py status              what is finished, running, missing; an estimate of the time left
+    python examples/study/study.py tables              all tables of what is finished
+"""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import List, Optional, Sequence
+
+from matrix import Entry, read_matrix
+from runner import Runner, minutes_left, share_done
+from store import Store, by_name
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+
+
+def chosen(entries: List[Entry], names: Optional[Sequence[str]], alone: bool) -> List[Entry]:
+    """The named entries with all that they need; all entries without names. Without ``alone`` those that must run alone are left out.
+
+    Raises:
+        ValueError: for an unknown name.
+    """
+    every = by_name(entries)
+    if names:
+        wanted: List[str] = list(names)
+        needed = set()
+        while wanted:
+            name = wanted.pop()
+            if name not in every:
+                raise ValueError(f"the matrix has no entry {name!r}; give one that 'status' lists")
+            if name not in needed:
+                needed.add(name)
+                wanted += every[name].parents
+        entries = [entry for entry in entries if entry.name in needed]
+    return [entry for entry in entries if alone or not entry.alone]
+
+
+def status(entries: Sequence[Entry], store: Store, at_once: int) -> str:
+    """One line an entry, and the time left."""
+    lines = []
+    for entry in entries:
+        record = store.record(entry)
+        state = record.get("state", "missing")
+        if state == "running" and not store.busy(entry):
+            state = "interrupted"
+        share = f"{100 * share_done(entry, store):3.0f} %" if state in ("running", "interrupted", "stopped") else "     "
+        lines.append(f"{state:11} {share} {store.seconds(entry) / 60:7.1f} min  {entry.identity}  {entry.name}")
+    finished = sum(store.finished(entry) for entry in entries)
+    left = minutes_left(entries, store, at_once)
+    lines.append(f"{finished} of {len(entries)} finished; about {left:.0f} minutes left, {at_once} at a time")
+    return "\n".join(lines)
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=("run", "status", "tables"))
+    parser.add_argument("--matrix", type=Path, default=HERE / "matrix.toml", help="(default: matrix.toml beside the driver)")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "runs" / "study", help="folder of everything (default: runs/study)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these entries and what they need")
+    parser.add_argument("--no-alone", action="store_true", help="leave out what must run alone (measurements of speed)")
+    parser.add_argument("--at-once", type=int, default=2, metavar="N", help="entries at a time (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    if options.at_once < 1:
+        parser.error(f"--at-once {options.at_once}: give 1 or more")
+    try:
+        every = read_matrix(options.matrix)
+        entries = chosen(every, options.only, not options.no_alone)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    store = Store(options.out.resolve())
+    if options.verb == "status":
+        print(status(entries, store, options.at_once))
+        return 0
+    if options.verb == "tables":
+        from tables import write_tables
+
+        for path in write_tables(every, store, options.out.resolve() / "tables"):
+            print(path)
+        return 0
+    lock = store.lock(store.folder / "lock")
+    if lock is None:
+        parser.error(f"another driver works in {store.folder}; wait for it, or give another --out")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    runner = Runner(entries, store, REPOSITORY, options.at_once)
+    try:
+        runner.run()
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        os.close(lock)
+    for name, error in runner.failed.items():
+        print(f"failed: {name}: {error}", file=sys.stderr)
+    return 1 if runner.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
