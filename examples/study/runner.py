@@ -73,9 +73,10 @@ class Job:
             log.flush()
             target = self.partial.open("wb") if self.partial else log
             try:
+                # A process group of its own, so that all it starts can be stopped; the same session, whose priority it shares.
                 self.process = subprocess.Popen(
                     step.arguments, cwd=self.repository, env=environment, stdin=subprocess.DEVNULL, stdout=target, stderr=log,
-                    start_new_session=True, pass_fds=(self.lock,),
+                    preexec_fn=os.setpgrp, pass_fds=(self.lock,),
                 )  # fmt: skip
             finally:
                 if self.partial:
