@@ -20,13 +20,13 @@ A matrix is a TOML file:
     rename = { en-de = "en-fr" }         # and ${en-fr} where it says ${en-de}
 
 ``$(NAME/FILE)`` is the text in a file that another entry writes. Two entries of the same content are one, whatever their names; name, note,
-minutes, threads and alone are no part of the content.
+minutes, threads, nice and alone are no part of the content.
 """
 
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
@@ -40,7 +40,7 @@ FOLDER = re.compile(r"\$\{([^}]*)\}")
 TEXT = re.compile(r"\$\(([^/)]*)/([^)]*)\)")
 KINDS = ("prepare", "train", "distill", "command", "tune", "benchmark")
 # These say how an entry is run or shown, not what it is.
-OUTSIDE_IDENTITY = {"name", "like", "rename", "use", "note", "minutes", "threads", "alone", "report"}
+OUTSIDE_IDENTITY = {"name", "like", "rename", "use", "note", "minutes", "threads", "nice", "alone"}
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Entry:
         parents: names of the entries that must be finished first.
         minutes: guessed duration.
         threads: of each of its processes.
+        nice: how far its processes stand back behind others, 0 to 19.
         alone: whether nothing else may run at the same time (for measurements of speed).
-        report: how tables describe it (free keys).
         note: for people.
     """
 
@@ -65,8 +65,8 @@ class Entry:
     parents: Tuple[str, ...]
     minutes: float = 1.0
     threads: int = 1
+    nice: int = 0
     alone: bool = False
-    report: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
 
     @property
@@ -197,8 +197,8 @@ def _add(name: str, tables: Mapping[str, Any], shared: Mapping[str, Any], entrie
         parents=tuple(parents),
         minutes=float(own.get("minutes", 1.0)),
         threads=int(own.get("threads", 1)),
+        nice=int(own.get("nice", 0)),
         alone=bool(own.get("alone", False)),
-        report=own.get("report", {}),
         note=str(own.get("note", "")),
     )
 

@@ -4,6 +4,7 @@ A command inherits the lock of its entry. When the driver is killed alone, its c
 they are through, then starts each unfinished entry again, which goes on where it is: a training from its last checkpoint.
 """
 
+import calendar
 import logging
 import os
 import re
@@ -12,11 +13,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from matrix import Entry
 from steps import Step, result_of, shown, steps_of
-from store import LOG, Store, by_name, new_attempt
+from store import BEGIN_FORMAT, LOG, Store, by_name, new_attempt
 
 logger = logging.getLogger("study")
 # A killed driver loses no more than this of the recorded wall time.
@@ -76,11 +77,16 @@ class Job:
                 # A process group of its own, so that all it starts can be stopped; the same session, whose priority it shares.
                 self.process = subprocess.Popen(
                     step.arguments, cwd=self.repository, env=environment, stdin=subprocess.DEVNULL, stdout=target, stderr=log,
-                    preexec_fn=os.setpgrp, pass_fds=(self.lock,),
+                    preexec_fn=self.before, pass_fds=(self.lock,),
                 )  # fmt: skip
             finally:
                 if self.partial:
                     target.close()
+
+    def before(self) -> None:
+        """In the new process, before its command."""
+        os.setpgrp()
+        os.nice(self.entry.nice)
 
     def poll(self) -> bool:
         """Looks after the running command; whether the entry is through, well or not."""
@@ -130,10 +136,19 @@ class Runner:
         store: of the study.
         repository: where commands run.
         at_once: entries that run at the same time.
+        reread: gives the entries anew, so that a matrix may grow while it is worked through.
     """
 
-    def __init__(self, entries: Sequence[Entry], store: Store, repository: Path, at_once: int) -> None:
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        store: Store,
+        repository: Path,
+        at_once: int,
+        reread: Optional[Callable[[], List[Entry]]] = None,
+    ) -> None:
         self.entries, self.store, self.repository, self.at_once = list(entries), store, repository, at_once
+        self.reread = reread
         self.jobs: List[Job] = []
         self.failed: Dict[str, str] = {}
 
@@ -165,6 +180,20 @@ class Runner:
             self.failed[entry.name] = str(error)
             logger.error("%s: cannot start: %s", entry.name, error)
 
+    def orphans(self) -> List[Entry]:
+        """Entries on which commands of an earlier driver still work; their wall time goes on in their records."""
+        own = {job.entry.identity for job in self.jobs}
+        found = [entry for entry in self.entries if entry.identity not in own and self.store.busy(entry)]
+        for entry in found:
+            record = self.store.record(entry)
+            if not record.get("attempts"):
+                continue
+            seconds = time.time() - calendar.timegm(time.strptime(record["attempts"][-1]["begin"], BEGIN_FORMAT))
+            if seconds - record["attempts"][-1]["seconds"] > HEARTBEAT_SECONDS:
+                record["attempts"][-1]["seconds"] = round(seconds, 1)
+                self.store.write(entry, record)
+        return found
+
     def turn(self) -> bool:
         """Looks at the running jobs and fills free places; whether anything is left to do."""
         for job in list(self.jobs):
@@ -175,8 +204,9 @@ class Runner:
                 if state == "failed":
                     self.failed[job.entry.name] = job.record["attempts"][-1]["error"]
                     logger.error("%s: %s", job.entry.name, self.failed[job.entry.name])
+        self.entries = self.reread() if self.reread else self.entries
         ready = self.ready()
-        orphans = {entry.identity for entry in self.entries if self.store.busy(entry)} - {job.entry.identity for job in self.jobs}
+        orphans = {entry.identity for entry in self.orphans()}
         for entry in ready:
             busy = len(self.jobs) + len(orphans)
             if busy >= self.at_once or any(job.entry.alone for job in self.jobs):

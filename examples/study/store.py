@@ -18,6 +18,8 @@ from matrix import Entry
 
 RECORD = "record.json"
 LOG = "log"
+# Coordinated universal time.
+BEGIN_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 PACKAGES = ("fairseq", "fairseq_hrt", "torch", "numpy", "sacrebleu", "ctranslate2", "subword-nmt", "sacremoses")
 
 
@@ -148,7 +150,7 @@ class Store:
 def new_attempt(repository: Path, threads: int) -> Dict[str, Any]:
     """The record of a start, now."""
     return {
-        "begin": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "begin": time.strftime(BEGIN_FORMAT, time.gmtime()),
         "seconds": 0.0,
         "processor": processor(),
         "cores": os.cpu_count(),

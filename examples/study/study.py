@@ -20,6 +20,7 @@ from store import Store, by_name
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
+logger = logging.getLogger("study")
 
 
 def chosen(entries: List[Entry], names: Optional[Sequence[str]], alone: bool) -> List[Entry]:
@@ -41,6 +42,34 @@ def chosen(entries: List[Entry], names: Optional[Sequence[str]], alone: bool) ->
                 wanted += every[name].parents
         entries = [entry for entry in entries if entry.name in needed]
     return [entry for entry in entries if alone or not entry.alone]
+
+
+class MatrixFile:
+    """The chosen entries of a matrix, read again when the file changes.
+
+    Args:
+        path: the TOML file.
+        names, alone: see :func:`chosen`.
+    """
+
+    def __init__(self, path: Path, names: Optional[Sequence[str]], alone: bool) -> None:
+        self.path, self.names, self.alone = path, names, alone
+        self.every = read_matrix(path)
+        self.entries = chosen(self.every, names, alone)
+        self.modified = path.stat().st_mtime_ns
+
+    def reread(self) -> List[Entry]:
+        """The entries as they are now; a file that is wrong (or half written) changes nothing."""
+        try:
+            modified = self.path.stat().st_mtime_ns
+            if modified != self.modified:
+                self.modified = modified
+                self.every = read_matrix(self.path)
+                self.entries = chosen(self.every, self.names, self.alone)
+                logger.info("%s was read again: %d entries", self.path, len(self.entries))
+        except (OSError, ValueError) as error:
+            logger.error("%s changed and cannot be used, going on with what it was: %s", self.path, error)
+        return self.entries
 
 
 def status(entries: Sequence[Entry], store: Store, at_once: int) -> str:
@@ -73,25 +102,24 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     if options.at_once < 1:
         parser.error(f"--at-once {options.at_once}: give 1 or more")
     try:
-        every = read_matrix(options.matrix)
-        entries = chosen(every, options.only, not options.no_alone)
+        matrix = MatrixFile(options.matrix, options.only, not options.no_alone)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     store = Store(options.out.resolve())
     if options.verb == "status":
-        print(status(entries, store, options.at_once))
+        print(status(matrix.entries, store, options.at_once))
         return 0
     if options.verb == "tables":
         from tables import write_tables
 
-        for path in write_tables(every, store, options.out.resolve() / "tables"):
+        for path in write_tables(matrix.every, store, options.out.resolve() / "tables"):
             print(path)
         return 0
     lock = store.lock(store.folder / "lock")
     if lock is None:
         parser.error(f"another driver works in {store.folder}; wait for it, or give another --out")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    runner = Runner(entries, store, REPOSITORY, options.at_once)
+    runner = Runner(matrix.entries, store, REPOSITORY, options.at_once, matrix.reread)
     try:
         runner.run()
     except KeyboardInterrupt:
