@@ -128,10 +128,16 @@ def _inherited(raw: Mapping[str, Dict[str, Any]], name: str, seen: Tuple[str, ..
     if origin not in raw:
         raise ValueError(f"entry {name!r}: like={origin!r} names no entry; give one of the matrix")
     if origin in seen:
-        raise ValueError(f"entry {name!r} is like itself ({' → '.join(seen)}); remove one like=")
+        raise ValueError(f"entry {name!r} is like itself ({' → '.join([*seen, name])}); remove one like=")
     base = _inherited(raw, origin, (*seen, name))
-    base = renamed(base, own.get("rename", {}))
+    names = own.get("rename", {})
+    earlier = base.pop("rename", {})
+    base = renamed(base, names)
+    # What the entry takes from shared tables is renamed like what it takes from the other entry.
+    base["rename"] = {**names, **{old: names.get(new, new) for old, new in earlier.items()}}
     for key, value in own.items():
+        if key == "rename":
+            continue
         merged = isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
         base[key] = {**base[key], **value} if merged else value
     return base
@@ -177,7 +183,7 @@ def _add(name: str, tables: Mapping[str, Any], shared: Mapping[str, Any], entrie
     for table in own.get("use", []):
         if table not in shared:
             raise ValueError(f"entry {name!r}: there is no [options.{table}]; give one of {', '.join(shared) or 'those of the matrix'}")
-        options.update(shared[table])
+        options.update(renamed(shared[table], own.get("rename", {})))
     options.update(own.get("options", {}))
     # false takes an option of a shared table away.
     options = {key: value for key, value in options.items() if value is not False}

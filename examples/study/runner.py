@@ -34,9 +34,11 @@ class Job:
         folders: of the entry and its parents.
         repository: where the commands run.
         lock: open file that holds the entry's lock.
+        nice: how far the commands stand back, besides what the entry says.
     """
 
-    def __init__(self, entry: Entry, store: Store, folders: Mapping[str, Path], repository: Path, lock: int) -> None:
+    def __init__(self, entry: Entry, store: Store, folders: Mapping[str, Path], repository: Path, lock: int, nice: int) -> None:
+        self.nice = nice + entry.nice
         self.entry, self.store, self.repository, self.lock = entry, store, repository, lock
         self.out = folders[entry.name]
         self.steps: List[Step] = steps_of(entry, folders)
@@ -74,7 +76,6 @@ class Job:
             log.flush()
             target = self.partial.open("wb") if self.partial else log
             try:
-                # A process group of its own, so that all it starts can be stopped; the same session, whose priority it shares.
                 self.process = subprocess.Popen(
                     step.arguments, cwd=self.repository, env=environment, stdin=subprocess.DEVNULL, stdout=target, stderr=log,
                     preexec_fn=self.before, pass_fds=(self.lock,),
@@ -84,9 +85,15 @@ class Job:
                     target.close()
 
     def before(self) -> None:
-        """In the new process, before its command."""
-        os.setpgrp()
-        os.nice(self.entry.nice)
+        """In the new process, before its command: a session of its own, which can be stopped as a whole and stands back as one."""
+        os.setsid()
+        os.nice(self.nice)
+        try:
+            # Where the kernel shares the processors out between sessions, a process's own value says nothing to others.
+            with open("/proc/self/autogroup", "w", encoding="ascii") as file:
+                file.write(str(min(self.nice, 19)))
+        except OSError:
+            pass
 
     def poll(self) -> bool:
         """Looks after the running command; whether the entry is through, well or not."""
@@ -136,6 +143,7 @@ class Runner:
         store: of the study.
         repository: where commands run.
         at_once: entries that run at the same time.
+        nice: how far all commands stand back behind other work, 0 to 19.
         reread: gives the entries anew, so that a matrix may grow while it is worked through.
     """
 
@@ -145,10 +153,11 @@ class Runner:
         store: Store,
         repository: Path,
         at_once: int,
+        nice: int = 0,
         reread: Optional[Callable[[], List[Entry]]] = None,
     ) -> None:
         self.entries, self.store, self.repository, self.at_once = list(entries), store, repository, at_once
-        self.reread = reread
+        self.nice, self.reread = nice, reread
         self.jobs: List[Job] = []
         self.failed: Dict[str, str] = {}
 
@@ -173,7 +182,7 @@ class Runner:
         if lock is None:
             return
         try:
-            self.jobs.append(Job(entry, self.store, folders, self.repository, lock))
+            self.jobs.append(Job(entry, self.store, folders, self.repository, lock, self.nice))
             logger.info("%s: started (%s)", entry.name, folders[entry.name])
         except (OSError, ValueError) as error:
             os.close(lock)

@@ -97,6 +97,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these entries and what they need")
     parser.add_argument("--no-alone", action="store_true", help="leave out what must run alone (measurements of speed)")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="entries at a time (default: %(default)s)")
+    parser.add_argument("--nice", type=int, default=5, metavar="N", help="how far all stands back behind other work (default: %(default)s)")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     if options.at_once < 1:
@@ -119,7 +120,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     if lock is None:
         parser.error(f"another driver works in {store.folder}; wait for it, or give another --out")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    runner = Runner(matrix.entries, store, REPOSITORY, options.at_once, matrix.reread)
+    runner = Runner(matrix.entries, store, REPOSITORY, options.at_once, options.nice, matrix.reread)
     try:
         runner.run()
     except KeyboardInterrupt:
