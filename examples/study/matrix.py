@@ -209,13 +209,22 @@ def _add(name: str, tables: Mapping[str, Any], shared: Mapping[str, Any], entrie
     )
 
 
+def read_toml(path: Path) -> Dict[str, Any]:
+    """A TOML file.
+
+    Raises:
+        ValueError: it is none; the message names it.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is no TOML file: {error}") from None
+
+
 def read_matrix(path: Path) -> List[Entry]:
     """The entries of a TOML file.
 
     Raises:
-        ValueError: as ``resolve``, or if the file is no TOML; the message names the file.
+        ValueError: as ``resolve`` and ``read_toml``.
     """
-    try:
-        return resolve(tomllib.loads(path.read_text(encoding="utf-8")))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path} is no TOML file: {error}") from None
+    return resolve(read_toml(path))

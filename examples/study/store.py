@@ -124,12 +124,12 @@ class Store:
         except OSError:
             return ""
 
-    def lock(self, path: Path) -> Optional[int]:
+    def lock(self, path: Path, kind: int = fcntl.LOCK_EX) -> Optional[int]:
         """An open file that holds the lock ``path``, or None if another process does; inherited, it holds as long as the last heir lives."""
         path.parent.mkdir(parents=True, exist_ok=True)
         number = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(number, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(number)
             return None
@@ -140,7 +140,8 @@ class Store:
         path = self.path(entry) / "lock"
         if not path.exists():
             return False
-        number = self.lock(path)
+        # Shared, so that two who look do not take each other for workers.
+        number = self.lock(path, fcntl.LOCK_SH)
         if number is None:
             return True
         os.close(number)

@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 from typing import List, Optional, Sequence
 
-from matrix import Entry, read_matrix
+from matrix import Entry, read_matrix, read_toml
 from runner import Runner, minutes_left, share_done
 from store import Store, by_name
+from tables import write_tables
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -88,11 +89,23 @@ def status(entries: Sequence[Entry], store: Store, at_once: int) -> str:
     return "\n".join(lines)
 
 
+def tables(entries: Sequence[Entry], matrix: Path, claims: Path, store: Store) -> int:
+    """Writes the tables and says where; the status of the command."""
+    try:
+        for path in write_tables(entries, read_toml(matrix), read_toml(claims), store, store.folder / "tables"):
+            print(path)
+    except (OSError, ValueError) as error:
+        print(f"study.py: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=("run", "status", "tables"))
     parser.add_argument("--matrix", type=Path, default=HERE / "matrix.toml", help="(default: matrix.toml beside the driver)")
+    parser.add_argument("--claims", type=Path, default=HERE / "claims.toml", help="(default: claims.toml beside the driver)")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "runs" / "study", help="folder of everything (default: runs/study)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these entries and what they need")
     parser.add_argument("--no-alone", action="store_true", help="leave out what must run alone (measurements of speed)")
@@ -111,11 +124,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print(status(matrix.entries, store, options.at_once))
         return 0
     if options.verb == "tables":
-        from tables import write_tables
-
-        for path in write_tables(matrix.every, store, options.out.resolve() / "tables"):
-            print(path)
-        return 0
+        return tables(matrix.every, options.matrix, options.claims, store)
     lock = store.lock(store.folder / "lock")
     if lock is None:
         parser.error(f"another driver works in {store.folder}; wait for it, or give another --out")
