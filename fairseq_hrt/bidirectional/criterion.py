@@ -2,13 +2,11 @@
 
 from typing import Any, Dict, List, Tuple
 
-import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..common.losses import check_label_smoothing, log_losses
+from ..common.losses import check_label_smoothing, log_losses, smoothed_cross_entropy
 from .config import BidirectionalLossConfig
 
 
@@ -36,11 +34,11 @@ class BidirectionalLoss(FairseqCriterion):
         slots, source = sample["slots"], sample["net_input"]
         logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], slots=slots)
         target = slots.target[slots.target.ne(self.padding_idx)]
-        log_probs = torch.log_softmax(logits, -1, dtype=torch.float32)
-        loss, nll = label_smoothed_nll_loss(log_probs, target, self.label_smoothing)
+        losses, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)
+        loss = losses.sum()
         log = {
             "loss": loss.data,
-            "nll_loss": nll.data,
+            "nll_loss": nll.sum(),
             "ntokens": target.numel(),
             "nsentences": slots.target.size(0),
             "sample_size": target.numel(),

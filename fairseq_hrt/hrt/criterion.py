@@ -4,12 +4,11 @@ from typing import Any, Dict, List, Tuple
 
 import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..common.losses import BITS, check_label_smoothing, log_losses
+from ..common.losses import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy
 from .config import HRTLossConfig
 
 # The four tasks as (name, belongs to the causal view, uses chunks).
@@ -40,14 +39,12 @@ class HRTLoss(FairseqCriterion):
         logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views)
         learnt = [view.target.ne(self.padding_idx) for view in (views.causal, views.parallel)]
         target = torch.cat([view.target[mask] for view, mask in zip((views.causal, views.parallel), learnt)])
-        # One call without reduction gives the plain likelihood of each token, for the log as for the loss.
-        log_probs = torch.log_softmax(logits, -1, dtype=torch.float32)
-        loss, nll = label_smoothed_nll_loss(log_probs, target, self.label_smoothing, reduce=False)
+        loss, nll = smoothed_cross_entropy(logits, target, self.label_smoothing)
         causal = torch.arange(target.numel(), device=target.device) < learnt[0].sum()
         chunked = torch.cat([views.chunk_sizes.unsqueeze(1).expand_as(mask)[mask] > 1 for mask in learnt])
         log: Dict[str, Any] = {
             "loss": loss.sum().data,
-            "nll_loss": nll.sum().data,
+            "nll_loss": nll.sum(),
             "ntokens": target.numel(),
             "nsentences": views.chunk_sizes.numel(),
             "sample_size": target.numel(),
@@ -55,7 +52,7 @@ class HRTLoss(FairseqCriterion):
         }
         for name, is_causal, is_chunked in TASKS:
             mine = (causal == is_causal) & (chunked == is_chunked)
-            log[f"{name}_nll_loss"] = (nll.flatten() * mine).sum().data
+            log[f"{name}_nll_loss"] = (nll * mine).sum()
             log[f"{name}_ntokens"] = mine.sum().data
         return loss.sum(), target.numel(), log
 

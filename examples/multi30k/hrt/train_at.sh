@@ -12,11 +12,12 @@ TRAIN=${TRAIN:-python $COMMON/train_bf16.py}
 OUT=${OUT:-runs/multi30k/$SRC-$TGT}
 
 # A linear decay to zero instead of the usual inverse square root: the number of updates is small and known.
-run $TRAIN "$OUT/data-bin" --task translation --source-lang "$SRC" --target-lang "$TGT" \
+# The loss is fairseq's label_smoothed_cross_entropy.
+run $TRAIN "$OUT/data-bin" --user-dir fairseq_hrt --task translation --source-lang "$SRC" --target-lang "$TGT" \
     --arch transformer --share-all-embeddings --dropout 0.2 \
     --encoder-layers 3 --encoder-embed-dim 256 --encoder-ffn-embed-dim 1024 --encoder-attention-heads 4 \
     --decoder-layers 3 --decoder-embed-dim 256 --decoder-ffn-embed-dim 1024 --decoder-attention-heads 4 \
-    --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
+    --criterion autoregressive_loss --label-smoothing 0.1 \
     --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1.0 \
     --lr-scheduler polynomial_decay --lr 0.0015 --warmup-updates 400 --total-num-update "$UPDATES" \
     --max-tokens 1600 --max-update "$UPDATES" --seed "$SEED" --num-workers 0 --required-batch-size-multiple 1 \
