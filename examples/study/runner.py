@@ -22,6 +22,8 @@ from store import BEGIN_FORMAT, LOG, Store, by_name, new_attempt
 logger = logging.getLogger("study")
 # A killed driver loses no more than this of the recorded wall time.
 HEARTBEAT_SECONDS = 10.0
+# As in examples/common/recipe.sh: freed memory is kept, which saves a quarter of a small model's time.
+MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000", "MALLOC_TOP_PAD_": "134217728"}
 UPDATES = re.compile(r"num_updates[=:]\s*\"?(\d+)")
 
 
@@ -65,7 +67,7 @@ class Job:
     def next(self) -> None:
         """Starts the next command."""
         step = self.steps.pop(0)
-        environment = {**os.environ, **{key: str(value) for key, value in self.entry.fields.get("environment", {}).items()}}
+        environment = {**MEMORY, **os.environ, **{key: str(value) for key, value in self.entry.fields.get("environment", {}).items()}}
         environment.update(OUT=str(self.out), OMP_NUM_THREADS=str(self.entry.threads), PYTHONUNBUFFERED="1")
         # Tools of the same environment first (fairseq-preprocess, subword-nmt).
         environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
