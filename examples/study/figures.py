@@ -104,7 +104,7 @@ class Figures:
     def value(self, place: str) -> Optional[float]:
         """A figure by its place; None until it is measured.
 
-        ``ENTRY/SYSTEM/bleu`` (chrf, length_ratio, ms@1, sentences@32, calls@1), ``ENTRY:FILE.json:key.key`` (lists by number),
+        ``ENTRY/SYSTEM/bleu`` (chrf, length_ratio, ms@1, sentences@32, calls@1), ``ENTRY:FILE.json:key.key`` (lists by number, or their ``mean``),
         ``ENTRY/epochs``, ``ENTRY/minutes``, or ``ENTRY/best/OPTION`` of a tuning.
 
         Raises:
@@ -135,7 +135,10 @@ class Figures:
             return None
         found: Any = json.loads((self.folder(name) / file).read_text(encoding="utf-8"))
         for key in keys.split("."):
-            found = found[int(key)] if isinstance(found, list) else found[key]
+            if isinstance(found, list):
+                found = statistics.mean(found) if key == "mean" else found[int(key)]
+            else:
+                found = found[key]
         return float(found)
 
     def epochs(self, name: str) -> Optional[float]:

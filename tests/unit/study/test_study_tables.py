@@ -147,3 +147,26 @@ def test_the_matrix_of_the_study_is_sound(study):
         for test, system in [(row.test, row.system), *([tuple(row.speed.split("/", 1))] if row.speed else [])]:
             assert any(f"name={system}," in text for text in names[test].fields["systems"]), row
         assert not row.against or any(other.label == row.against and other.table == row.table for other in study.tables.read_rows(raw))
+
+
+def test_every_training_of_the_matrix_is_accepted_by_fairseq(study, tmp_path):
+    from fairseq import options
+
+    entries = study.matrix.read_matrix(study.folder / "matrix.toml")
+    folders = {entry.name: tmp_path / entry.name for entry in entries}
+    for entry in entries:
+        if entry.kind != "train":
+            continue
+        train = study.steps.steps_of(entry, folders)[0].arguments
+        assert (study.folder.parents[1] / train[1]).is_file()
+        options.parse_args_and_arch(options.get_training_parser(), train[2:])
+        # A schedule that ends elsewhere than the training is a slip of the pen.
+        assert entry.fields["options"]["total-num-update"] == entry.fields["options"]["max-update"], entry.name
+
+
+def test_every_system_of_the_matrix_can_be_read(study):
+    from fairseq_hrt.evaluation.systems import parse_system
+
+    for entry in study.matrix.read_matrix(study.folder / "matrix.toml"):
+        for text in [*entry.fields.get("systems", []), *([entry.fields["system"]] if "system" in entry.fields else [])]:
+            parse_system(study.matrix.TEXT.sub("lenpen=1.0", text))
