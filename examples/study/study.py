@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence
 
 from matrix import Entry, read_matrix, read_toml
 from runner import Runner, minutes_left, share_done
@@ -25,7 +25,8 @@ logger = logging.getLogger("study")
 
 
 def chosen(entries: List[Entry], names: Optional[Sequence[str]], alone: bool) -> List[Entry]:
-    """The named entries with all that they need; all entries without names. Without ``alone`` those that must run alone are left out.
+    """The named entries with all that they need; all entries without names. Without ``alone`` those that must run alone, and what needs
+    them, are left out.
 
     Raises:
         ValueError: for an unknown name.
@@ -42,7 +43,12 @@ def chosen(entries: List[Entry], names: Optional[Sequence[str]], alone: bool) ->
                 needed.add(name)
                 wanted += every[name].parents
         entries = [entry for entry in entries if entry.name in needed]
-    return [entry for entry in entries if alone or not entry.alone]
+    kept: Dict[str, Entry] = {}
+    for entry in entries:
+        # Parents come first.
+        if alone or not entry.alone and all(parent in kept for parent in entry.parents):
+            kept[entry.name] = entry
+    return list(kept.values())
 
 
 class MatrixFile:

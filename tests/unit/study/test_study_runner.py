@@ -137,7 +137,7 @@ def test_share_and_time_left(study, tmp_path):
 
 
 def test_named_entries_bring_what_they_need(study):
-    entries = study.matrix.resolve({"entry": [writes("a"), command("b", "r'${a}'"), writes("c", text="y", alone=True)]})
+    entries = study.matrix.resolve({"entry": [writes("a"), command("b", "r'${a}'"), writes("c", text="y", alone=True), command("d", "r'${c}'")]})
     assert [entry.name for entry in study.command.chosen(entries, ["b"], True)] == ["a", "b"]
     assert [entry.name for entry in study.command.chosen(entries, None, False)] == ["a", "b"]
     with pytest.raises(ValueError, match="no entry 'x'"):
