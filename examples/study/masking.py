@@ -109,9 +109,9 @@ class Filler:
             with torch.inference_mode():
                 encoded = self.model.encoder(source, src_lengths=lengths)
                 scores, _ = self.model.decoder(normalize=False, prev_output_tokens=tokens, encoder_out=encoded)
-            for symbol in (words.bos(), words.pad(), words.unk(), words.eos()):
-                scores[..., symbol] = float("-inf")
-            best = scores.argmax(-1)
+                for symbol in (words.bos(), words.pad(), words.unk(), words.eos()):
+                    scores[..., symbol] = float("-inf")
+                best = scores.argmax(-1)
             for row, number in enumerate(numbers):
                 own_words = list(translations[number])
                 for position in positions[number]:
