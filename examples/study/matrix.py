@@ -19,6 +19,11 @@ A matrix is a TOML file:
     options = { seed = 2 }
     rename = { en-de = "en-fr" }         # and ${en-fr} where it says ${en-de}
 
+    [[copy]]                             # a second time, whole: a copy of each of these entries, named with the suffix, which refer to each other
+    suffix = "-seed2"
+    entries = ["at", "distilled", "hrt"]
+    train = { options = { seed = 2 } }   # what is different in the copies of a kind
+
 ``$(NAME/FILE)`` is the text in a file that another entry writes. Two entries of the same content are one, whatever their names; name, note,
 minutes, threads, nice and alone are no part of the content.
 """
@@ -164,10 +169,28 @@ def resolve(raw: Mapping[str, Any]) -> List[Entry]:
         if name in tables:
             raise ValueError(f"two entries are called {name!r}; give each its own name")
         tables[name] = table
+    for copy in raw.get("copy", []):
+        _add_copies(copy, tables)
     entries: Dict[str, Entry] = {}
     for name in tables:
         _add(name, tables, shared, entries, ())
     return list(entries.values())
+
+
+def _add_copies(copy: Mapping[str, Any], tables: Dict[str, Dict[str, Any]]) -> None:
+    """Adds the entries that a ``[[copy]]`` asks for."""
+    suffix, names = copy.get("suffix", ""), copy.get("entries", [])
+    if not suffix:
+        raise ValueError("a [[copy]] has no suffix; give one, e.g. suffix = \"-seed2\"")
+    for name in names:
+        if name not in tables:
+            raise ValueError(f"[[copy]] {suffix!r}: there is no entry {name!r}")
+    # In the order of the matrix, so that importance stays what it is.
+    for name in [name for name in tables if name in names]:
+        if name + suffix in tables:
+            raise ValueError(f"two entries are called {name + suffix!r}; give the copy another suffix")
+        different = copy.get(_inherited(tables, name).get("kind", ""), {})
+        tables[name + suffix] = {"name": name + suffix, "like": name, "rename": {other: other + suffix for other in names}, **different}
 
 
 def _add(name: str, tables: Mapping[str, Any], shared: Mapping[str, Any], entries: Dict[str, Entry], path: Tuple[str, ...]) -> None:

@@ -10,10 +10,12 @@ Rows are listed in the matrix:
     model = "hrt"                     # what was trained
     against = "AT beam 5"             # label of the row that the paired bootstrap compares with
     speed = "speed/native HRT k=2"    # benchmark and system with the speed
+    seeds = ["test-hrt-seed2"]        # the same system trained with other seeds
     paper = "28.49 (AT 27.45)"        # what the paper has
 """
 
 import logging
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
@@ -25,7 +27,7 @@ from store import Store
 
 logger = logging.getLogger("study")
 MISSING = "not run yet"
-FIELDS = {"table", "label", "test", "system", "model", "against", "speed", "paper"}
+FIELDS = {"table", "label", "test", "system", "model", "against", "speed", "seeds", "paper"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Row:
     model: str = ""
     against: str = ""
     speed: str = ""
+    seeds: Sequence[str] = ()
     paper: str = ""
 
 
@@ -120,6 +123,17 @@ class MainTable:
         self.signatures[f"BLEU `{quality['bleu_signature']}`, chrF `{quality['chrf_signature']}`"] = None
         return [f"{quality['bleu']:.2f}", self.difference(row, quality["bleu"]), f"{quality['chrf']:.2f}", number(quality["length_ratio"], 3)]
 
+    def mean(self, row: Row) -> str:
+        """Mean and standard deviation of BLEU over the seeds that are finished: ``38.51 ± 0.12 (3)``."""
+        if not row.seeds:
+            return ""
+        found = [self.figures.system(test, row.system) for test in (row.test, *row.seeds)]
+        scores = [own["quality"]["bleu"] for own in found if own is not None]
+        if len(scores) < 2:
+            return MISSING
+        missing = f", {len(found) - len(scores)} {MISSING}" if len(scores) < len(found) else ""
+        return f"{statistics.mean(scores):.2f} ± {statistics.stdev(scores):.2f} ({len(scores)}{missing})"
+
     def difference(self, row: Row, bleu: float) -> str:
         """``−0.35 (p = 0.021)`` against the row's teacher, if both are measured on one test set."""
         other = self.by_label.get(row.against)
@@ -156,9 +170,9 @@ class MainTable:
 
     def text(self) -> str:
         reference = self.reference_speed.partition("/")[2]
-        header = ["System", "BLEU", "against its teacher", "chrF", "length ratio", "ms, batch 1", "sentences/s, batch 32",
+        header = ["System", "BLEU", "against its teacher", "chrF", "length ratio", "BLEU, mean of seeds", "ms, batch 1", "sentences/s, batch 32",
                   f"× {reference} (batch 1 / 32)", "epochs", "minutes", "paper"]  # fmt: skip
-        lines = [[row.label, *self.quality(row), *self.speed(row), *self.budget(row), row.paper] for row in self.rows]
+        lines = [[row.label, *self.quality(row), self.mean(row), *self.speed(row), *self.budget(row), row.paper] for row in self.rows]
         notes = [
             "Epochs: passes over the training data, those of the model it was started from included. Minutes: wall time of the training itself, "
             "on a machine that did other work at the same time. p: paired bootstrap, 1,000 samples, sacreBLEU.",
