@@ -134,6 +134,8 @@ REQUIREMENTS = [
 # 4.6: the oldest release that our tests pass with; 5 may change the specification that hub/export.py fills in
 CTRANSLATE2 = "ctranslate2>=4.6,<5"
 
+SHTAB = "shtab>=1.7,<2"
+
 # also in examples/serve/requirements.txt
 SERVE = [
     "starlette>=0.40,<2",
@@ -152,7 +154,7 @@ EXTRAS = {
     # the recipes: plots, and the score of summaries, which must not change with a release
     "examples": ["matplotlib>=3.7", "rouge-score==0.1.2"],
     # xdist: two cores share the tests, the long files first; CTranslate2, because its tests should not only be skipped
-    "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2, *SERVE, "httpx>=0.27"],
+    "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2, SHTAB, *SERVE, "httpx>=0.27"],
     # tests/mutation/run.py takes its faults and their application from it; what it draws depends on the release
     "mutation": ["cosmic-ray==8.7.*"],
     # fairseq-hrt serve: ASGI application and server, sentence splitter (all languages, keeps white space), language detection (its
@@ -160,6 +162,8 @@ EXTRAS = {
     "serve": SERVE,
     # fairseq-hrt export, and CTranslate2 beside our decoders in fairseq-hrt benchmark
     "ctranslate2": [CTRANSLATE2],
+    # fairseq-hrt completion: reads argparse's parsers, so that no list of options has to be kept
+    "completion": [SHTAB],
     # bundles whose subwords are SentencePiece pieces; the language model of --dag-lm-path
     "sentencepiece": ["sentencepiece>=0.1.99"],
     "kenlm": ["kenlm"],
@@ -168,28 +172,7 @@ EXTRAS = {
 EXTRAS["all"] = sorted({package for extra, packages in EXTRAS.items() if extra not in ("test", "mutation", "kenlm") for package in packages})
 
 setup(
-    name="fairseq_hrt",
-    version="0.1.0",
-    description="Fast machine translation as a plugin for stock fairseq 0.12.2",
-    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
-    long_description_content_type="text/markdown",
-    author="The fairseq_hrt authors",
-    license="MIT",
-    keywords="machine translation, non-autoregressive, semi-autoregressive, parallel decoding, fairseq, transformer, int8",
-    classifiers=[
-        "Development Status :: 4 - Beta",
-        "Environment :: Console",
-        "Intended Audience :: Developers",
-        "Intended Audience :: Science/Research",
-        "Operating System :: POSIX :: Linux",
-        "Programming Language :: C",
-        "Programming Language :: Python :: 3",
-        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
-        "Topic :: Scientific/Engineering :: Artificial Intelligence",
-        "Topic :: Text Processing :: Linguistic",
-        "Typing :: Typed",
-    ],
-    python_requires=">=3.10",
+    # What the distribution is called and describes stands in pyproject.toml.
     packages=find_packages(include=["fairseq_hrt", "fairseq_hrt.*"]),
     # type checkers read the annotations of a package with this marker; the families' README.md stay in the repository
     package_data={"fairseq_hrt": ["py.typed"], "fairseq_hrt.server": ["page/*"]},
@@ -197,6 +180,5 @@ setup(
     # fetch torchaudio. It is installed by: pip install --no-deps fairseq==0.12.2
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["fairseq-hrt = fairseq_hrt.__main__:main"]},
     cmdclass={"build_py": Build, "bdist_wheel": Wheel, "editable_wheel": Editable},
 )

@@ -157,24 +157,31 @@ def layers() -> str:
     families, warm, plain = "#e8f6ec", "#fdf6dd", "#eef4fb"
     parts = [text(18, 30, "Packages and their imports: an arrow points to what is imported", fill=INK, font_weight="bold")]
     parts += box(170, 50, 360, "cli", ["verbs of fairseq-hrt: parse, call, print"], plain)
-    parts += box(170, 130, 360, "evaluation", ["quality, speed, tables, pictures, traces, tuning"], plain)
-    parts += box(170, 210, 360, "hub", ["bundles, raw text, translators, distillation, export"], plain)
-    parts += box(18, 130, 126, "server", ["HTTP, the page"], plain)
-    parts += [arrow((170, 85), (100, 128)), arrow((100, 175), (168, 222))]
+    parts += box(170, 124, 360, "evaluation", ["quality, speed, tables, pictures, traces, tuning"], plain)
+    parts += box(170, 198, 360, "systems", ["fairseq's decoders, the runtime, CTranslate2: one interface"], plain)
+    parts += box(170, 272, 360, "hub", ["bundles, raw text, translators, distillation, export"], plain)
+    parts += box(18, 198, 126, "server", ["HTTP, the page"], plain)
+    parts += [arrow((170, 82), (81, 82), (81, 196)), arrow((110, 243), (168, 286))]
     for place, name in enumerate(["autoregressive", "hrt", "bidirectional", "dag", "jacobi"]):
-        parts += box(18 + 134 * place, 310, 126, name, [], families, 34)
-    parts += box(170, 385, 360, "common", ["engine, searches, data with two targets, generators' base"], plain)
-    parts += box(170, 465, 360, "ops", ["dynamic programs on plain tensors: PyTorch only"], plain)
-    parts += box(560, 210, 132, "runtime", ["native engine in C", "NumPy only"], warm, 62)
-    parts += box(18, 385, 126, "compat", ["fairseq 0.12.2 on", "today's Python"], warm, 62)
-    for y0, y1 in ((95, 128), (175, 208), (430, 463)):
+        parts += box(18 + 134 * place, 366, 126, name, [], families, 34)
+    parts += box(170, 434, 360, "task.py", ["base of the families' tasks"], plain)
+    parts += box(170, 508, 172, "decoding", ["options, searches,", "generators' base"], plain)
+    parts += box(358, 508, 172, "training", ["two targets, losses,", "presets, random draws"], plain)
+    parts += box(170, 599, 172, "engine", ["one Transformer,", "decoded with cached steps"], plain)
+    parts += box(358, 599, 172, "loading", ["checkpoints of", "unknown origin"], plain)
+    parts += box(560, 508, 132, "ops", ["dynamic programs", "PyTorch only"], plain)
+    parts += box(560, 272, 132, "runtime", ["native engine in C", "NumPy only"], warm, 62)
+    parts += box(18, 599, 126, "compat", ["fairseq 0.12.2 on", "today's Python"], warm)
+    for y0, y1 in ((95, 122), (169, 196), (243, 270)):
         parts.append(arrow((350, y0), (350, y1)))
-    parts += [arrow((350, 255), (350, 308), dashed=True), text(360, 288, "through fairseq's registries", 12, fill=SOFT)]
-    parts += [arrow((81, 447), (81, 530), (718, 530), (718, 241), (694, 241), dashed=True), text(90, 524, "the doctor reports on it", 12, fill=SOFT)]
-    parts += [arrow((81 + 134 * place, 344), (270 + 40 * place, 383)) for place in range(5)]
-    parts += [arrow((530, 232), (558, 232)), arrow((530, 155), (626, 155), (626, 208)), arrow((170, 410), (146, 410))]
-    parts += [arrow((625, 344), (625, 488), (532, 488)), text(545, 482, "families", 12, fill=SOFT)]
-    return page(734, 544, "Layers: cli, evaluation and server, hub, families, common, ops; hub, evaluation and server also use runtime, common uses compat", parts)
+    parts += [arrow((350, 317), (350, 364), dashed=True), text(360, 346, "through fairseq's registries", 12, fill=SOFT)]
+    parts += [arrow((81 + 134 * place, 400), (270 + 40 * place, 432)) for place in range(5)]
+    parts += [arrow((256, 479), (256, 506)), arrow((444, 479), (444, 506)), arrow((256, 570), (256, 597)), arrow((350, 479), (350, 585), (378, 597))]
+    parts += [arrow((530, 294), (558, 294)), arrow((530, 221), (626, 221), (626, 270)), arrow((358, 646), (350, 672), (150, 672), (140, 661))]
+    parts += [arrow((625, 400), (625, 506)), text(632, 455, "families", 12, fill=SOFT)]
+    parts += [arrow((81, 661), (81, 690), (718, 690), (718, 303), (694, 303), dashed=True), text(90, 706, "the doctor reports on it", 12, fill=SOFT)]
+    title = "Layers: cli, evaluation and server, systems, hub, families, their task, decoding and training, engine and loading; families use ops, "
+    return page(734, 716, title + "hub, systems and server the runtime, loading compat", parts)
 
 
 def sentence() -> str:

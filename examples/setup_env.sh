@@ -51,7 +51,7 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
 fi
 pip=(.venv/bin/python -m pip --disable-pip-version-check)
 : >"$LOG"
-step "installing $TORCH_SPEC" "${pip[@]}" install --upgrade "setuptools>=70.1" "$TORCH_SPEC"
+step "installing $TORCH_SPEC" "${pip[@]}" install --upgrade "setuptools>=77" "$TORCH_SPEC"
 step "installing fairseq_hrt and what it needs" "${pip[@]}" install -e '.[examples,test]'
 # Without its dependencies: pip rejects the releases of omegaconf and hydra that fairseq pins.
 # In an isolated build: with torch in sight fairseq also builds a file that its release lacks.

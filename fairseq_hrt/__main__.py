@@ -13,7 +13,7 @@ import difflib
 import importlib
 import os
 import sys
-from typing import Optional, Sequence
+from typing import Callable, List, Optional, Sequence, Tuple
 
 from . import __version__
 
@@ -32,51 +32,64 @@ VERBS = {
     "graph": "show the graph that a directed acyclic model writes for a sentence",
     "graph-statistics": "how sharp the graphs of directed acyclic models are",
     "mutual-information": "what models ignore that write several words a step",
+    "completion": "print what a shell needs to complete verbs and options",
     "ops-speed": "measure the dynamic programs of directed acyclic graphs",
 }
+
+
+class LaterParser(argparse.ArgumentParser):
+    """Stands for a verb's parser, which is made when the verb is chosen: every other verb's imports are saved."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
+    ) -> Tuple[argparse.Namespace, List[str]]:
+        """Keeps what follows the verb as it is."""
+        namespace = argparse.Namespace() if namespace is None else namespace
+        namespace.rest = list(args or ())
+        return namespace, []
+
+
+def build_parser(verb_parser: Callable[..., argparse.ArgumentParser] = LaterParser) -> argparse.ArgumentParser:
+    """The parser of the whole command line.
+
+    Args:
+        verb_parser: makes the parser of one verb from its name in ``prog`` and further arguments of ``ArgumentParser``.
+    """
+    parser = argparse.ArgumentParser(
+        prog="fairseq-hrt", description="Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt VERB --help"
+    )
+    parser.add_argument("--version", action="version", version=f"fairseq_hrt {__version__}")
+    parser.add_argument("--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop")
+    parser.add_argument("--options", action="store_true", help="explain the options added to fairseq's commands and stop")
+    parser.set_defaults(verb="doctor", rest=[])
+    verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", parser_class=verb_parser)
+    for name, text in VERBS.items():
+        verbs.add_parser(name, help=text, add_help=False)
+    return parser
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs a verb; returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    verbs = "\n".join(f"  {name:20}{text}" for name, text in VERBS.items())
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt",
-        description="Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt VERB --help",
-        epilog=f"verbs:\n{verbs}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("verb", nargs="?", default="doctor", metavar="VERB", help="see below (default: doctor)")
-    parser.add_argument("--version", action="version", version=f"fairseq_hrt {__version__}")
-    parser.add_argument("--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop")
-    parser.add_argument("--options", action="store_true", help="explain the options added to fairseq's commands and stop")
-    # What follows the verb is the verb's own.
-    place = next((number for number, text in enumerate(arguments) if not text.startswith("-")), len(arguments) - 1)
-    chosen = parser.parse_args(arguments[: place + 1])
-    rest = arguments[place + 1 :]
+    parser = build_parser()
+    verb = next((text for text in arguments if not text.startswith("-")), None)
+    if verb is not None and verb not in VERBS:
+        parser.error(no_such_verb(verb))
+    chosen = parser.parse_args(arguments)
     if chosen.user_dir:
         print(os.path.dirname(os.path.abspath(__file__)))
         return 0
     if chosen.options:
-        from .common.option_help import option_help
+        from .cli.option_help import option_help
 
         print(option_help())
         return 0
-    if chosen.verb not in VERBS:
-        parser.error(no_such_verb(chosen.verb))
-    if chosen.verb != "doctor":
-        try:
-            return importlib.import_module(f".cli.{chosen.verb.replace('-', '_')}", __package__).main(rest) or 0
-        except KeyboardInterrupt:
-            # While PyTorch was being imported; the verbs themselves report it.
-            sys.stderr.write("interrupted\n")
-            return 130
-    own = argparse.ArgumentParser(
-        prog="fairseq-hrt doctor",
-        description="Reports what this installation is, what is wrong with it, and how to fix it; exit status 1 if something is wrong.",
-    )
-    own.add_argument("--json", action="store_true", help="an object with the sections and the problems instead of text")
-    return report(as_json=own.parse_args(rest).json)
+    try:
+        return importlib.import_module(f".cli.{(chosen.verb or 'doctor').replace('-', '_')}", __package__).main(chosen.rest) or 0
+    except KeyboardInterrupt:
+        # While PyTorch was being imported; the verbs themselves report it.
+        sys.stderr.write("interrupted\n")
+        return 130
 
 
 def no_such_verb(given: str) -> str:
@@ -84,19 +97,6 @@ def no_such_verb(given: str) -> str:
     close = difflib.get_close_matches(given.lower().replace("_", "-"), VERBS, n=1)
     meant = f"did you mean {close[0]!r}? " if close else ""
     return f"there is no verb {given!r}; {meant}there are: {', '.join(VERBS)}"
-
-
-def report(*, as_json: bool = False) -> int:
-    """Prints the doctor's report; returns the exit status."""
-    from .compat import doctor
-
-    found = doctor.examine()
-    try:
-        print(found.to_json() if as_json else found, flush=True)
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough; Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1 if found.problems else 0
 
 
 if __name__ == "__main__":

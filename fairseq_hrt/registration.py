@@ -1,7 +1,7 @@
 """The families register themselves when fairseq is imported; until then none of them is loaded.
 
 Two things make that hold in any order. A callback runs right after fairseq's own code (:func:`.compat.when_fairseq_is_imported`). And
-whoever begins with a module that needs fairseq (``import fairseq_hrt.common.engine``) gets fairseq, and so all families, first:
+whoever begins with a module that needs fairseq (``import fairseq_hrt.engine``) gets fairseq, and so all families, first:
 otherwise they would meet that module half-way through its own import.
 """
 
@@ -16,8 +16,10 @@ from . import compat
 
 FAMILIES = ("autoregressive", "bidirectional", "dag", "hrt", "jacobi")
 _PACKAGE = __name__.rpartition(".")[0]
-# Modules of common that need nothing but the standard library: bundles, files and command lines start with them.
-LIGHT = ("data_options", "escaping", "files")
+# Besides the families. What else there is starts with the standard library: bundles, files and command lines.
+NEEDING_FAIRSEQ = ("decoding", "engine", "task", "training")
+# Of the package that loads models, the modules that read checkpoints.
+LOADING = ("checkpoints", "models")
 
 
 def register_families() -> None:
@@ -32,7 +34,7 @@ def needs_fairseq(name: str) -> bool:
     part, _, module = rest.partition(".")
     if package != _PACKAGE:
         return False
-    return part in FAMILIES or (part == "common" and module != "" and module not in LIGHT)
+    return part in FAMILIES or part in NEEDING_FAIRSEQ or (part == "loading" and module in LOADING)
 
 
 class FairseqFirst(MetaPathFinder):

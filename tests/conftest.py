@@ -6,9 +6,10 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterator
 
 import pytest
+from forked_commands import ForkedCommands
 from hypothesis import HealthCheck, settings
 
 import fairseq_hrt  # noqa: F401  (repairs fairseq, registers what the tests use)
@@ -29,28 +30,36 @@ def _seeded() -> None:
 
 
 @pytest.fixture(scope="session")
-def command() -> Callable[..., subprocess.CompletedProcess]:
+def command() -> Iterator[Callable[..., subprocess.CompletedProcess]]:
     """Run a command of this environment: ``command("fairseq-train", data, "--cpu")``.
 
     A failure raises AssertionError with the end of the output, unless ``check=False``.
-    Keyword arguments: `check`, `cwd`, `stdin` (text), `environment` (added variables).
+    Keyword arguments: `check`, `cwd`, `stdin` (text), `environment` (added variables), `fresh` (a process that starts from
+    nothing, as a user's; otherwise, and without an environment of its own, a fork of one that has imported fairseq).
     """
+    forks = ForkedCommands()
 
-    def run(name, *arguments, check=True, cwd=None, stdin=None, environment=None):
+    def run(name, *arguments, check=True, cwd=None, stdin=None, environment=None, fresh=False):
         program = [sys.executable] if name == "python" else [str(SCRIPTS / name)]
-        finished = subprocess.run(
-            [*program, *map(str, arguments)],
-            cwd=cwd,
-            input=stdin,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
-            capture_output=True,
-            text=True,
-        )
+        written = list(map(str, arguments))
+        module = name != "python" or written[:1] == ["-m"]
+        if module and environment is None and not fresh and hasattr(os, "fork"):
+            finished = forks.run(name, written, cwd=None if cwd is None else str(cwd), stdin=stdin or "")
+        else:
+            finished = subprocess.run(
+                [*program, *written],
+                cwd=cwd,
+                input=stdin,
+                env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
+                capture_output=True,
+                text=True,
+            )
         if check and finished.returncode:
             raise AssertionError(f"{name} failed with exit status {finished.returncode}:\n{(finished.stdout + finished.stderr)[-3000:]}")
         return finished
 
-    return run
+    with forks:
+        yield run
 
 
 @pytest.fixture(scope="session")

@@ -27,17 +27,17 @@ from fairseq.models.transformer import TransformerModel
 from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
-from fairseq_hrt.common.generator import AutoregressiveGenerator
-from fairseq_hrt.common.options import DecodingOptions
-from fairseq_hrt.common.trace import GenerationCounters
+from fairseq_hrt.decoding.generator import AutoregressiveGenerator
+from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.engine.counters import GenerationCounters
 from fairseq_hrt.dag.model import DagTransformerModel
 from fairseq_hrt.evaluation.comparison import processor
 from fairseq_hrt.evaluation.speed import Timing, measure
-from fairseq_hrt.evaluation.systems import count_calls
+from fairseq_hrt.systems import count_calls
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
-from fairseq_hrt.hub.export import PADDING, export
+from fairseq_hrt.hub.ctranslate2_model import PADDING, export
 from fairseq_hrt.hub.runtime_model import convert
 from fairseq_hrt.hub.shortlist import pack
 from fairseq_hrt.runtime.engine import DecodeOptions, Engine, Shortlist

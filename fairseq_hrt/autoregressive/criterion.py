@@ -10,7 +10,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..common.losses import check_label_smoothing, smoothed_cross_entropy
+from ..training import check_label_smoothing, smoothed_cross_entropy
 
 
 @register_criterion("autoregressive_loss", dataclass=LabelSmoothedCrossEntropyCriterionConfig)

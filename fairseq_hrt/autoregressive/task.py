@@ -7,9 +7,8 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig
 
-from ..common.generator import AutoregressiveGenerator
-from ..common.options import DecodingOptions
-from ..common.task import EngineTranslationTask
+from ..decoding import AutoregressiveGenerator, DecodingOptions
+from ..task import EngineTranslationTask
 
 
 @dataclass

@@ -8,7 +8,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from ..common.config import DistillationConfig
+from ..training import DistillationConfig
 from .search import LENGTH_PENALTIES
 
 

@@ -6,7 +6,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..common.losses import check_label_smoothing, log_losses, smoothed_cross_entropy
+from ..training import check_label_smoothing, log_losses, smoothed_cross_entropy
 from .config import BidirectionalLossConfig
 
 

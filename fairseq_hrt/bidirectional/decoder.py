@@ -8,8 +8,8 @@ from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
 from .config import BidirectionalModelConfig
-from .positions import SlotPositions
-from .sample import check_directions, slot_mask
+from .position_vectors import SlotPositions
+from .slots import check_directions, slot_mask
 
 
 class BidirectionalDecoder(TransformerDecoderBase):

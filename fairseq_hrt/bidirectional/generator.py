@@ -1,6 +1,5 @@
 """Decoding in slots, and what comes after it: the words back in their natural order."""
 
-import math
 from functools import lru_cache
 from typing import Dict, List, Optional, Sequence, Tuple
 
@@ -9,13 +8,11 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..common.constraints import Constraints, length_limits
-from ..common.generator import AutoregressiveGenerator
-from ..common.hypothesis import Hypothesis
-from ..common.options import DecodingOptions
-from ..common.state import Memory
-from .sample import deduplicate, natural_index, natural_order, slot_positions
+from ..decoding import AutoregressiveGenerator, Constraints, DecodingOptions, Hypothesis
+from ..engine import Memory, log_mean, log_softmax
+from .repeats import deduplicate
 from .search import LENGTH_PENALTIES, BlockPlan, block_search
+from .slots import natural_index, natural_order, slot_positions
 
 
 class BidirectionalGenerator(AutoregressiveGenerator):
@@ -27,7 +24,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         options: what the user asked for. ``beam`` 1 takes the most probable word of each slot.
         paper_scoring: see :mod:`.search`.
         length_penalty: one of LENGTH_PENALTIES, see :class:`.search.BlockPlan`.
-        collapse_repeats: see :func:`.sample.deduplicate`.
+        collapse_repeats: see :func:`.repeats.deduplicate`.
     """
 
     def __init__(
@@ -84,13 +81,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             raise ValueError(
                 "--prefix-size: a given beginning is known in one direction only; it needs --bidirectional-directions 1"
             )
-        limits = length_limits(
-            # Each sentence's own length: the result must not depend on what it is batched with.
-            memories[0].lengths,
-            max_len_a=options.max_len_a,
-            max_len_b=options.max_len_b,
-            capacity=min(model.max_decoder_positions() for model in self.models),
-        )
+        limits = self.length_limits(memories)
         rules = Constraints(
             self.dictionary, min_length=options.min_len, max_lengths=limits, unkpen=options.unkpen, prefix=prefix
         )
@@ -105,8 +96,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             visible=decoder.visible_keys,
             slots=torch.arange(slots, device=device),
             positions=positions.to(device),
-            beam=min(options.beam, len(self.dictionary) - 1),
-            nbest=min(options.nbest, options.beam, len(self.dictionary) - 1),
+            beam=self.beam,
+            nbest=min(options.nbest, self.beam),
             paper_scoring=self.paper_scoring,
             length_penalty=self.length_penalty,
             lenpen=options.lenpen,
@@ -175,15 +166,13 @@ class SlotScorer:
         targets = sample["target"]
         slots = self.slots(targets)
         words = slots.target.ne(pad)
-        averaged = None
+        parts = []
         for model in models:
             model.eval()
             logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], slots=slots)
-            log_probs = torch.log_softmax(logits, -1, dtype=torch.float32)
-            averaged = log_probs if averaged is None else torch.logaddexp(averaged, log_probs)
-        chosen = averaged.gather(1, slots.target[words].unsqueeze(1)).squeeze(1)
+            parts.append(log_softmax(logits).gather(1, slots.target[words].unsqueeze(1)).squeeze(1))
         # Everything below is bookkeeping, sentence by sentence.
-        chosen, targets = chosen.cpu() - math.log(len(models)), targets.cpu()
+        chosen, targets = log_mean(parts).cpu(), targets.cpu()
         found, decoder = [], models[0].decoder
         for target, scores in zip(targets, chosen.split(targets.ne(pad).sum(1).tolist())):
             count = scores.numel() - 1

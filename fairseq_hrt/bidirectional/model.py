@@ -10,7 +10,7 @@ from fairseq.models.transformer.transformer_base import TransformerModelBase
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..common.presets import COMMON_PRESETS, register_presets
+from ..training import COMMON_PRESETS, register_presets
 from .config import BidirectionalModelConfig
 from .decoder import BidirectionalDecoder
 from .sample import SlotSample

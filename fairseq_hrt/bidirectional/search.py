@@ -20,13 +20,8 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ..common.constraints import Constraints
-from ..common.ensemble import EngineEnsemble, reorder
-from ..common.hypothesis import Hypothesis
-from ..common.search import check_number
-from ..common.state import Memory
-from ..common.trace import DecodingStep, StepHook
-from ..common.transfer import to_host
+from ..decoding import Constraints, DecodingStep, Hypothesis, StepHook, check_number, to_host
+from ..engine import EngineEnsemble, Memory, reorder
 from .candidates import Candidates, canonical_candidates, paper_candidates
 
 LENGTH_PENALTIES = ("power", "gnmt")

@@ -8,9 +8,9 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from ..common.distillation import truncate_targets
-from ..common.options import DecodingOptions
-from ..common.task import EngineTranslationTask
+from ..decoding import DecodingOptions
+from ..task import EngineTranslationTask
+from ..training import truncate_targets
 from .config import BidirectionalTaskConfig
 from .generator import BidirectionalGenerator, SlotScorer
 from .model import BidirectionalTransformerModel

@@ -12,10 +12,10 @@ best value of the run's --best-checkpoint-metric. Files are loaded safely (see R
 
 import argparse
 import logging
-import os
 from pathlib import Path
 from typing import Optional, Sequence
 
+from ..files import replacing
 from .command import execute
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     """
     import torch
 
-    from ..common.averaging import average, best_checkpoints, last_checkpoints
+    from ..hub.averaging import average, best_checkpoints, last_checkpoints
 
     if (options.inputs is None) == (options.folder is None):
         raise ValueError("--last and --best need --folder, --inputs stands alone")
@@ -63,16 +63,13 @@ def run(options: argparse.Namespace) -> None:
         paths = best_checkpoints(options.folder, options.best)
     logger.info("averaging %s", ", ".join(str(path) for path in paths))
     state = average(paths)
-    # Complete or not there at all: a full disk or a kill must not leave half a checkpoint behind.
-    partial = options.output.with_name(options.output.name + ".partial")
     try:
-        torch.save(state, partial)
-        os.replace(partial, options.output)
+        # Complete or not there at all: a full disk or a kill must not leave half a checkpoint behind.
+        with replacing(options.output) as file:
+            torch.save(state, file)
     except RuntimeError as error:
         # PyTorch's writer says so when the disk is full.
         raise OSError(f"{options.output} cannot be written: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
     logger.info("written to %s", options.output)
 
 

@@ -38,7 +38,9 @@ from ..hub.text import SUBWORDS, TOKENIZERS, TextPipeline, TextRecipe
 from .command import add_data_arguments, data_arguments, execute
 
 if TYPE_CHECKING:
-    from ..evaluation.comparison import Comparison, RawText
+    from ..evaluation.comparison import Comparison, RawText, Settings
+    from ..evaluation.length import LengthBin
+    from ..systems import System, SystemSpec
 
 logger = logging.getLogger(__name__)
 
@@ -136,40 +138,17 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: systems, options and files that do not fit each other.
     """
-    import torch
+    from ..evaluation import comet, quality
+    from ..evaluation.comparison import compare, target_texts
+    from ..evaluation.length import read_limits
 
-    from ..evaluation import comet, quality, trace
-    from ..evaluation.comparison import Settings, compare, memory_batches, source_text, target_texts
-    from ..evaluation.footprint import measure_footprint
-    from ..evaluation.length import by_length, draw_by_length, markdown_by_length, read_limits
-    from ..evaluation.report import markdown
-    from ..evaluation.systems import load_system, parse_system, read_systems
-
-    specs = [parse_system(text) for text in options.system]
-    if options.systems:
-        specs += read_systems(options.systems)
-    if not specs:
-        raise ValueError("no system given; name one by --system name=...,path=...")
-    settings = Settings(
-        batch_sizes=_batch_sizes(options.batch_sizes),
-        repeats=options.repeats,
-        speed_sentences=options.speed_sentences,
-        quality_batch=options.quality_batch,
-        seed=options.seed,
-        threads=options.threads,
-    )
-    raw = read_raw_text(options)
-    if options.comet:
-        comet.check_comet(options.comet, options.comet_program)
-    torch.set_num_threads(options.threads)
-    if options.pin:
-        pin(options.threads)
-    systems = []
-    for spec in specs:
-        logger.info("loading %s", spec.name)
-        systems.append(load_system(spec, data_arguments(options)))
+    # What the user has got wrong is said before anything is loaded.
+    specs, settings, raw = systems_to_compare(options), settings_of(options), read_raw_text(options)
     limits = read_limits(options.length_bins) if options.length_bins else None
     detokenize = quality.build_detokenizer(options.detokenize)
+    if options.comet:
+        comet.check_comet(options.comet, options.comet_program)
+    systems = load_systems(specs, options)
     if options.references:
         references = quality.read_lines(options.references)
     else:
@@ -186,31 +165,107 @@ def run(options: argparse.Namespace) -> None:
         raw=raw,
     )
     if options.memory:
-        for system, result in zip(systems, comparison.results):
-            logger.info("loading and memory: %s", system.name)
-            batches = memory_batches(comparison)
-            result.footprint = measure_footprint(system.reloadable, data_arguments(options), batches, options.threads)
+        add_footprints(comparison, systems, options)
     if options.comet:
-        sources = raw.lines if raw else [source_text(systems[0], number) for number in range(len(systems[0].dataset))]
-        add_comet(comparison, sources, references, options)
-    table = markdown(comparison)
-    if limits:
-        # Without </s>, as users count.
-        lengths = [len(systems[0].dataset[i]["source"]) - 1 for i in range(len(systems[0].dataset))]
-        bins = by_length(comparison, lengths, references, limits)
-        table += "\n" + markdown_by_length(comparison, bins)
+        add_comet(comparison, raw.lines if raw else source_texts(systems[0]), references, options)
+    bins = bins_by_length(comparison, systems[0], references, limits) if limits else []
+    show(comparison, bins, systems, options)
+
+
+def show(comparison: "Comparison", bins: "Sequence[LengthBin]", systems: "Sequence[System]", options: argparse.Namespace) -> None:
+    """Prints the tables and examples, and writes them where ``--out`` wants them."""
+    from ..evaluation import step_colours
+    from ..evaluation.length import draw_by_length, markdown_by_length
+    from ..evaluation.report import markdown
+
+    table = markdown(comparison) + ("\n" + markdown_by_length(comparison, bins) if bins else "")
     sys.stdout.write(table)
     if options.examples:
-        text = trace.examples(comparison, systems, options.examples, colour=trace.use_colour(sys.stdout))
+        text = step_colours.examples(comparison, systems, options.examples, colour=step_colours.use_colour(sys.stdout))
         sys.stdout.write("\n" + text + "\n")
     if options.out:
         write(options.out, comparison, table)
-        if limits:
+        if bins:
             draw_by_length(comparison, bins, [options.out / f"by_length.{kind}" for kind in ("png", "svg")])
         if options.examples:
-            plain = trace.examples(comparison, systems, options.examples, colour=False)
+            plain = step_colours.examples(comparison, systems, options.examples, colour=False)
             (options.out / "examples.txt").write_text(plain + "\n", encoding="utf-8")
         logger.info("written to %s", options.out)
+
+
+def systems_to_compare(options: argparse.Namespace) -> "List[SystemSpec]":
+    """What ``--system`` and ``--systems`` name.
+
+    Raises:
+        ValueError: nothing, or no systems.
+    """
+    from ..systems import parse_system, read_systems
+
+    specs = [parse_system(text) for text in options.system]
+    if options.systems:
+        specs += read_systems(options.systems)
+    if not specs:
+        raise ValueError("no system given; name one by --system name=...,path=...")
+    return specs
+
+
+def settings_of(options: argparse.Namespace) -> "Settings":
+    """How it is measured."""
+    from ..evaluation.comparison import Settings
+
+    return Settings(
+        batch_sizes=_batch_sizes(options.batch_sizes),
+        repeats=options.repeats,
+        speed_sentences=options.speed_sentences,
+        quality_batch=options.quality_batch,
+        seed=options.seed,
+        threads=options.threads,
+    )
+
+
+def load_systems(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> "List[System]":
+    """Loads the systems, with the threads and cores that they are to be measured with."""
+    import torch
+
+    from ..systems import load_system
+
+    torch.set_num_threads(options.threads)
+    if options.pin:
+        pin(options.threads)
+    systems = []
+    for spec in specs:
+        logger.info("loading %s", spec.name)
+        systems.append(load_system(spec, data_arguments(options)))
+    return systems
+
+
+def source_texts(system: "System") -> List[str]:
+    """The source sentences, in words."""
+    from ..evaluation.comparison import source_text
+
+    return [source_text(system, number) for number in range(len(system.dataset))]
+
+
+def add_footprints(comparison: "Comparison", systems: "Sequence[System]", options: argparse.Namespace) -> None:
+    """Loads each system once more, in a process of its own, for the time and the memory that this takes."""
+    from ..evaluation.comparison import memory_batches
+    from ..evaluation.footprint import measure_footprint
+
+    for system, result in zip(systems, comparison.results):
+        logger.info("loading and memory: %s", system.name)
+        batches = memory_batches(comparison)
+        result.footprint = measure_footprint(system.reloadable, data_arguments(options), batches, options.threads)
+
+
+def bins_by_length(
+    comparison: "Comparison", system: "System", references: Sequence[str], limits: Sequence[int]
+) -> "List[LengthBin]":
+    """The results by source length."""
+    from ..evaluation.length import by_length
+
+    # Without </s>, as users count.
+    lengths = [len(system.dataset[number]["source"]) - 1 for number in range(len(system.dataset))]
+    return by_length(comparison, lengths, references, limits)
 
 
 def read_raw_text(options: argparse.Namespace) -> "Optional[RawText]":

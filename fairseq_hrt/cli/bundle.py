@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
-from ..common.files import raw_lines, reading
+from ..files import raw_lines, reading
 from ..hub.bundle import Bundle, make_bundle
 from ..hub.text import SUBWORDS, TOKENIZERS
 from .reporting import reporting

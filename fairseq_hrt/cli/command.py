@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, List, Optional, Sequence
 
-from ..common.files import reading
+from ..files import reading
 from ..hub.bundle import Bundle, load_bundle
 from ..hub.text import TextPipeline
 from .reporting import reporting
 
 if TYPE_CHECKING:
-    from ..evaluation.systems import SystemSpec
+    from ..systems import SystemSpec
 
 
 def execute(
@@ -77,7 +77,7 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     Raises:
         ValueError: there is neither, or two share a name.
     """
-    from ..evaluation.systems import SystemSpec, parse_system
+    from ..systems import SystemSpec, parse_system
 
     bundle, texts = given_bundle(options), options.system or []
     specs = [parse_system(text) for text in ([texts] if isinstance(texts, str) else texts)]

@@ -26,11 +26,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
-from ..common.files import content_hash, new_folder
+from ..files import content_hash, new_folder
 from .command import add_data_arguments, data_arguments, execute
 
 if TYPE_CHECKING:
-    from ..evaluation.systems import System
+    from ..systems import System
 
 logger = logging.getLogger(__name__)
 
@@ -82,9 +82,9 @@ def run(options: argparse.Namespace) -> None:
     import torch
     from tqdm import tqdm
 
-    from ..evaluation.systems import load_system, parse_system
     from ..hub import distill
     from ..hub.resume import identified_options
+    from ..systems import load_system, parse_system
 
     shards, shard = shard_of(options, dict(os.environ))
     gpu = gpu_of(dict(os.environ), torch.cuda.device_count())

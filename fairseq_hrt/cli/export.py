@@ -74,9 +74,9 @@ def run(options: argparse.Namespace) -> None:
     import torch
     from fairseq import tasks
 
-    from ..common.checkpoints import reading
-    from ..common.loading import generation_config, load_models
-    from ..hub.export import export
+    from ..hub.ctranslate2_model import export
+    from ..loading.checkpoints import reading
+    from ..loading.models import generation_config, load_models
 
     path, arguments, codes = what_to_load(options)
     config = generation_config([*arguments, "--path", str(path), "--cpu", "--task", "translation"], str(path))

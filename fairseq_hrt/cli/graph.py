@@ -49,9 +49,9 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: the model writes no graphs, or there is no such sentence.
     """
-    from ..evaluation.systems import System
+    from ..systems import FairseqSystem
 
-    system = System(given_systems(options)[0], data_arguments(options))
+    system = FairseqSystem(given_systems(options)[0], data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):
         raise ValueError(f"system {system.name!r} (task {system.task_name}) writes no graph: give a dag_transformer")
     sample, _ = sentence(system, options.sentence, given_text(options))

@@ -50,14 +50,14 @@ def run(options: argparse.Namespace) -> None:
         ValueError: models, options and files that do not fit each other.
     """
     from ..evaluation import graph_statistics
-    from ..evaluation.systems import System, parse_system
+    from ..systems import FairseqSystem, parse_system
 
     results = []
     for text in options.system:
         spec = parse_system(text)
         logger.info("measuring %s", spec.name)
-        scored = System(parse_system(f"{text},score_reference=true"), data_arguments(options))
-        results.append(graph_statistics.collect(scored, System(spec, data_arguments(options))))
+        scored = FairseqSystem(parse_system(f"{text},score_reference=true"), data_arguments(options))
+        results.append(graph_statistics.collect(scored, FairseqSystem(spec, data_arguments(options))))
     table = graph_statistics.markdown(results)
     sys.stdout.write(table)
     if options.out:

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
         ValueError: models, options and files that do not fit each other.
     """
     from ..evaluation import mutual_information
-    from ..evaluation.systems import System, parse_system
+    from ..systems import FairseqSystem, parse_system
 
     scores = {}
     for text in [options.baseline, *options.system]:
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
         logger.info("scoring with %s", spec.name)
         if spec.name in scores:
             raise ValueError(f"two models are called {spec.name!r}: give each a name of its own")
-        scores[spec.name] = mutual_information.score_references(System(spec, data_arguments(options)))
+        scores[spec.name] = mutual_information.score_references(FairseqSystem(spec, data_arguments(options)))
     baseline, *systems = scores
     results = [
         mutual_information.estimate(name, scores[name], scores[baseline], seed=options.seed) for name in systems

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Dict, Iterator, Optional, TextIO, cast
 
-from ..common.files import STANDARD_OUTPUT
+from ..files import STANDARD_OUTPUT
 
 
 class _Terminated(BaseException):
@@ -78,6 +78,9 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
 
 
 def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        return f"{' -> '.join(names)}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
 
 

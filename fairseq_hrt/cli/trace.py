@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 from .command import add_data_arguments, add_sentence_arguments, data_arguments, execute, given_systems, given_text
 
 if TYPE_CHECKING:
-    from ..evaluation.dependency import Trace
-    from ..evaluation.systems import System
+    from ..evaluation.sentence_trace import Trace
+    from ..systems import System
 
 logger = logging.getLogger(__name__)
 
@@ -54,20 +54,20 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: there is no such sentence, or two systems share a name.
     """
-    from ..evaluation import dependency
-    from ..evaluation.systems import System
-    from ..evaluation.trace import use_colour
+    from ..evaluation import sentence_trace
+    from ..evaluation.step_colours import use_colour
+    from ..systems import FairseqSystem
 
     specs = given_systems(options)
     text = given_text(options)
     traces = []
     for spec in specs:
-        system = System(spec, data_arguments(options))
+        system = FairseqSystem(spec, data_arguments(options))
         sample, source = sentence(system, options.sentence, text)
-        traces.append(dependency.trace(system, sample, source))
+        traces.append(sentence_trace.trace(system, sample, source))
     colour = use_colour(sys.stdout)
-    shown = [dependency.to_text(found, colour=colour) for found in traces]
-    sys.stdout.write("\n\n".join([dependency.legend(colour=colour), *shown]) + "\n")
+    shown = [sentence_trace.to_text(found, colour=colour) for found in traces]
+    sys.stdout.write("\n\n".join([sentence_trace.legend(colour=colour), *shown]) + "\n")
     if options.out:
         write(options.out, traces)
 
@@ -97,13 +97,13 @@ def write(folder: Path, traces: "Sequence[Trace]") -> None:
     data = json.dumps([found.to_json() for found in traces], indent=1, ensure_ascii=False)
     (folder / "trace.json").write_text(data + "\n", encoding="utf-8")
     try:
-        from ..evaluation import dependency_picture
+        from ..evaluation import trace_picture
     except ImportError as error:
         raise ValueError(f"no picture without matplotlib ({error}): pip install matplotlib") from error
-    (folder / "trace.html").write_text(dependency_picture.page(traces), encoding="utf-8")
+    (folder / "trace.html").write_text(trace_picture.page(traces), encoding="utf-8")
     for number, found in enumerate(traces, start=1):
         name = re.sub(r"[^A-Za-z0-9]+", "_", found.name).strip("_")
-        dependency_picture.draw(found, [folder / f"trace_{number}_{name}.{kind}" for kind in ("png", "svg")])
+        trace_picture.draw(found, [folder / f"trace_{number}_{name}.{kind}" for kind in ("png", "svg")])
     logger.info("written to %s", folder)
 
 

@@ -32,7 +32,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
-from ..common.files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
+from ..files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
 from ..hub.pretrained import ENGINES, from_pretrained
 from .reporting import reporting
 

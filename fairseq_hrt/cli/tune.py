@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     import torch
 
     from ..evaluation import quality, tuning
-    from ..evaluation.systems import parse_system
+    from ..systems import parse_system
 
     spec, grid = parse_system(options.system), tuning.parse_grid(options.grid)
     torch.set_num_threads(options.threads)

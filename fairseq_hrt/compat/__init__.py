@@ -14,6 +14,7 @@ from typing import Callable, Iterator, List, Optional
 
 # Not "from . import checkpoint_loading": that form imports the top-level package as well, which must
 # not happen when the startup line loads this one alone.
+from .checkpoint_copies import REPAIR as CHECKPOINT_COPIES
 from .checkpoint_loading import REPAIR as CHECKPOINT_LOADING
 from .checkpoint_loading import CorruptCheckpointError, UnsafeCheckpointError
 from .cpu_distributed import REPAIR as CPU_DISTRIBUTED
@@ -29,6 +30,9 @@ __all__ = [
     "Repair",
     "RepairStatus",
     "UnsafeCheckpointError",
+    "checkpoint_contents",
+    "checkpoint_loading",
+    "doctor",
     "import_error",
     "install",
     "left_to_the_doctor",
@@ -40,6 +44,7 @@ REPAIRS = (
     DATACLASS_DEFAULTS,
     NUMPY_ALIASES,
     CHECKPOINT_LOADING,
+    CHECKPOINT_COPIES,
     ENCODER_LAYER,
     CPU_DISTRIBUTED,
     DEPRECATION_WARNINGS,

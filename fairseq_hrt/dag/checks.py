@@ -1,6 +1,6 @@
 """Which decoding options go together."""
 
-from ..common.options import DecodingOptions
+from ..decoding import DecodingOptions
 from .config import DagTaskConfig
 
 

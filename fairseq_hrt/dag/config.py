@@ -76,6 +76,13 @@ class DagTaskConfig(TranslationConfig):
             "--dag-upsample-scale); default: none, graphs end at the decoder's maximum positions"
         },
     )
+    dag_batch_vertices: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "vertices that the graphs of a training batch may have together, padding counted (at the upper end of "
+            "--dag-upsample-scale): what memory is spent on, where --max-tokens counts words; larger batches are divided"
+        },
+    )
     dag_decode_upsample_scale: Optional[float] = field(
         default=None,
         metadata={"help": "scale of the graph in decoding; default: that of the training, the middle of a range"},

@@ -10,8 +10,8 @@ from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..common.losses import BITS
 from ..ops import dag_log_likelihood, fuzzy_alignment
+from ..training import BITS
 from .config import DagFuzzyLossConfig, DagNllLossConfig
 from .decoder import LengthHead
 from .glancing import Glanced, GlanceSchedule, choose_glanced, force

@@ -8,19 +8,14 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..common.constraints import length_limits
-from ..common.generator import EngineGenerator
-from ..common.hypothesis import Hypothesis
-from ..common.options import DecodingOptions
-from ..common.search import check_number
-from ..common.state import Memory
-from ..common.trace import DecodingStep
+from ..decoding import DecodingOptions, DecodingStep, EngineGenerator, Hypothesis, attached, check_number
+from ..engine import Memory
 from ..ops import best_printing_path, dag_best_alignment, joint_viterbi, without_repeats
 from .beam import BeamPlan, LanguageModel, prefix_beam
 from .checks import check_options
 from .config import DagTaskConfig
-from .export import describe, to_dot
 from .graph import GraphBuilder, Graphs
+from .graph_description import describe, to_dot
 from .graph_size import vertices_from_source, vertices_from_target
 from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
 
@@ -88,26 +83,20 @@ class DagGenerator(EngineGenerator):
     ) -> List[List[Hypothesis]]:
         if prefix is not None or start is not None:
             raise ValueError("--prefix-size and start symbols of languages: a graph has no prefix; use --task translation")
-        with torch.inference_mode():
-            memories = self.ensemble.encode(net_input)
-            graphs = self.build_graphs(memories)
-            limits = length_limits(
-                memories[0].lengths,
-                max_len_a=self.options.max_len_a,
-                max_len_b=self.options.max_len_b,
-                capacity=int(graphs.lengths.max()) + 1,
-            )
-            if self.strategy == "beam":
-                found = self.by_beam(graphs, limits)
-            elif self.strategy == "sample" or self.suppresses_repeats:
-                found = self.by_walk(graphs, limits, net_input["src_tokens"])
-            else:
-                found = self.by_path(graphs, limits)
-            for best in found:
-                check_number(best[0].score)
-            self._announce(memories[0], found)
-            for hook in self.graph_hooks:
-                hook(graphs, found)
+        memories = self.ensemble.encode(net_input)
+        graphs = self.build_graphs(memories)
+        limits = self.length_limits(memories, capacity=int(graphs.lengths.max()) + 1)
+        if self.strategy == "beam":
+            found = self.by_beam(graphs, limits)
+        elif self.strategy == "sample" or self.suppresses_repeats:
+            found = self.by_walk(graphs, limits, net_input["src_tokens"])
+        else:
+            found = self.by_path(graphs, limits)
+        for best in found:
+            check_number(best[0].score)
+        self._announce(memories[0], found)
+        for hook in self.graph_hooks:
+            hook(graphs, found)
         return found
 
     # ------------------------------------------------------------------ the graph
@@ -133,24 +122,21 @@ class DagGenerator(EngineGenerator):
                     padding = memory.bias.flatten(1).ne(0)
                 logits = logits + torch.log_softmax(model.decoder.length_head(memory.encoded, padding).float(), -1)
             sizes = vertices_from_target(self.decoder.length_head.words(logits, lengths), scale)
-        most = min(model.max_decoder_positions() for model in self.models)
+        most = self.decoder_positions
         if not self._warned_of_clamping and bool((sizes > most).any()):
             self._warned_of_clamping = True
             logger.warning("graphs of long sentences are cut to the decoder's %d positions", most)
         return sizes.clamp(max=most)
 
     def describe_graphs(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]) -> List[Dict[str, Any]]:
-        """Decodes a batch and returns its graphs as plain data; see :func:`.export.describe`."""
+        """Decodes a batch and returns its graphs as plain data; see :func:`.graph_description.describe`."""
         documents: List[Dict[str, Any]] = []
 
         def keep(graphs: Graphs, found: List[List[Hypothesis]]) -> None:
             documents.extend(describe(graphs, [best[0] for best in found], self.dictionary))
 
-        self.graph_hooks.append(keep)
-        try:
+        with attached(self.graph_hooks, keep):
             self.generate(models, sample)
-        finally:
-            self.graph_hooks.remove(keep)
         return documents
 
     graph_dot = staticmethod(to_dot)

@@ -10,12 +10,10 @@ from typing import List, NamedTuple, Tuple
 import torch
 from torch import Tensor
 
-from ..common.hashing import hash_uniform
+from ..training import Purpose, hash_uniform
 
 STRATEGIES = ("number-random", "bernoulli", "fix", "cmlm")
 FORCINGS = ("vertex", "path", "none")
-# Purposes of random numbers.
-_VERTEX, _SENTENCE = 11, 12
 
 
 class GlanceSchedule:
@@ -100,7 +98,7 @@ def choose_glanced(
     tokens = targets.gather(1, alignment.clamp(min=0)).masked_fill(~on_path, 0)
     right = (on_path & (best_tokens == tokens)).sum(1)
     vertex = torch.arange(alignment.size(1), device=alignment.device)
-    drawn = hash_uniform(seed, update, ids.unsqueeze(1), _VERTEX, vertex)
+    drawn = hash_uniform(seed, update, ids.unsqueeze(1), Purpose.GLANCED_VERTEX, vertex)
     length = target_lengths.double()
     wrong = length - right
     if strategy == "bernoulli":
@@ -111,7 +109,7 @@ def choose_glanced(
         elif strategy == "fix":
             count = length * share
         else:
-            count = length * hash_uniform(seed, update, ids, _SENTENCE)
+            count = length * hash_uniform(seed, update, ids, Purpose.GLANCED_SHARE)
         count = (count + 0.5).floor()
         # The vertices of the path in random order, the others behind them.
         rank = drawn.masked_fill(~on_path, 2.0).argsort(1).argsort(1)

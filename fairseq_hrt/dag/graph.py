@@ -1,7 +1,6 @@
 """The graphs of a batch in decoding: links, and the tokens of vertices computed only where they are wanted."""
 
 import itertools
-import math
 from dataclasses import dataclass
 from typing import Iterator, List, Mapping, Optional, Tuple
 
@@ -9,11 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..common.engine import TransformerEngine
-from ..common.ensemble import EngineEnsemble
-from ..common.state import Memory
+from ..engine import EngineEnsemble, Memory, TransformerEngine, log_mean, log_softmax
 from ..ops import best_tokens
-from ..ops.gather import CHUNK
+from ..ops import CHUNK
 from .links import LinkPredictor, allowed_links
 
 
@@ -157,12 +154,7 @@ class Graphs:
 
     def _log_probs(self, features: List[Tensor]) -> Tensor:
         """The models' average."""
-        averaged: Optional[Tensor] = None
-        for engine, part in zip(self.engines, features):
-            logits = engine.logits(part)
-            log_probs = torch.log_softmax(logits, -1, dtype=torch.float32 if logits.dtype.itemsize < 4 else None)
-            averaged = log_probs if averaged is None else torch.logaddexp(averaged, log_probs)
-        return averaged if len(features) == 1 else averaged - math.log(len(features))
+        return log_mean([log_softmax(engine.logits(part)) for engine, part in zip(self.engines, features)])
 
     def _penalised(self, log_probs: Tensor) -> Tensor:
         for token, penalty in self.penalties.items():

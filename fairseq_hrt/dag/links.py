@@ -9,6 +9,8 @@ import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
+from ..engine import at_least_float32
+
 FEATURES = ("feature", "position", "sinposition")
 
 
@@ -65,7 +67,7 @@ class LinkPredictor(nn.Module):
             vertex_lengths: LongTensor ``[B]``.
         """
         described = self.describe(features)
-        dtype = torch.float32 if features.dtype.itemsize < 4 else features.dtype
+        dtype = at_least_float32(features.dtype)
         batch, size = features.shape[:2]
         # [B, L, D] -> [B, H, L, d]
         queries, keys = (

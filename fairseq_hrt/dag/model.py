@@ -13,8 +13,8 @@ from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..common.presets import COMMON_PRESETS, register_presets
 from ..ops import dag_best_alignment, gather_log_probs, gather_with_best
+from ..training import COMMON_PRESETS, register_presets
 from .config import DagModelConfig
 from .decoder import DagDecoder
 from .glancing import Glanced

@@ -6,11 +6,8 @@ from typing import List, Optional, Tuple
 import torch
 from torch import Tensor
 
-from ..common.hashing import hash_uniform
-from ..common.search import NumericalError
-
-# Purpose of random numbers.
-_WALK = 14
+from ..decoding import NumericalError
+from ..training import Purpose, hash_uniform
 
 
 def follow(successors: Tensor, last: Tensor) -> Tensor:
@@ -143,7 +140,7 @@ def _choose(scores: Tensor, banned: Tensor, rules: WalkRules, keys: Tensor, step
         # The candidate that crosses the share still belongs to it.
         weights = weights.masked_fill(weights.cumsum(1) - weights >= rules.top_p, 0.0)
     number = torch.arange(weights.size(1), device=weights.device)
-    drawn = hash_uniform(rules.seed, keys.unsqueeze(1), step, _WALK, number)
+    drawn = hash_uniform(rules.seed, keys.unsqueeze(1), step, Purpose.WALK, number)
     # Exponential races: the first of them to ring is drawn with its weight.
     times = -(1 - drawn).log() / weights
     return times.masked_fill(weights <= 0, float("inf")).argmin(1)

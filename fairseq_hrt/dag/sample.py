@@ -5,11 +5,8 @@ from typing import Any, Mapping, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from ..common.hashing import hash_uniform
+from ..training import Purpose, hash_uniform
 from .graph_size import UpsampleScale, vertices_from_source, vertices_from_target
-
-# Purpose of random numbers.
-_SCALE = 13
 
 
 class GraphSample(NamedTuple):
@@ -81,7 +78,7 @@ def graph_sample(
     if update is None:
         scale = torch.full(ids.shape, rule.fixed, dtype=torch.double, device=ids.device)
     else:
-        scale = rule.scale.at(hash_uniform(seed, update, ids, _SCALE))
+        scale = rule.scale.at(hash_uniform(seed, update, ids, Purpose.GRAPH_SCALE))
     wanted = rule.wanted(scale, source_lengths, target_lengths - 2)
     return GraphSample(
         ids=ids,

@@ -6,7 +6,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 
-from ..common.hypothesis import Hypothesis
+from ..decoding import Hypothesis
 from ..ops import dag_best_alignment, dag_log_likelihood
 from .sample import GraphSample
 

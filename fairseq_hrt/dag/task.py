@@ -1,7 +1,8 @@
 """Task ``translation_dag``: graph sizes for training, and the decoders."""
 
+import functools
 import logging
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -10,8 +11,9 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from ..common.options import DecodingOptions
-from ..common.task import EngineTranslationTask
+from ..decoding import DecodingOptions
+from ..task import EngineTranslationTask
+from .batches import divided
 from .config import DagTaskConfig
 from .decoder import DagDecoder
 from .generator import DagGenerator
@@ -115,6 +117,43 @@ class DagTranslationTask(EngineTranslationTask):
             if value is not None:
                 indices = _filtered(np.asarray(indices), "--" + name.replace("_", "-"), value, keeps)
         return indices
+
+    def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        """fairseq's; the batches of the training data keep to ``--dag-batch-vertices``."""
+        limit = self.cfg.dag_batch_vertices
+        if limit is None or dataset is not self.datasets.get(self.cfg.train_subset):
+            return super().get_batch_iterator(dataset, *args, **kwargs)
+        dataset.batch_by_size = functools.partial(self._batch_by_size, dataset, limit)
+        try:
+            return super().get_batch_iterator(dataset, *args, **kwargs)
+        finally:
+            # The batches are made; workers get the data set, and need neither this task nor its model.
+            del dataset.batch_by_size
+
+    def _batch_by_size(
+        self,
+        dataset: Any,
+        limit: int,
+        indices: Any,
+        max_tokens: Optional[int] = None,
+        max_sentences: Optional[int] = None,
+        required_batch_size_multiple: int = 1,
+    ) -> List[np.ndarray]:
+        """Batches of a data set, divided where their graphs are too large together.
+
+        Raises:
+            ValueError: one graph alone is too large.
+        """
+        own = np.asarray(indices)
+        vertices = np.zeros(len(dataset), dtype=np.int64)
+        vertices[own] = np.minimum(self._largest_graphs(dataset.src_sizes[own], dataset.tgt_sizes[own]), self.decoder.max_positions())
+        if vertices.max(initial=0) > limit:
+            raise ValueError(
+                f"--dag-batch-vertices {limit} has no room for the largest graph, of {vertices.max()} vertices: raise it, or leave such "
+                "pairs out by --dag-max-vertices"
+            )
+        batches = type(dataset).batch_by_size(dataset, indices, max_tokens, max_sentences, required_batch_size_multiple)
+        return [piece for batch in batches for piece in divided(batch, vertices[batch], limit, required_batch_size_multiple)]
 
     def _largest_graphs(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """The most vertices that training pairs of these sizes, ``</s>`` counted, may get: ``[n]``."""

@@ -1,1 +1,19 @@
-"""Comparing translation systems: one machine, one run, one table (``python -m fairseq_hrt.cli.benchmark``)."""
+"""Comparing translation systems: one machine, one run, one table (``fairseq-hrt benchmark``)."""
+
+__all__ = [
+    "comet",
+    "comparison",
+    "footprint",
+    "graph_picture",
+    "graph_statistics",
+    "length",
+    "mutual_information",
+    "ops_speed",
+    "picture",
+    "quality",
+    "report",
+    "sentence_trace",
+    "step_colours",
+    "trace_picture",
+    "tuning",
+]

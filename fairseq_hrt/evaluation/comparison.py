@@ -16,11 +16,11 @@ import sacrebleu
 import torch
 
 from ..hub.text import TextPipeline
+from ..systems import System
 from .footprint import Footprint
 from .quality import Detokenizer, Quality, evaluate
 from .raw_lines import RawLines, differing_sentences
 from .speed import Timing, make_batches, measure
-from .systems import System
 
 logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from typing import List, Sequence
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ..common.escaping import in_markdown
+from ..escaping import in_markdown
+from ..systems import System
 from .comparison import make_batches
-from .systems import System
 
 
 @dataclass(frozen=True)

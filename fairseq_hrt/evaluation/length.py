@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Sequence
 import sacrebleu
 from sacrebleu.metrics.bleu import BLEUScore
 
-from ..common.escaping import in_markdown
+from ..escaping import in_markdown
 from .comparison import Comparison, Result
 
 

@@ -14,7 +14,7 @@ from typing import Dict, List, Sequence
 
 import numpy as np
 
-from ..common.escaping import in_markdown
+from ..escaping import in_markdown
 
 RESAMPLES = 1000
 
@@ -75,7 +75,7 @@ def estimate(
 
 
 def score_references(system) -> List[List[float]]:
-    """Log-probability of each word of the reference translations, by a :class:`~.systems.System` that scores them."""
+    """Log-probability of each word of the reference translations, by a :class:`~..systems.System` that scores them."""
     found: Dict[int, List[float]] = {}
     for start in range(0, len(system.dataset), 64):
         sample = system.collate(range(start, min(start + 64, len(system.dataset))))

@@ -3,7 +3,7 @@
 from typing import List, Sequence
 
 from ..hub.text import TextPipeline
-from .systems import System
+from ..systems import System
 
 
 class RawLines:

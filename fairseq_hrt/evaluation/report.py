@@ -2,7 +2,7 @@
 
 from typing import Dict, List, Sequence
 
-from ..common.escaping import code_in_markdown, in_markdown
+from ..escaping import code_in_markdown, in_markdown
 from .comparison import Comparison, Result
 from .speed import Spread
 

@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence
 
-from ..common.trace import GenerationCounters
+from ..engine import GenerationCounters
 
 
 class Decoder(Protocol):
-    """What can be measured; :class:`~fairseq_hrt.evaluation.systems.System` is one."""
+    """What can be measured; :class:`~..systems.System` is one."""
 
     name: str
     counters: GenerationCounters

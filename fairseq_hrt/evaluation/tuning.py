@@ -14,9 +14,10 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence
 from fairseq import utils
 
 from .. import __version__
+from ..files import write_text
+from ..systems import System, SystemSpec, load_system
 from .comparison import decode_all, target_texts
 from .quality import Detokenizer, evaluate
-from .systems import System, SystemSpec, load_system
 
 logger = logging.getLogger(__name__)
 METRICS = {"bleu": "BLEU", "chrf": "chrF"}
@@ -82,7 +83,7 @@ def tune(
 
     Args:
         spec: the system without what is tuned.
-        data: as for :func:`.systems.load_system`.
+        data: as for :func:`..systems.load_system`.
         grid: settings, see :func:`parse_grid`.
         references: detokenised; None: the targets of the data.
         detokenize: turns tokenised words into text.
@@ -207,10 +208,4 @@ def _stored(path: Path, options: Mapping[str, str]) -> Optional[Trial]:
 
 def _write(path: Path, document: object) -> None:
     """Whole or not at all, whoever else writes the same file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_text(path, json.dumps(document, indent=1) + "\n")

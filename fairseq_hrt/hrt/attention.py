@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..common.relative_positions import relative_index
+from ..engine import at_least_float32, relative_index
 
 
 class AttentionPattern(NamedTuple):
@@ -103,7 +103,7 @@ class RelativeSelfAttention(nn.Module):
             by_distance = queries @ self.relative_keys.t()
             scores = scores + by_distance.gather(3, attn_mask.index.unsqueeze(1).expand_as(scores))
         scores = scores + attn_mask.bias
-        weights = torch.softmax(scores, -1, dtype=torch.float32 if scores.dtype.itemsize < 4 else None)
+        weights = torch.softmax(scores, -1, dtype=at_least_float32(scores.dtype))
         weights = F.dropout(weights.to(scores.dtype), self.dropout, self.training)
         # [B, H, T, d] -> [T, B, D]
         mixed = (weights @ values).permute(2, 0, 1, 3).reshape(length, batch, width)

@@ -8,7 +8,7 @@ from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..common.losses import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy
+from ..training import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy
 from .config import HRTLossConfig
 
 # The four tasks as (name, belongs to the causal view, uses chunks).

@@ -1,21 +1,11 @@
 """Which sentence is trained how in which update: every choice is a hash of seed, update and sentence."""
 
-from enum import IntEnum
 from typing import Sequence
 
 import torch
 from torch import Tensor
 
-from ..common.hashing import hash_uniform
-
-
-class Draw(IntEnum):
-    """What a random number is drawn for; part of its hash (1 is :data:`~..common.distillation.RAW_TARGET`)."""
-
-    CHUNKED = 2
-    CHUNK_SIZE = 3
-    MASK_COUNT = 4
-    MASK_ORDER = 5
+from ..training import Purpose, hash_uniform
 
 
 def chunked_share(update: int, total_updates: int, power: float) -> float:
@@ -37,8 +27,8 @@ def draw_chunk_sizes(seed: int, update: int, ids: Tensor, share: float, chunk_si
     Returns:
         LongTensor ``[B]``.
     """
-    chunked = hash_uniform(seed, update, ids, Draw.CHUNKED) < share
-    choice = (hash_uniform(seed, update, ids, Draw.CHUNK_SIZE) * len(chunk_sizes)).long()
+    chunked = hash_uniform(seed, update, ids, Purpose.CHUNKED) < share
+    choice = (hash_uniform(seed, update, ids, Purpose.CHUNK_SIZE) * len(chunk_sizes)).long()
     sizes = torch.tensor(list(chunk_sizes), device=ids.device)
     return torch.where(chunked, sizes[choice], 1)
 
@@ -57,9 +47,9 @@ def draw_masks(seed: int, update: int, ids: Tensor, lengths: Tensor, width: int)
         BoolTensor ``[B, T]``.
     """
     spread = (lengths - 1).clamp(min=1)
-    count = 1 + (hash_uniform(seed, update, ids, Draw.MASK_COUNT) * spread).long()
+    count = 1 + (hash_uniform(seed, update, ids, Purpose.MASK_COUNT) * spread).long()
     places = torch.arange(width, device=ids.device)
-    order = hash_uniform(seed, update, ids.unsqueeze(1), Draw.MASK_ORDER, places)
+    order = hash_uniform(seed, update, ids.unsqueeze(1), Purpose.MASK_ORDER, places)
     order = order.masked_fill(places >= lengths.unsqueeze(1), 2.0)
     rank = order.argsort(1).argsort(1)
     return rank < count.unsqueeze(1)

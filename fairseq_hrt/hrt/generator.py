@@ -7,13 +7,18 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..common.constraints import Constraints, length_limits
-from ..common.generator import AutoregressiveGenerator
-from ..common.hypothesis import Hypothesis
-from ..common.options import DecodingOptions
-from ..common.search import SearchPlan, check_number, search, to_host
-from ..common.state import Memory
-from ..common.trace import DecodingStep
+from ..decoding import (
+    AutoregressiveGenerator,
+    Constraints,
+    DecodingOptions,
+    DecodingStep,
+    Hypothesis,
+    SearchPlan,
+    check_number,
+    lists_to_host,
+    search,
+)
+from ..engine import Memory
 from .chunking import ChunkChooser
 from .sample import skip_cmlm_input
 
@@ -68,10 +73,9 @@ class HRTGenerator(AutoregressiveGenerator):
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        with torch.inference_mode():
-            memories = self.ensemble.encode(net_input)
-            # Without </s>, as users count.
-            sizes = self.chooser(memories[0].lengths - 1)
+        memories = self.ensemble.encode(net_input)
+        # Without </s>, as users count.
+        sizes = self.chooser(memories[0].lengths - 1)
         if prefix is not None and set(sizes) != {1}:
             raise ValueError("--prefix-size: chunks cannot continue a given prefix; use --hrt-decode-chunk 1 for it")
         found: List[Any] = [None] * len(sizes)
@@ -80,8 +84,7 @@ class HRTGenerator(AutoregressiveGenerator):
             group = memories
             if len(members) < len(sizes):
                 rows = torch.tensor(members, device=memories[0].lengths.device)
-                with torch.inference_mode():
-                    group = [memory.select(rows) for memory in memories]
+                group = [memory.select(rows) for memory in memories]
             if size == 1:
                 best = self.decode_memories(group, prefix=prefix, start=start)
             else:
@@ -94,21 +97,13 @@ class HRTGenerator(AutoregressiveGenerator):
         """Both stages for sentences that are encoded already; best translations first."""
         kept = self.skip_at(memories, chunk_size)
         kept = [hypotheses[: self.nat_beam] for hypotheses in kept]
-        with torch.inference_mode():
-            return self.skip_cmlm(memories, kept, chunk_size)
+        return self.skip_cmlm(memories, kept, chunk_size)
 
     def skip_at(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
         """Stage I: the beam search over z_1 … z_m, the tokens at positions K, 2K, …; the last one is ``</s>``."""
-        options, memory = self.options, memories[0]
-        limits = length_limits(
-            # Each sentence's own length: the result must not depend on what it is batched with.
-            memory.lengths,
-            max_len_a=options.max_len_a,
-            max_len_b=options.max_len_b,
-            capacity=min(model.max_decoder_positions() for model in self.models),
-        )
+        options = self.options
         # A translation of at most that many words and </s> fill this many chunks; the last token is </s>.
-        chunks = torch.div(limits + 1, chunk_size, rounding_mode="floor").clamp(min=1) - 1
+        chunks = torch.div(self.length_limits(memories) + 1, chunk_size, rounding_mode="floor").clamp(min=1) - 1
         rules = Constraints(
             self.dictionary,
             # Shorter translations than K words are one chunk: then the first token of this stage is </s> already.
@@ -121,7 +116,7 @@ class HRTGenerator(AutoregressiveGenerator):
             start=self.models[0].decoder.start_symbol(chunk_size),
             stride=chunk_size,
             constraints=rules,
-            beam=min(options.beam, len(self.dictionary) - 1),
+            beam=self.beam,
             lenpen=options.lenpen,
             normalize=options.normalize,
             temperature=options.temperature,
@@ -158,7 +153,7 @@ class HRTGenerator(AutoregressiveGenerator):
             for hook in self.step_hooks:
                 hook(DecodingStep("skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores))
         finished = [
-            self._complete(row, words, numbers, chunk_size) for row, words, numbers in zip(rows, *to_host(choice, best))
+            self._complete(row, words, numbers, chunk_size) for row, words, numbers in zip(rows, *lists_to_host(choice, best))
         ]
         best_first = []
         for number, hypotheses in enumerate(kept):

@@ -7,7 +7,8 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..common.hypothesis import Hypothesis
+from ..decoding import Hypothesis
+from ..engine import log_mean, log_softmax
 from .chunking import ChunkChooser
 from .sample import training_views
 
@@ -67,9 +68,8 @@ class ChunkScorer:
         for model in models:
             model.eval()
             logits = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], views=views)
-            log_probs = torch.log_softmax(logits, -1, dtype=torch.float32 if logits.dtype.itemsize < 4 else None)
-            found.append(log_probs.gather(1, words.unsqueeze(1)).squeeze(1))
-        return torch.logsumexp(torch.stack(found), 0) - torch.tensor(float(len(models))).log()
+            found.append(log_softmax(logits).gather(1, words.unsqueeze(1)).squeeze(1))
+        return log_mean(found)
 
 
 def _hypothesis(target: List[int], chunk: int, length: int, first: List[float], second: List[float]) -> Dict[str, Any]:

@@ -7,9 +7,9 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
-from ..common.distillation import truncate_targets
-from ..common.options import DecodingOptions
-from ..common.task import EngineTranslationTask, log_bleu
+from ..decoding import DecodingOptions
+from ..task import EngineTranslationTask, log_bleu
+from ..training import truncate_targets
 from .chunking import ChunkChooser
 from .config import HRTTaskConfig
 from .curriculum import chunked_share

@@ -6,7 +6,7 @@ from typing import Any, Dict, Tuple
 import torch
 from torch import Tensor
 
-from ..common.distillation import choose_targets, draw_raw
+from ..training import choose_targets, draw_raw
 from .curriculum import draw_chunk_sizes, draw_masks
 from .sample import TrainingViews, training_views
 

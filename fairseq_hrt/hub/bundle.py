@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from ..common.escaping import code_in_markdown, in_markdown, printable
-from ..common.files import new_folder, remove_leftovers
+from ..escaping import code_in_markdown, in_markdown, printable
+from ..files import new_folder, remove_leftovers
 from .description import read_description
 from .moses_rules import MosesRules
 from .text import TextPipeline, TextRecipe
@@ -128,8 +128,8 @@ def make_bundle(
     # Reading a bundle needs neither: the native runtime starts without them.
     from fairseq.data.data_utils import infer_language_pair
 
-    from ..common.checkpoints import read_checkpoint, require_known_task, task_name
-    from ..common.data_options import language_of_data
+    from ..loading.checkpoints import read_checkpoint, require_known_task, task_name
+    from ..loading.data_options import language_of_data
     from .description import checked_options
 
     for path in [*checkpoints, *([] if codes is None else [codes])]:
@@ -226,7 +226,7 @@ def _describe(place: Path, bundle: Bundle) -> None:
 
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
     """How the checkpoint says that it was trained."""
-    from ..common.checkpoints import architecture_name
+    from ..loading.checkpoints import architecture_name
 
     config = state["cfg"]
     card: Dict[str, Any] = {"architecture": architecture_name(config.model), "criterion": architecture_name(config.get("criterion"))}

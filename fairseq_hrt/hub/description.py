@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ..common.data_options import allowed_options, language_of_data, option_of_data
-from ..common.escaping import shown
+from ..escaping import shown
+from ..loading.data_options import allowed_options, language_of_data, option_of_data
 
 # A description with a long card takes a few thousand bytes.
 LARGEST = 1_000_000
@@ -71,7 +71,7 @@ def read_description(folder: Path, version: int, *, for_runtime: bool = False) -
 def _checked_task(task: object, path: Path, *, for_runtime: bool) -> str:
     if for_runtime and isinstance(task, str):
         return task
-    from ..common.checkpoints import require_known_task
+    from ..loading.checkpoints import require_known_task
 
     return require_known_task(task, str(path))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from ..common.files import remove_leftovers, replacing, write_new, write_text
+from ..files import remove_leftovers, replacing, write_new, write_text
 from .resume import different_settings
 
 logger = logging.getLogger(__name__)

@@ -1,8 +1,7 @@
 """Words instead of ``<unk>`` where raw text goes in: unlike fairseq's commands, we know the words that the dictionary does not."""
 
-from typing import List, Mapping, Sequence, Tuple
-
-from ..common.alignment import replace_unknown
+from pathlib import Path
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 
 def whole_words(subwords: Sequence[str], scheme: str) -> Tuple[List[str], List[int]]:
@@ -50,3 +49,49 @@ def with_words(
     mark = "▁" if scheme == "sentencepiece" else ""
     marked = {word: mark + lexicon.get(word, word) for word in words}
     return replace_unknown(tokens, places, words, marked, unknown)
+
+
+def read_lexicon(path: str) -> Dict[str, str]:
+    """fairseq's format: a source word and its translation a line; an empty path is an empty lexicon.
+
+    Raises:
+        ValueError: the file cannot be read, or a line has fewer than two words.
+    """
+    if not path:
+        return {}
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"--replace-unk {path}: the lexicon cannot be read: {error}") from error
+    lexicon = {}
+    for number, line in enumerate(lines, 1):
+        columns = line.split()
+        if columns and len(columns) < 2:
+            raise ValueError(f"--replace-unk {path}, line {number}: {line!r} is no source word with its translation")
+        if columns:
+            lexicon[columns[0]] = columns[1]
+    return lexicon
+
+
+def replace_unknown(
+    tokens: Sequence[str], alignment: Sequence[int], source: Sequence[str], lexicon: Mapping[str, str], unknown: str
+) -> List[str]:
+    """Words instead of ``<unk>``: the translation that the lexicon has for the source word, or the source word itself.
+
+    Args:
+        tokens: a translation.
+        alignment: the place in ``source`` of each token.
+        source: whole words, or subwords; those of one word give one replacement.
+        lexicon: see :func:`read_lexicon`.
+        unknown: how the unknown word is written.
+    """
+    found: List[str] = []
+    last: Optional[int] = None
+    for token, place in zip(tokens, alignment):
+        if token != unknown or place >= len(source):
+            found.append(token)
+            last = None
+        elif place != last:
+            found.append(lexicon.get(source[place], source[place]))
+            last = place
+    return found

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 
-from ..common.files import content_hash, is_at, lock, publish, remove_leftovers, write_text
+from ..files import content_hash, is_at, lock, publish, remove_leftovers, write_text
 from .bundle import Bundle
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from fairseq.data import data_utils
 
-from ..common.checkpoints import task_name
-from ..common.data_options import options_of_training
+from ..loading.checkpoints import task_name
+from ..loading.data_options import options_of_training
 from ..runtime.engine import DecodeOptions, Engine, Result
 from ..runtime.format import STORED, write_model
 from ..runtime.options import NEUTRAL

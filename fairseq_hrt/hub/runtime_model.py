@@ -10,8 +10,7 @@ from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from ..common.engine import TransformerEngine
-from ..common.packed import UnsupportedModelError
+from ..engine import TransformerEngine, UnsupportedModelError
 from ..runtime.format import ACTIVATIONS, STORED, Header, write_model
 
 # The best link of a graph is often a near tie: its small matrices are never rounded.

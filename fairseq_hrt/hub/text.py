@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Tuple
 
-from ..common.escaping import shown
+from ..escaping import shown
 from .moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer
 from .moses_rules import MosesRules
 from .subword_units import SubwordUnits

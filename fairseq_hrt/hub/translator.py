@@ -20,13 +20,11 @@ import torch
 from fairseq import tasks
 from fairseq.data import LanguagePairDataset
 
-from ..common.alignment import read_lexicon
-from ..common.checkpoints import read_checkpoint, reading, task_name
-from ..common.data_options import options_of_training
-from ..common.loading import build_generator, generation_config, load_models, option_arguments, option_text, to_device
+from ..loading.checkpoints import read_checkpoint, reading, task_name
+from ..loading.data_options import options_of_training
+from ..loading.models import build_generator, generation_config, load_models, option_arguments, option_text, to_device
 from .bundle import Bundle
-from .pretrained import from_pretrained as from_pretrained
-from .replacement import with_words
+from .replacement import read_lexicon, with_words
 from .text import TextPipeline
 from .translation import DEFAULTS, LONGEST, Translation, join_pieces
 
@@ -39,7 +37,7 @@ class Translator:
 
     Args:
         bundle: what to load.
-        device: see :func:`from_pretrained`.
+        device: see :func:`.pretrained.from_pretrained`.
         decoding: likewise.
     """
 

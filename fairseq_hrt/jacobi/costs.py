@@ -12,7 +12,8 @@ from typing import Deque, Dict, Optional
 
 import torch
 
-from ..common.ensemble import EngineEnsemble
+from ..engine import EngineEnsemble
+from ..files import write_text
 from .accounting import DecoderSize
 
 logger = logging.getLogger(__name__)
@@ -93,11 +94,8 @@ class CostTable:
 
     def _write(self, key: str, table: Dict[int, float]) -> None:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            partial = self.path.with_suffix(f".{os.getpid()}.partial")
             others = {name: values for name, values in self._read().items() if name != key}
             newest = dict([*others.items(), (key, table)][-ENTRIES:])
-            partial.write_text(json.dumps(newest, indent=1) + "\n", encoding="utf-8")
-            partial.replace(self.path)
+            write_text(self.path, json.dumps(newest, indent=1) + "\n")
         except OSError as error:
             logger.warning("the costs of decoder passes are not kept: %s", error)

@@ -6,13 +6,8 @@ from typing import Callable, List, Optional, Sequence
 import torch
 from torch import Tensor
 
-from ..common.constraints import Constraints
-from ..common.ensemble import EngineEnsemble, reorder
-from ..common.hypothesis import Hypothesis
-from ..common.search import check_number
-from ..common.state import DecoderState, Memory
-from ..common.trace import DecodingStep, StepHook
-from ..common.transfer import to_host
+from ..decoding import Constraints, DecodingStep, Hypothesis, StepHook, check_number, to_host
+from ..engine import DecoderState, EngineEnsemble, Memory, reorder
 from .drafts import Drafter
 from .windows import WindowPlan
 

@@ -1,16 +1,16 @@
 """Where guesses come from. A guess is never wrong in the result, only more or less useful."""
 
-import ast
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
-from fairseq import checkpoint_utils, tasks
+from fairseq import tasks
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from ..common.checkpoints import read_checkpoint, require_known_task, task_name
-from ..common.data_options import task_of_training
-from ..common.state import Memory
+from ..engine import Memory
+from ..loading.checkpoints import read_checkpoint, require_known_task, task_name
+from ..loading.data_options import task_of_training
+from ..loading.models import build_models, dictionary_option
 
 # Drafts by another model are named by its family.
 MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
@@ -170,12 +170,7 @@ def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, t
     Raises:
         ValueError: another family, other dictionaries, or options that are no dictionary.
     """
-    try:
-        overrides = ast.literal_eval(options)
-    except (ValueError, SyntaxError):
-        overrides = None
-    if not isinstance(overrides, dict):
-        raise ValueError(f"--jacobi-draft-options {options!r} is not a Python dictionary")
+    overrides = dictionary_option("--jacobi-draft-options", options, "{'hrt_decode_chunk': '2'}")
     state = read_checkpoint(path)
     require_known_task(task_name(state["cfg"].task), path)
     config = task_of_training(state["cfg"].task, path)
@@ -192,10 +187,7 @@ def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, t
     for side, mine, theirs in (("source", source, task.source_dictionary), ("target", target, task.target_dictionary)):
         if mine.symbols != theirs.symbols:
             raise ValueError(f"--jacobi-draft-path {path}: its {side} dictionary is not that of the model that checks")
-    models, _ = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
-    for model in models:
-        model.eval()
-    return task, models
+    return task, build_models([path], task, states={path: state}).models
 
 
 def translations(hypotheses: Sequence[Sequence[Dict[str, Any]]]) -> List[List[int]]:

@@ -11,12 +11,8 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..common.constraints import Constraints, length_limits
-from ..common.generator import EngineGenerator
-from ..common.hypothesis import Hypothesis
-from ..common.options import DecodingOptions
-from ..common.search import SearchPlan, search
-from ..common.state import Memory
+from ..decoding import Constraints, DecodingOptions, EngineGenerator, Hypothesis, SearchPlan, search
+from ..engine import Memory
 from .accounting import DecoderSize, JacobiStatistics
 from .config import JacobiTaskConfig
 from .costs import CostTable
@@ -85,46 +81,39 @@ class JacobiGenerator(EngineGenerator):
     ) -> List[List[Hypothesis]]:
         options, statistics = self.options, self.statistics
         began = self._now()
-        with torch.inference_mode():
-            memories = self.ensemble.encode(net_input)
+        memories = self.ensemble.encode(net_input)
         memory = memories[0]
         window = self._window(memory.lengths.numel())
         drafted = 0.0
         if window.mode != "frontier" or window.width > 1:
             # One by one nothing is guessed.
             before = self._now()
-            self.drafter.begin(net_input, memories)
+            # A draft's model may be moved and packed here, whose parameters must not become tensors of inference mode.
+            with torch.inference_mode(False), torch.no_grad():
+                self.drafter.begin(net_input, memories)
             drafted = self._now() - before if type(self.drafter) is not Drafter else 0.0
-        # No hypothesis tensor leaves this block: tensors made in inference mode cannot be changed in place later.
-        with torch.inference_mode():
-            limits = length_limits(
-                # As the autoregressive generator counts.
-                memory.lengths,
-                max_len_a=options.max_len_a,
-                max_len_b=options.max_len_b,
-                capacity=min(model.max_decoder_positions() for model in self.models),
-            )
-            self.ensemble.reserve_positions(int(limits.max()) + 1)
-            rules = Constraints(
-                self.dictionary,
-                min_length=options.min_len,
-                max_lengths=limits,
-                unkpen=options.unkpen,
-                no_repeat_ngram_size=options.no_repeat_ngram_size,
-                prefix=prefix,
-            )
-            plan = JacobiPlan(
-                start=self.eos if start is None else start,
-                constraints=rules,
-                window=window,
-                drafter=self.drafter,
-                filler=self.dictionary.unk(),
-                temperature=options.temperature,
-                rank=lambda total, length: total / length**options.lenpen if options.normalize else total,
-            )
-            watch = _Watch(memory.lengths.tolist(), DecoderSize.of(self.models[0]))
-            calls, start = self.counters.decoder_calls, self._now()
-            found = self._run(memories, plan, watch)
+        limits = self.length_limits(memories)
+        self.ensemble.reserve_positions(int(limits.max()) + 1)
+        rules = Constraints(
+            self.dictionary,
+            min_length=options.min_len,
+            max_lengths=limits,
+            unkpen=options.unkpen,
+            no_repeat_ngram_size=options.no_repeat_ngram_size,
+            prefix=prefix,
+        )
+        plan = JacobiPlan(
+            start=self.eos if start is None else start,
+            constraints=rules,
+            window=window,
+            drafter=self.drafter,
+            filler=self.dictionary.unk(),
+            temperature=options.temperature,
+            rank=lambda total, length: total / length**options.lenpen if options.normalize else total,
+        )
+        watch = _Watch(memory.lengths.tolist(), DecoderSize.of(self.models[0]))
+        calls, start = self.counters.decoder_calls, self._now()
+        found = self._run(memories, plan, watch)
         passes = (self.counters.decoder_calls - calls) // len(self.models)
         self._learn(window.width, len(found), self._now() - start, passes, watch, drafted)
         statistics.passes += passes

@@ -7,8 +7,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..common.ensemble import EngineEnsemble
-from ..common.state import Memory
+from ..engine import EngineEnsemble, Memory
 
 
 def same_encoder(first: FairseqEncoderDecoderModel, second: FairseqEncoderDecoderModel, dictionary: Dictionary) -> bool:

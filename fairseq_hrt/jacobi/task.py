@@ -6,10 +6,9 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from ..common.generator import EngineGenerator
-from ..common.options import DecodingOptions
-from ..common.state import Memory
-from ..common.task import EngineTranslationTask
+from ..decoding import DecodingOptions, EngineGenerator
+from ..engine import Memory
+from ..task import EngineTranslationTask
 from .config import JacobiTaskConfig
 from .drafts import (
     MODEL_DRAFTS,

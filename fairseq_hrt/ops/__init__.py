@@ -7,11 +7,12 @@ path goes from the one to the other. What lies outside ``target_lengths`` and ``
 
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
-from .gather import best_tokens, gather_log_probs, gather_with_best
+from .gather import CHUNK, best_tokens, gather_log_probs, gather_with_best
 from .repeats import best_printing_path, without_repeats
 from .viterbi import ViterbiPath, joint_viterbi
 
 __all__ = [
+    "CHUNK",
     "FuzzyAlignment",
     "ViterbiPath",
     "best_printing_path",

@@ -70,24 +70,17 @@ def forward_backward(
         (log-likelihood ``[B]``, posterior of the vertices ``[B, T, L]``, expected use of the links ``[B, L, L]``), float64.
     """
     terms = _scaled(match, links, target_lengths, vertex_lengths)
-    forward, forward_scale, forward_factor = _forward(terms)
+    forward, backward = _forward(terms), _backward(terms)
     rows = torch.arange(len(match), device=match.device)
-    reached = (forward[rows, terms.last] * terms.ends).sum(1)
-    likelihood = torch.where(reached > 0, _log(reached) + forward_scale[rows, terms.last], float("-inf"))
-    possible = likelihood > float("-inf")
-    backward, backward_scale, backward_factor = _backward(terms)
-    joint = forward * backward
+    reached = (forward.values[rows, terms.last] * terms.ends).sum(1)
+    likelihood = torch.where(reached > 0, _log(reached) + forward.scales[rows, terms.last], float("-inf"))
+    joint = forward.values * backward.values
     mass = joint.sum(2)
-    # Both factors of a step have 1 as their largest number: whatever underflowed is less than 1e-300 of that, nothing beside this.
-    sound = mass * torch.minimum(forward_factor, backward_factor) > 1e-280
-    posterior = usage = None
+    found: _Found = (likelihood, None, None)
     if gradients:
-        counted = possible.unsqueeze(1) & terms.inside
-        posterior = joint / torch.where(mass > 0, mass, 1.0).unsqueeze(2) * counted.unsqueeze(2)
-        weight = torch.exp(forward_scale[:, :-1] + terms.scale[:, 1:] + backward_scale[:, 1:] - likelihood.unsqueeze(1))
-        left = forward[:, :-1] * torch.where(counted[:, 1:], weight, 0.0).unsqueeze(2)
-        usage = terms.edges * torch.bmm(left.transpose(1, 2), terms.emissions[:, 1:] * backward[:, 1:])
-
+        found = (likelihood, *_gradients(terms, forward, backward, likelihood, joint, mass))
+    # Both factors of a step have 1 as their largest number: whatever underflowed is less than 1e-300 of that, nothing beside this.
+    sound = mass * torch.minimum(forward.factors, backward.factors) > 1e-280
     # An impossible sentence has no mass, and is doubtful with the others.
     doubtful = (terms.inside & ~sound).any(1) & (target_lengths <= vertex_lengths)
     if bool(doubtful.any()):
@@ -95,10 +88,13 @@ def forward_backward(
         doubtful &= _has_path(match, links, target_lengths, vertex_lengths)
         chosen = doubtful.nonzero().squeeze(1)
         redone = _in_log_space(match[chosen], links[chosen], target_lengths[chosen], vertex_lengths[chosen])
-        for whole, part in zip((likelihood, posterior, usage), redone):
+        for whole, part in zip(found, redone):
             if whole is not None:
                 whole[chosen] = part
-    return likelihood, posterior, usage
+    return found
+
+
+_Found = Tuple[Tensor, Optional[Tensor], Optional[Tensor]]
 
 
 class _Terms(NamedTuple):
@@ -119,6 +115,36 @@ class _Terms(NamedTuple):
     inside: Tensor
     last: Tensor
     ends: Tensor
+
+
+class _Scan(NamedTuple):
+    """One recursion over the steps.
+
+    Attributes:
+        values: ``[B, T, L]``, divided at each step by the largest.
+        scales: ``[B, T]``, logarithm of what they were divided by so far.
+        factors: ``[B, T]``, what they were divided by at this step.
+    """
+
+    values: Tensor
+    scales: Tensor
+    factors: Tensor
+
+
+def _gradients(
+    terms: _Terms, forward: _Scan, backward: _Scan, likelihood: Tensor, joint: Tensor, mass: Tensor
+) -> Tuple[Tensor, Tensor]:
+    """Posterior of the vertices ``[B, T, L]`` and expected use of the links ``[B, L, L]``.
+
+    Args:
+        joint: ``[B, T, L]``, the product of both recursions; mass: its sum over the vertices.
+    """
+    counted = (likelihood > float("-inf")).unsqueeze(1) & terms.inside
+    posterior = joint / torch.where(mass > 0, mass, 1.0).unsqueeze(2) * counted.unsqueeze(2)
+    weight = torch.exp(forward.scales[:, :-1] + terms.scale[:, 1:] + backward.scales[:, 1:] - likelihood.unsqueeze(1))
+    left = forward.values[:, :-1] * torch.where(counted[:, 1:], weight, 0.0).unsqueeze(2)
+    usage = terms.edges * torch.bmm(left.transpose(1, 2), terms.emissions[:, 1:] * backward.values[:, 1:])
+    return posterior, usage
 
 
 def _scaled(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> _Terms:
@@ -152,8 +178,8 @@ def _rescaled(current: Tensor, total: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
     return current / torch.where(usable, largest, 1.0).unsqueeze(1), total, largest
 
 
-def _forward(terms: _Terms) -> Tuple[Tensor, Tensor, Tensor]:
-    """f_k ``[B, T, L]``, rescaled at each step; the logarithms of the scales, and the factor of each step, ``[B, T]``."""
+def _forward(terms: _Terms) -> _Scan:
+    """f_k from the first token on."""
     forward, scales, factors = torch.zeros_like(terms.emissions), torch.zeros_like(terms.scale), torch.zeros_like(terms.scale)
     current = terms.emissions[:, 0].clone()
     # A path begins at the first vertex.
@@ -165,10 +191,10 @@ def _forward(terms: _Terms) -> Tuple[Tensor, Tensor, Tensor]:
             total = total + terms.scale[:, step]
         current, total, factors[:, step] = _rescaled(current, total)
         forward[:, step], scales[:, step] = current, total
-    return forward, scales, factors
+    return _Scan(forward, scales, factors)
 
 
-def _backward(terms: _Terms) -> Tuple[Tensor, Tensor, Tensor]:
+def _backward(terms: _Terms) -> _Scan:
     """The same from the end: the probability of what follows a vertex."""
     backward, scales, factors = torch.zeros_like(terms.emissions), torch.zeros_like(terms.scale), torch.zeros_like(terms.scale)
     current, total = torch.zeros_like(terms.ends), torch.zeros_like(terms.scale[:, 0])
@@ -183,7 +209,7 @@ def _backward(terms: _Terms) -> Tuple[Tensor, Tensor, Tensor]:
         current = torch.where(begins.unsqueeze(1), terms.ends, current)
         current, total, factors[:, step] = _rescaled(current, torch.where(begins, 0.0, total))
         backward[:, step], scales[:, step] = current, total
-    return backward, scales, factors
+    return _Scan(backward, scales, factors)
 
 
 def _has_path(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor) -> Tensor:

@@ -5,6 +5,8 @@ A matrix is either float32 ``[outputs, inputs]``, or int8 of that shape beside `
 a file has exactly these.
 """
 
+import os
+import secrets
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Tuple
 
@@ -138,10 +140,14 @@ def write_model(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -
 
     header.check()
     check_tensors(header, tensors)
-    partial = Path(path).with_name(Path(path).name + ".partial")
+    # Of several processes each writes a file of its own.
+    partial = Path(path).with_name(f"{Path(path).name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
     arrays = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    save_file(arrays, str(partial), metadata={KEY: header.to_json()})
-    partial.replace(path)
+    try:
+        save_file(arrays, str(partial), metadata={KEY: header.to_json()})
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_header(path: Path) -> Header:

@@ -3,3 +3,5 @@
 A request is checked (:mod:`.requests`), cut into sentences (:mod:`.segments`), whose translations are found together with those of
 other requests (:mod:`.batching`), and put together again. :mod:`.application` is the ASGI application, ``fairseq-hrt serve`` runs it.
 """
+
+__all__ = ["process", "settings"]

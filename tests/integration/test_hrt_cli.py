@@ -1,6 +1,8 @@
 """The hybrid-regressive family through the real command line: train, resume, decode, validate, and everything refused."""
 
+import pickletools
 import re
+import zipfile
 
 import pytest
 from command_line import (
@@ -42,6 +44,15 @@ def test_training_and_validation_report_all_tasks(student):
         assert f"| {name}" in valid
     shares = [float(share) for share in re.findall(r"train_inner.*?chunked=([\d.]+)", log)]
     assert len(shares) == 8 and shares[0] == 0 and shares[-1] > 0.7, "update 0 without chunks, then ever more"
+
+
+def test_a_checkpoint_names_no_class_of_this_package(student):
+    """So that modules may move and old checkpoints go on loading."""
+    with zipfile.ZipFile(student[0] / "checkpoint_last.pt") as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
+        named = [value for operation, value, _ in pickletools.genops(archive.read(name)) if operation.name in ("GLOBAL", "INST")]
+    assert "torch._utils _rebuild_tensor_v2" in named
+    assert not [value for value in named if "fairseq_hrt" in value]
 
 
 @pytest.mark.parametrize(

@@ -433,7 +433,7 @@ def test_draft_chooses_no_task(hostile, run):
 
 
 def test_draft_opens_no_file(hostile):
-    from fairseq_hrt.common.data_options import task_of_training
+    from fairseq_hrt.loading.data_options import task_of_training
 
     config = OmegaConf.create({"_name": "translation_dag", "source_lang": "de", "target_lang": "en", "dag_lm_path": "/etc/passwd", "eval_bleu": True})
     cleaned = task_of_training(config, "x.pt")

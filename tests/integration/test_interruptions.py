@@ -134,7 +134,7 @@ def test_what_the_shell_hands_over(tmp_path):
         full = Path("/dev/full")
     translate = f"{sys.executable} -m fairseq_hrt translate bundle --threads 1 --device cpu"
     script = {
-        f"{translate} x > {full}": (2, "No space left on device: 'the standard output'"),
+        f"{translate} x > {full}": (2, "the standard output: No space left on device"),
         f"{translate} x >&-": (2, "the standard output is closed"),
         f"{translate} <(cat x) --output >(cat > y); s=$?; sleep 0.2; wc -l < y >&2; exit $s": (0, "2\n"),
     }

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from fairseq import options
 from fairseq_hrt.__main__ import VERBS
-from fairseq_hrt.evaluation.ctranslate2_system import OPTIONS
-from fairseq_hrt.evaluation.runtime_system import OWN
-from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
+from fairseq_hrt.systems import generate_arguments, parse_system
+from fairseq_hrt.systems.ctranslate2_system import OPTIONS
+from fairseq_hrt.systems.runtime_system import OWN
 from fairseq_hrt.runtime.engine import DecodeOptions
 from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 
@@ -201,7 +201,7 @@ def test_the_python_of_the_readme_runs():
     from fairseq.data import Dictionary
     from fairseq.models import ARCH_CONFIG_REGISTRY
     from fairseq.models.transformer import TransformerModel
-    from fairseq_hrt.common.options import DecodingOptions
+    from fairseq_hrt.decoding.options import DecodingOptions
 
     names = {}
     for block in blocks("python"):

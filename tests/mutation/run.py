@@ -29,14 +29,20 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 ROOT = Path(__file__).resolve().parents[2]
 HARMLESS = Path(__file__).with_name("harmless.json")
 
-# The tests that each package has to rely on. What all families share is also theirs to notice.
+# The tests that each package or single module has to rely on. What all families share is also theirs to notice.
 TESTS = {
-    "common": ["common", "hrt", "bidirectional"],
+    "engine": ["engine", "decoding", "hrt", "bidirectional"],
+    "decoding": ["decoding", "hrt", "bidirectional"],
+    "training": ["training", "hrt", "bidirectional"],
+    "loading": ["hub", "systems"],
+    "task.py": ["test_task.py", "decoding", "hrt", "bidirectional"],
+    "files.py": ["test_files.py"],
     "hrt": ["hrt"],
     "bidirectional": ["bidirectional"],
     "dag": ["dag"],
     "jacobi": ["jacobi"],
     "ops": ["ops", "dag"],
+    "autoregressive": ["autoregressive", "decoding"],
     "hub": ["hub"],
 }
 # What a mutant may take, in multiples of what the unchanged tests take: a loop that never ends is noticed, too.
@@ -70,7 +76,8 @@ def all_mutants(package: str) -> Iterator[Mutant]:
     """Every fault that cosmic-ray knows for the modules of a package."""
     from cosmic_ray.commands.init import _all_work_items
 
-    modules = sorted((ROOT / "fairseq_hrt" / package).rglob("*.py"))
+    place = ROOT / "fairseq_hrt" / package
+    modules = sorted(place.rglob("*.py")) if place.is_dir() else [place]
     for item in _all_work_items(modules, {}):
         (mutation,) = item.mutations
         module = str(Path(mutation.module_path).relative_to(ROOT))
@@ -113,24 +120,31 @@ class Copies:
             self._free.append(copy)
 
 
-def run_tests(copy: Path, package: str, limit: float) -> str:
-    """``passed``, ``failed`` or ``timeout`` of the package's tests in a copy."""
-    child = _FORKS.Process(target=_tests, args=(str(copy), [f"tests/unit/{name}" for name in TESTS[package]]))
+def run_tests(copy: Path, package: str, limit: float, *, keep: bool = False) -> str:
+    """``passed``, ``failed`` or ``timeout`` of the package's tests in a copy.
+
+    Args:
+        limit: in seconds.
+        keep: whether compiled modules and tests are kept for the runs that follow; never those of a mutant.
+    """
+    child = _FORKS.Process(target=_tests, args=(str(copy), [f"tests/unit/{name}" for name in TESTS[package]], keep))
     child.start()
     child.join(limit)
     if child.is_alive():
         child.kill()
         child.join()
         return "timeout"
+    if child.exitcode == 255:
+        raise RuntimeError("the process that starts the tests is gone: this says nothing about a mutant")
     return "passed" if child.exitcode == 0 else "failed"
 
 
-def _tests(copy: str, folders: List[str]) -> None:
+def _tests(copy: str, folders: List[str], keep: bool) -> None:
     """Runs in a process of its own."""
     os.chdir(copy)
     sys.path.insert(0, copy)
     os.environ.update(PYTHONPATH=copy, OMP_NUM_THREADS="1")
-    sys.dont_write_bytecode = True
+    sys.dont_write_bytecode = not keep
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
@@ -149,7 +163,7 @@ def judge(mutant: Mutant, copies: Copies, limits: Dict[str, float]) -> Dict[str,
 
     copy = copies.take()
     path = copy / mutant.module
-    original = path.read_text(encoding="utf-8")
+    original, before = path.read_text(encoding="utf-8"), path.stat()
     try:
         operator = cosmic_ray.plugins.get_operator(mutant.operator)(**mutant.arguments)
         mutated = mutate_code(original, operator, mutant.occurrence)
@@ -157,6 +171,8 @@ def judge(mutant: Mutant, copies: Copies, limits: Dict[str, float]) -> Dict[str,
         outcome = run_tests(copy, mutant.package, limits[mutant.package])
     finally:
         path.write_text(original, encoding="utf-8")
+        # Its compiled form is still that of the file.
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         copies.give(copy)
     lines = difflib.unified_diff(original.splitlines(), mutated.splitlines(), lineterm="", n=0)
     change = [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
@@ -214,7 +230,7 @@ def measure_limits(copies: Copies, packages: Sequence[str]) -> Dict[str, float]:
     limits = {}
     for package in packages:
         copy, start = copies.take(), time.monotonic()
-        outcome = run_tests(copy, package, 3600)
+        outcome = run_tests(copy, package, 3600, keep=True)
         copies.give(copy)
         if outcome != "passed":
             raise SystemExit(f"the tests of {package} fail without any mutant: fix them first")

@@ -30,11 +30,11 @@ def trained(learn_capitals):
 )
 def test_capital_letters_are_learnt(trained, options):
     """No way of scoring cuts translations: the words are there, and in their natural order."""
-    from fairseq_hrt.evaluation.systems import System, SystemSpec
+    from fairseq_hrt.systems import FairseqSystem, SystemSpec
 
     data, checkpoint = trained
     spec = SystemSpec("model", str(checkpoint), "translation_bidirectional", {"max_len_b": "15", **options})
-    system = System(spec, [str(data), "--source-lang", "de", "--target-lang", "en", "--cpu"])
+    system = FairseqSystem(spec, [str(data), "--source-lang", "de", "--target-lang", "en", "--cpu"])
     sample = system.collate(range(100))
     found = [best[0]["tokens"].tolist() for best in system.decode(sample)]
     pad = system.task.target_dictionary.pad()

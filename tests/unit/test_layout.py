@@ -1,6 +1,7 @@
 """The package keeps its order: who may import whom, what code may contain, and that every option can be asked for."""
 
 import ast
+import importlib
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -16,63 +17,147 @@ from fairseq_hrt.bidirectional.config import (
     BidirectionalModelConfig,
     BidirectionalTaskConfig,
 )
-from fairseq_hrt.common.config import DistillationConfig
-from fairseq_hrt.common.option_help import option_help
+from fairseq_hrt.cli.option_help import option_help
 from fairseq_hrt.dag.config import DagFuzzyLossConfig, DagLossConfig, DagModelConfig, DagNllLossConfig, DagTaskConfig
 from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
+from fairseq_hrt.training.config import DistillationConfig
 
 PACKAGE = Path(fairseq_hrt.__file__).parent
 ROOT = PACKAGE.parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 FAMILIES = {"hrt", "bidirectional", "dag", "jacobi", "autoregressive"}
-# What each part may import of the package besides itself.
+# What all of them stand on; none of these imports a family.
+SHARED = {"task", "decoding", "engine", "training", "loading", "ops", "files"}
+# What each package, or module beside the packages, may import of fairseq_hrt besides itself.
 ALLOWED = {
-    **{family: {"common", "ops"} for family in FAMILIES},
-    "common": {"ops", "compat"},
+    # compat: the doctor is there; __main__: completion needs the whole command line
+    "cli": {"evaluation", "systems", "hub", "server", "loading", "files", "compat", "__main__"},
+    "evaluation": {"systems", "hub", "decoding", "engine", "ops", "files", "escaping", "fairseq_hrt"},
+    "server": {"hub", "runtime", "fairseq_hrt"},
+    "systems": {"hub", "loading", "engine", "runtime"},
+    "hub": {"loading", "engine", "runtime", "files", "escaping", "compat"},
+    **{family: SHARED for family in FAMILIES},
+    "task": {"decoding", "engine", "training", "loading"},
+    "decoding": {"engine"},
+    "engine": set(),
+    "training": set(),
+    "loading": {"compat"},
     "ops": set(),
+    "files": set(),
+    "escaping": {"compat"},
+    "runtime": set(),
     # the doctor reports on the compiled kernel
     "compat": {"runtime"},
-    "runtime": set(),
-    "evaluation": {"common", "ops", "hub", "runtime"},
-    "hub": {"common", "runtime"},
-    "server": {"hub", "runtime"},
-    "cli": {"evaluation", "common", "hub", "server"},
+    "registration": {"compat", *FAMILIES},
+    "__init__": {"compat", "registration", "hub"},
+    "__main__": {"cli", "compat", "fairseq_hrt"},
 }
 
 
-def parts_imported(path):
-    """The parts of the package that a file imports, from its relative and absolute imports."""
-    here = path.relative_to(PACKAGE).with_suffix("").parts
+def module_name(path):
+    """``fairseq_hrt/hub/text.py`` → ``hub.text``; a package has the name of its folder, the whole package none."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in FILES}
+
+
+def imports(path):
+    """(package or module beside them, module, name) of every import of this package in a file, wherever it stands.
+
+    The module is None where a name is imported from the package itself, the name where the module is imported.
+    """
+    here = ("fairseq_hrt", *path.relative_to(PACKAGE).with_suffix("").parts)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
-            base = ("fairseq_hrt", *here)[: -node.level or None] if node.level else ()
-            target = [*base, *(node.module or "").split(".")] if node.module else list(base)
-            names = [".".join([*target, alias.name]) for alias in node.names]
+            base = [*here[: -node.level or None]] if node.level else []
+            base += node.module.split(".") if node.module else []
+            for alias in node.names:
+                found = ".".join(base[1:])
+                inner = f"{found}.{alias.name}".lstrip(".")
+                module, name = (inner, None) if inner in MODULES else (found, alias.name)
+                if base[0] == "fairseq_hrt":
+                    yield module, name
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
-        for name in names:
-            split = name.split(".")
-            if split[0] == "fairseq_hrt" and len(split) > 1 and not split[1].startswith("__"):
-                yield split[1]
+            for alias in node.names:
+                if alias.name.split(".")[0] == "fairseq_hrt":
+                    yield ".".join(alias.name.split(".")[1:]), None
+
+
+def part_of(module):
+    """The package, or the module beside the packages, that a module belongs to."""
+    return module.split(".")[0] or "fairseq_hrt"
+
+
+def part_of_file(path):
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_arrows(path):
-    part = path.relative_to(PACKAGE).parts[0]
-    if part in ALLOWED:
-        assert set(parts_imported(path)) <= ALLOWED[part] | {part}
+    part = part_of_file(path)
+    assert {part_of(module) for module, _ in imports(path)} <= ALLOWED[part] | {part}
 
 
 def test_the_arrows_are_seen():
-    assert "common" in set(parts_imported(PACKAGE / "hrt" / "generator.py"))
+    assert {("decoding", "search"), ("hrt.chunking", "ChunkChooser")} <= set(imports(PACKAGE / "hrt" / "generator.py"))
+    assert ("evaluation.comet", None) in set(imports(PACKAGE / "cli" / "benchmark.py"))
 
 
-def test_there_is_a_rule_for_every_folder():
-    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert folders <= set(ALLOWED)
+def test_there_is_a_rule_for_every_part():
+    assert {part_of_file(path) for path in FILES} == set(ALLOWED)
+
+
+def face_of(part):
+    """What the ``__all__`` of a package names, or what a module beside the packages defines without an underscore."""
+    module = importlib.import_module(f"fairseq_hrt.{part}")
+    return set(module.__all__) if hasattr(module, "__path__") else {name for name in vars(module) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_other_packages_are_met_by_their_faces(path):
+    for module, name in imports(path):
+        part = part_of(module)
+        if part in (part_of_file(path), "fairseq_hrt", "registration") or part_of_file(path) == "registration":
+            continue
+        assert not (name or "").startswith("_"), f"{module}.{name} is private"
+        # A module that the face names, a name of the package itself, or the package.
+        _, _, inner = module.partition(".")
+        offered = inner.split(".")[0] in face_of(part) if inner else name is None or name in face_of(part)
+        assert offered, f"{part} does not offer {'.'.join(filter(None, (module, name)))}"
+
+
+@pytest.mark.parametrize("part", sorted({module.split(".")[0] for module in MODULES if "." in module} - FAMILIES))
+def test_faces_name_what_there_is(part):
+    package = importlib.import_module(f"fairseq_hrt.{part}")
+    assert len(set(package.__all__)) == len(package.__all__)
+    for name in package.__all__:
+        # A module need not be loaded with its package: whoever wants one of them must not load the others.
+        assert f"{part}.{name}" in MODULES or hasattr(package, name)
+
+
+def circles(arrows):
+    """Modules that lead back to themselves, by arrows from name to names."""
+    reached = {module: set(targets) for module, targets in arrows.items()}
+    for through in arrows:
+        for module in arrows:
+            if through in reached[module]:
+                reached[module] |= reached[through]
+    return sorted(module for module in arrows if module in reached[module])
+
+
+def test_no_module_imports_itself_by_others():
+    """Nor at a later time, in a function."""
+    arrows = {module: set() for module in MODULES}
+    for module, path in MODULES.items():
+        for target, name in imports(path):
+            # The version stands in the package's own file, which is loaded first of all.
+            if target and target != module:
+                arrows[module].add(target)
+    assert circles(arrows) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == ["b", "c"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -91,10 +176,59 @@ def test_habits(path):
     assert len(path.read_text().splitlines()) <= 380
 
 
+def resolve(base, parts):
+    """What a dotted reference in a docstring names; AttributeError if nothing."""
+    found, name = importlib.import_module(base), base
+    for part in parts:
+        name = f"{name}.{part}"
+        found = importlib.import_module(name) if name.partition(".")[2] in MODULES else getattr(found, part)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_references_lead_somewhere(path):
+    package = ("fairseq_hrt", *path.relative_to(PACKAGE).parts[:-1])
+    for dots, name in re.findall(r":(?:mod|func|class|data|meth|attr):`~?(\.+)([\w.]+)`", path.read_text()):
+        resolve(".".join(package[: len(package) + 1 - len(dots)]), name.split("."))
+
+
 def test_examples_and_tests_are_no_packages():
     """fairseq imports ``examples.…``; a package of that name here would hide its own."""
     for folder in ("examples", "tests"):
         assert not list((ROOT / folder).rglob("__init__.py"))
+
+
+# Tests of what several modules do together, by the name of that; all others are named after the module that they test.
+TOGETHER = {
+    "batch_independence": "no sentence depends on its batch",
+    "criterion_and_task": "which sentence is trained how, and the loss of it",
+    "devices": "nothing is computed on another device, and the host waits seldom",
+    "pinned_defaults": "the defaults are those of the papers",
+    "batches": "batches, threads and instruction sets change nothing",
+    "equality": "the runtime equals the eager engine",
+    "int8": "the runtime equals an emulation of its arithmetic",
+    "files": "damaged model files are refused",
+    "texts": "what a server makes of texts and settings",
+    "example": "the example of a server",
+    "scale_example": "the example of many machines",
+    "package": "the package as it is imported",
+    "layout": "this file",
+}
+# Folders that test something else than a package.
+ELSEWHERE = {"corpus", "helpers"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests" / "unit").rglob("test_*.py")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_tests_mirror_modules(path):
+    folder = path.parent.relative_to(ROOT / "tests" / "unit")
+    name = path.stem[len("test_") :]
+    if str(folder) not in ELSEWHERE and name not in TOGETHER:
+        assert (PACKAGE / folder / f"{name}.py").is_file(), f"there is no module {folder}/{name}.py"
+
+
+def test_the_exceptions_of_the_mirror_exist():
+    names = {path.stem[len("test_") :] for path in (ROOT / "tests" / "unit").rglob("test_*.py")}
+    assert set(TOGETHER) <= names
 
 
 CONFIGS = {
@@ -136,14 +270,14 @@ def test_generation_options(task):
     assert hasattr(options.parse_args_and_arch(parser, arguments), "hrt_decode_chunk") == (task == "translation_hrt")
 
 
-SHARED = ("label_smoothing", "distilled_data", "raw_probability")
+UNPREFIXED = ("label_smoothing", "distilled_data", "raw_probability")
 
 
 def test_every_option_of_ours_is_explained():
     text = re.sub(r"\s+", " ", option_help())
     for config in CONFIGS:
         for field in fields(config):
-            if field.name.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_")) or field.name in SHARED:
+            if field.name.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_")) or field.name in UNPREFIXED:
                 assert f"--{field.name.replace('_', '-')}" in text
     assert "--encoder-layers" not in text and "--max-update MAX" not in text
     assert "--task translation_jacobi" in text

@@ -126,9 +126,9 @@ def test_the_doctor_reports_what_registering_raises(monkeypatch):
 
 
 def test_what_needs_fairseq():
-    for name in ("fairseq_hrt.common.engine", "fairseq_hrt.hrt", "fairseq_hrt.dag.graph", "fairseq_hrt.common.loading"):
+    for name in ("fairseq_hrt.engine", "fairseq_hrt.engine.transformer", "fairseq_hrt.hrt", "fairseq_hrt.dag.graph", "fairseq_hrt.loading.models"):
         assert registration.needs_fairseq(name)
-    for name in ("fairseq_hrt.common", "fairseq_hrt.common.files", "fairseq_hrt.hub.bundle", "fairseq_hrt.cli.translate", "fairseq", "hrt"):
+    for name in ("fairseq_hrt.loading", "fairseq_hrt.loading.data_options", "fairseq_hrt.files", "fairseq_hrt.hub.bundle", "fairseq_hrt.cli.translate", "fairseq", "hrt"):
         assert not registration.needs_fairseq(name)
 
 

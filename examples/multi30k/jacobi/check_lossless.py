@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 import fairseq_hrt  # noqa: F401  (repairs fairseq, registers the tasks)
 import torch
 from fairseq_hrt.evaluation.comparison import decode_all
-from fairseq_hrt.evaluation.systems import System, SystemSpec
+from fairseq_hrt.systems import FairseqSystem, SystemSpec
 
 GAP = 1e-4
 MODES: Dict[str, Dict[str, str]] = {
@@ -29,7 +29,7 @@ MODES: Dict[str, Dict[str, str]] = {
 
 def load(path: str, data: Sequence[str], task: str, options: Dict[str, str], dtype: torch.dtype) -> System:
     """A system in the given precision."""
-    system = System(SystemSpec(task, path, task, {"beam": "1", **options}), data)
+    system = FairseqSystem(SystemSpec(task, path, task, {"beam": "1", **options}), data)
     for model in system.models:
         model.to(dtype)
     return system

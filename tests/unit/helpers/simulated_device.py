@@ -127,8 +127,8 @@ class SimulatedDevice(TorchDispatchMode):
         self._open.append(self)
         self._outside.enter_context(_Constructors())
         # Parameters that share one piece of memory have no counterpart here; what is computed with them is the same.
-        for module in ("engine", "packed"):
-            self._outside.enter_context(mock.patch(f"fairseq_hrt.common.{module}.fuse_rows", _stack))
+        for module in ("transformer", "layers"):
+            self._outside.enter_context(mock.patch(f"fairseq_hrt.engine.{module}.fuse_rows", _stack))
         # Nobody casts automatically on a device of this name.
         self._outside.enter_context(mock.patch("torch.is_autocast_enabled", _is_autocast_enabled))
         self._outside.enter_context(mock.patch("torch.autocast", _autocast))

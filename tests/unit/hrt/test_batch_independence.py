@@ -6,7 +6,7 @@ from batch_independence import Batch, assert_independent, batches, decoding_opti
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.common.options import DecodingOptions
+from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 

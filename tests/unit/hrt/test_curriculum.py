@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.common.distillation import draw_raw
+from fairseq_hrt.training.distillation import draw_raw
 from fairseq_hrt.hrt.curriculum import chunked_share, draw_chunk_sizes, draw_masks
 
 MANY = torch.arange(20_000)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from simulated_device import SimulatedDevice
 
-from fairseq_hrt.common.options import DecodingOptions
+from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.criterion import HRTLoss

@@ -10,8 +10,8 @@ from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.common.generator import AutoregressiveGenerator
-from fairseq_hrt.common.options import DecodingOptions
+from fairseq_hrt.decoding.generator import AutoregressiveGenerator
+from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.sample import SampleView

@@ -7,7 +7,7 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_hrt.common.options import DecodingOptions
+from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hrt.attention import RelativeSelfAttention
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.common.options import DecodingOptions
+from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.generator import HRTGenerator

@@ -9,7 +9,7 @@ import torch
 from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
-from fairseq_hrt.common.distillation import draw_raw
+from fairseq_hrt.training.distillation import draw_raw
 from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.curriculum import draw_chunk_sizes, draw_masks
 from fairseq_hrt.hrt.task import HRTTranslationTask
@@ -144,7 +144,7 @@ def test_targets_are_cut_if_asked(hrt, monkeypatch, truncate):
             torch.tensor(sizes).numpy(), dictionary, left_pad_target=False,
         )  # fmt: skip
 
-    monkeypatch.setattr("fairseq_hrt.common.task.TranslationTask.load_dataset", load)
+    monkeypatch.setattr("fairseq_hrt.task.TranslationTask.load_dataset", load)
     task = build(hrt, hrt_truncate_target=truncate, max_target_positions=6)
     task.load_dataset("train")
     expected = [[5] * 5 + [EOS], [6, EOS]] if truncate else [row.tolist() for row in rows]

@@ -9,8 +9,8 @@ from fairseq.models.transformer import TransformerModel
 
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
-from fairseq_hrt.common.generator import AutoregressiveGenerator
-from fairseq_hrt.common.options import DecodingOptions
+from fairseq_hrt.decoding.generator import AutoregressiveGenerator
+from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.model import DagTransformerModel

@@ -1,0 +1,68 @@
+"""Position vectors of slots."""
+
+from typing import Any, Optional
+
+import torch
+from fairseq.modules import SinusoidalPositionalEmbedding
+from torch import Tensor, nn
+
+from .slots import slot_positions
+
+
+class SlotPositions(SinusoidalPositionalEmbedding):
+    """Sinusoids of the slots' positions; in checkpoints the same as fairseq's sinusoidal module.
+
+    One direction counts as fairseq does, so that an ordinary Transformer keeps its vectors. Two directions count
+    +1, -1, +2, -2, …: the sinusoid of -p is that of p with its sines negated. More directions add a learned vector of
+    the direction to the sinusoid of the step.
+
+    Args:
+        width: D.
+        padding_idx: fairseq's offset.
+        directions: h.
+        size: slots to be computed at once; more are computed when they are needed.
+        vanilla: count as with one direction (Table 2).
+    """
+
+    def __init__(self, width: int, padding_idx: int, *, directions: int, size: int, vanilla: bool = False) -> None:
+        super().__init__(width, padding_idx, init_size=padding_idx + 1)
+        self.counted = 1 if vanilla else directions
+        self.directions: Optional[nn.Parameter] = None
+        if self.counted > 2:
+            self.directions = nn.Parameter(torch.empty(directions, width).normal_(std=width**-0.5))
+        self.weights = self._sinusoids(size)
+
+    def slot_table(self, count: int) -> Tensor:
+        """Vectors ``[count, D]`` of the first slots."""
+        if self.weights.size(0) < count:
+            self.weights = self._sinusoids(max(count, 2 * self.weights.size(0)))
+        self.weights = self.weights.to(self._float_tensor)
+        vectors = self.weights[:count]
+        if self.directions is None:
+            return vectors
+        which = torch.arange(count, device=vectors.device) % self.directions.size(0)
+        return vectors + self.directions[which]
+
+    def forward(
+        self,
+        input: Tensor,
+        incremental_state: Optional[Any] = None,
+        timestep: Optional[Tensor] = None,
+        positions: Optional[Any] = None,
+    ) -> Tensor:
+        """Vectors ``[B, W, D]`` of whole slot sequences ``[B, W]``."""
+        if incremental_state is not None or timestep is not None or positions is not None:
+            raise ValueError("slot positions are computed for whole sequences; the decoder engine has its own steps")
+        return self.slot_table(input.size(1)).unsqueeze(0).expand(input.size(0), -1, -1)
+
+    def _sinusoids(self, count: int) -> Tensor:
+        """``[count, D]`` without learned parts."""
+        positions = slot_positions(count, self.counted)
+        if self.counted == 1:
+            offset = self.padding_idx + 1
+            return self.get_embedding(count + offset, self.embedding_dim, self.padding_idx)[offset:]
+        if self.counted > 2:
+            return self.get_embedding(count, self.embedding_dim)[positions[:, 0]]
+        table = self.get_embedding(count + 1, self.embedding_dim)[positions.abs()]
+        table[:, : self.embedding_dim // 2] *= positions.sign().unsqueeze(1)
+        return table

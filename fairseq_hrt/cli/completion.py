@@ -1,0 +1,60 @@
+"""Prints what a shell needs to complete the verbs of fairseq-hrt and their options.
+
+Example:
+
+    fairseq-hrt completion bash > ~/.local/share/bash-completion/completions/fairseq-hrt
+    fairseq-hrt completion zsh > ~/.zfunc/_fairseq-hrt
+
+Needs shtab (pip install "fairseq_hrt[completion]").
+"""
+
+import argparse
+import importlib
+from typing import Any, Optional, Sequence
+
+from .command import execute
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="fairseq-hrt completion", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    execute(build_parser(), run, arguments)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints the script.
+
+    Raises:
+        ValueError: shtab is not installed.
+    """
+    try:
+        import shtab
+    except ImportError:
+        raise ValueError('shtab is not installed: pip install "fairseq_hrt[completion]"') from None
+    print(shtab.complete(whole_parser(), shell=options.shell))
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser of the command line with every verb's own options in their place."""
+    from ..__main__ import build_parser as build
+
+    def verb_parser(*, prog: str, **rest: Any) -> argparse.ArgumentParser:
+        verb = prog.rpartition(" ")[2].replace("-", "_")
+        own = importlib.import_module(f".{verb}", __package__).build_parser()
+        return argparse.ArgumentParser(prog=prog, parents=[own], add_help=False)
+
+    return build(verb_parser)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""From the engine's probabilities to translations: options, constraints, beam search, and the generators' base."""
+
+from .beam_search import NumericalError, SearchPlan, check_number, search
+from .constraints import Constraints, length_limits
+from .generator import AutoregressiveGenerator, EngineGenerator
+from .hypothesis import Hypothesis
+from .options import DecodingOptions
+from .steps import DecodingStep, StepHook, attached
+from .transfer import lists_to_host, to_host
+
+__all__ = [
+    "AutoregressiveGenerator",
+    "Constraints",
+    "DecodingOptions",
+    "DecodingStep",
+    "EngineGenerator",
+    "Hypothesis",
+    "NumericalError",
+    "SearchPlan",
+    "StepHook",
+    "attached",
+    "check_number",
+    "length_limits",
+    "lists_to_host",
+    "search",
+    "to_host",
+]

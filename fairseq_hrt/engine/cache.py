@@ -1,0 +1,198 @@
+"""What a decoder remembers between steps: the source, and the keys and values of the tokens so far."""
+
+from dataclasses import dataclass, field
+from typing import List, Optional, Tuple, Union
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Memory:
+    """The encoded source as the decoder layers see it; computed once for a batch and shared by all its decodings.
+
+    Attributes:
+        keys, values: one ``[B, H, S, d]`` a decoder layer.
+        bias: ``[B, 1, 1, S]``, 0 for a source token and -inf for padding; None when nothing is padded.
+        lengths: LongTensor ``[B]``, source tokens of each sentence, ``</s>`` included.
+        width: S, the padded source length.
+        encoded: ``[B, S, D]``, the encoder's output.
+    """
+
+    keys: List[Tensor]
+    values: List[Tensor]
+    bias: Optional[Tensor]
+    lengths: Tensor
+    width: int
+    encoded: Optional[Tensor] = None
+
+    def __post_init__(self) -> None:
+        # The same for every step.
+        self._flat = [(keys.flatten(0, 1), values.flatten(0, 1)) for keys, values in zip(self.keys, self.values)]
+
+    def layer(self, number: int) -> Tuple[Tensor, Tensor]:
+        """Keys and values of one layer as ``[B * H, S, d]``."""
+        return self._flat[number]
+
+    def select(self, sentences: Tensor) -> "Memory":
+        """The memory of some sentences, given by their indices."""
+        return Memory(
+            keys=[keys[sentences] for keys in self.keys],
+            values=[values[sentences] for values in self.values],
+            bias=None if self.bias is None else self.bias[sentences],
+            lengths=self.lengths[sentences],
+            width=self.width,
+            encoded=None if self.encoded is None else self.encoded[sentences],
+        )
+
+
+@dataclass
+class DecoderState:
+    """Preallocated key and value buffers of R = B * N rows; row b * N + n is beam n of sentence b.
+
+    Attributes:
+        memory: the encoded source of the B sentences.
+        beams: N.
+        cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1; grows by doubling.
+        positions: LongTensor ``[1 or R, capacity]``, the position of each cached token (1 where all rows agree).
+        stride: where it is known that token i of every row stands at position i * stride; else None.
+        length: cached tokens of the longest row.
+        lengths: LongTensor ``[R]`` once rows were rolled back to different lengths, else None.
+    """
+
+    memory: Memory
+    beams: int
+    cache: Tensor
+    positions: Tensor
+    length: int = 0
+    lengths: Optional[Tensor] = None
+    stride: Optional[int] = None
+    # Sentences still decoded, as indices into the batch that was encoded: hooks and hypotheses are named by them.
+    sentences: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+
+    def __post_init__(self) -> None:
+        self._flat: List[Tuple[Tensor, Tensor]] = []
+        self._spare: Optional[Tensor] = None
+        self._spare_flat: List[Tuple[Tensor, Tensor]] = []
+        self._place_tokens()
+
+    def _place_tokens(self) -> None:
+        """Fills in the positions that are known beforehand."""
+        if self.stride is not None and self.capacity:
+            self.positions.copy_(torch.arange(self.positions.size(1), device=self.positions.device) * self.stride)
+
+    def layer(self, number: int) -> Tuple[Tensor, Tensor]:
+        """The buffers for keys and values of one layer as ``[R * H, capacity, d]``."""
+        if not self._flat:
+            layers, _, rows, heads, capacity, width = self.cache.shape
+            flat = self.cache.view(2 * layers, rows * heads, capacity, width).unbind()
+            self._flat = list(zip(flat[::2], flat[1::2]))
+        return self._flat[number]
+
+    @property
+    def rows(self) -> int:
+        """R, the rows decoded at present."""
+        return self.cache.size(2)
+
+    @property
+    def capacity(self) -> int:
+        """How many tokens fit before the buffers grow."""
+        return self.cache.size(4)
+
+    def reserve(self, length: int) -> None:
+        """Makes room for ``length`` tokens a row; what is cached is kept."""
+        if length <= self.capacity:
+            return
+        capacity = max(length, 2 * self.capacity)
+        # Zeros: rows of different lengths meet unwritten slots, hidden but multiplied, and 0 * NaN is NaN.
+        cache = self.cache.new_zeros(*self.cache.shape[:4], capacity, self.cache.size(5))
+        cache[..., : self.length, :] = self.cache[..., : self.length, :]
+        positions = self.positions.new_zeros(self.positions.size(0), capacity)
+        positions[:, : self.length] = self.positions[:, : self.length]
+        self.cache, self._flat, self.positions = cache, [], positions
+        self._place_tokens()
+
+    def slots(self, count: int) -> Tensor:
+        """Where the next ``count`` tokens of each row are kept: LongTensor ``[R, q]``."""
+        ahead = torch.arange(count, device=self.cache.device)
+        starts = ahead.new_full((self.rows,), self.length) if self.lengths is None else self.lengths
+        return starts.unsqueeze(1) + ahead
+
+    def place(self, positions: Tensor) -> None:
+        """Notes where the next tokens stand, LongTensor ``[q]`` or ``[R, q]``, unless that is known beforehand."""
+        count = positions.size(-1)
+        if self.lengths is None and positions.dim() == 1:
+            if self.stride is None:
+                self.positions[:, self.length : self.length + count] = positions
+            return
+        if self.positions.size(0) == 1:
+            self.positions = self.positions.repeat(self.rows, 1)
+        self.positions.scatter_(1, self.slots(count), positions.expand(self.rows, count))
+
+    def append(self, number: int, projected: Tensor) -> Tuple[Tensor, Tensor]:
+        """Writes keys and values ``[2, R, H, q, d]`` of layer ``number`` behind the cached ones, for which there is room.
+
+        The tokens count once all layers have written theirs and :attr:`length` is advanced.
+
+        Returns:
+            (keys, values) of the cached and the new tokens, ``[R * H, T + q, d]`` each.
+        """
+        cache, count = self.cache[number], projected.size(3)
+        total = self.length + count
+        if self.lengths is None:
+            cache.narrow(3, self.length, count).copy_(projected)
+        else:
+            cache.scatter_(3, self.slots(count)[None, :, None, :, None].expand_as(projected), projected)
+        keys, values = self.layer(number)
+        return keys.narrow(1, 0, total), values.narrow(1, 0, total)
+
+    def rollback(self, length: Union[int, Tensor], *, longest: Optional[int] = None) -> None:
+        """Forgets the last tokens by changing a length; nothing is copied.
+
+        Args:
+            length: tokens to keep, one number for all rows or a LongTensor ``[R]``.
+            longest: the greatest of a LongTensor ``[R]``, where the caller knows it: then nothing is read from the device, and
+                nothing checked.
+
+        Raises:
+            ValueError: a row would get longer.
+        """
+        if isinstance(length, Tensor) and longest is not None:
+            self.lengths, self.length = length, longest
+            return
+        known = self.length if self.lengths is None else self.lengths
+        longer = length > known
+        if bool(longer.any()) if isinstance(longer, Tensor) else longer:
+            raise ValueError(f"cannot roll back to {length} tokens: only {known} are cached")
+        if isinstance(length, Tensor):
+            self.lengths = length.clone()
+            self.length = int(length.max())
+        elif self.lengths is None:
+            self.length = length
+        else:
+            self.lengths = self.lengths.clamp(max=length)
+            self.length = int(self.lengths.max())
+
+    def reorder(self, rows: Tensor, *, sentences: Optional[Tensor] = None) -> None:
+        """Continues with the given rows in the given order, as beam search does after pruning.
+
+        Args:
+            rows: LongTensor ``[R']``, indices of present rows, N for each sentence kept.
+            sentences: LongTensor ``[B']``, indices of the present sentences to keep; None when all of them stay.
+        """
+        if rows.numel() == self.rows:
+            # Two buffers that change places: every number is moved once, in large pieces, and nothing is allocated.
+            if self._spare is None or self._spare.shape != self.cache.shape:
+                self._spare, self._spare_flat = torch.empty_like(self.cache), []
+            torch.index_select(self.cache, 2, rows, out=self._spare)
+            self.cache, self._spare = self._spare, self.cache
+            self._flat, self._spare_flat = self._spare_flat, self._flat
+        else:
+            self.cache, self._flat = self.cache.index_select(2, rows), []
+        if self.positions.size(0) > 1:
+            self.positions = self.positions[rows]
+        if self.lengths is not None:
+            self.lengths = self.lengths[rows]
+        if sentences is not None:
+            self.memory = self.memory.select(sentences)
+            self.sentences = self.sentences[sentences]

@@ -1,0 +1,26 @@
+"""What was executed: calls and tokens, counted where they happen."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class GenerationCounters:
+    """What a generator executed since the last :meth:`reset`.
+
+    Attributes:
+        encoder_calls: batches encoded (counted once for each model of an ensemble).
+        decoder_calls: decoder forward passes of a batch, likewise.
+        decoder_tokens: tokens pushed through the decoder, padding and pruned beams included.
+        sentences: sentences translated.
+        known: whether calls are counted at all; a foreign runtime does not tell.
+    """
+
+    encoder_calls: int = 0
+    decoder_calls: int = 0
+    decoder_tokens: int = 0
+    sentences: int = 0
+    known: bool = True
+
+    def reset(self) -> None:
+        """Starts counting anew."""
+        self.encoder_calls = self.decoder_calls = self.decoder_tokens = self.sentences = 0

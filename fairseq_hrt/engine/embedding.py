@@ -1,0 +1,96 @@
+"""Token and position vectors of an encoder or decoder, looked up without fairseq's general-purpose modules."""
+
+from typing import Optional
+
+import torch
+import torch.nn.functional as F
+from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
+from torch import Tensor, nn
+
+from .layers import PackedNorm
+
+
+class PackedEmbedding:
+    """scale * E[token] + P[position], normalised where the model does it.
+
+    Args:
+        tokens: ``[V', E]``, the token vectors, special symbols behind the dictionary.
+        scale: of the token vectors.
+        positions: fairseq's learned or sinusoidal module, None for a model without positions, or a module with the
+            method ``slot_table(count)`` → ``[count, D]``.
+        pad: fairseq's tables begin at ``pad + 1``.
+        norm: ``layernorm_embedding`` or None.
+        projection: ``[D, E]`` where token vectors have another width, or None.
+        side: "source" or "target", for error messages.
+    """
+
+    def __init__(
+        self,
+        tokens: Tensor,
+        *,
+        scale: float,
+        positions: Optional[nn.Module],
+        pad: int,
+        norm: Optional[nn.LayerNorm],
+        projection: Optional[Tensor] = None,
+        side: str = "target",
+    ) -> None:
+        self.tokens, self.scale, self.pad, self.side = tokens, scale, pad, side
+        self.norm = None if norm is None else PackedNorm(norm)
+        self.projection = projection
+        self.module = positions
+        self.own_table = hasattr(positions, "slot_table")
+        self.offset = 0 if self.own_table else pad + 1
+        self.table: Optional[Tensor] = None
+
+    @torch.no_grad()
+    @torch.inference_mode(False)
+    def reserve(self, count: int) -> None:
+        """Makes sure that positions 0 to ``count - 1`` have vectors.
+
+        Raises:
+            ValueError: the positions are learned and there are fewer of them.
+        """
+        size = self.offset + count
+        if self.module is None or (self.table is not None and self.table.size(0) >= size):
+            return
+        if self.own_table:
+            table = self.module.slot_table(count)
+        elif isinstance(self.module, LearnedPositionalEmbedding):
+            table = self.module.weight
+            if table.size(0) < size:
+                option = {"source": "--max-source-positions", "target": "--max-target-positions"}[self.side]
+                fix = "lower --max-len-b or train" if self.side == "target" else "split the sentence or train"
+                raise ValueError(
+                    f"position {count - 1} is needed but the model has learned {table.size(0) - self.offset}; "
+                    f"{fix} with a larger {option}"
+                )
+        else:
+            table = SinusoidalPositionalEmbedding.get_embedding(size, self.module.embedding_dim, self.module.padding_idx)
+        self.table = table.to(device=self.tokens.device, dtype=self.tokens.dtype)
+
+    def refresh(self) -> None:
+        """Computes a model's own table again, of which its weights may be a part."""
+        if self.own_table and self.table is not None:
+            count, self.table = self.table.size(0), None
+            self.reserve(count)
+
+    def __call__(self, tokens: Tensor, positions: Optional[Tensor]) -> Tensor:
+        """Vectors ``[R, q, D]``.
+
+        Args:
+            tokens: LongTensor ``[R, q]``.
+            positions: LongTensor ``[q]`` or ``[R, q]``; None: 0 to q - 1.
+        """
+        x, scale = torch.embedding(self.tokens, tokens), self.scale
+        if self.projection is not None:
+            x, scale = F.linear(x * scale, self.projection), 1.0
+        if self.table is not None:
+            if positions is None:
+                vectors = self.table[self.offset : self.offset + tokens.size(1)]
+            else:
+                vectors = torch.embedding(self.table, positions + self.offset if self.offset else positions)
+            x = torch.add(vectors, x, alpha=scale)
+        elif scale != 1.0:
+            x = x * scale
+        return x if self.norm is None else self.norm(x)

@@ -1,0 +1,112 @@
+"""Several models decoding in lockstep, their probabilities averaged; one model is the common special case."""
+
+from typing import Dict, List, Optional, Sequence
+
+import torch
+from fairseq.models import FairseqEncoderDecoderModel
+from torch import Tensor
+
+from .cache import DecoderState, Memory
+from .counters import GenerationCounters
+from .precision import log_mean, log_softmax
+from .transformer import TransformerEngine
+
+
+class EngineEnsemble:
+    """The engines of an ensemble behind the interface of one.
+
+    Args:
+        models: at least one; all with the same dictionary.
+        counters: where encoder and decoder calls are counted.
+        static_weights: see :class:`TransformerEngine`.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        counters: GenerationCounters,
+        *,
+        static_weights: bool = False,
+    ) -> None:
+        self.engines = [TransformerEngine(model, static_weights=static_weights) for model in models]
+        self.counters = counters
+
+    def refresh(self) -> None:
+        """See :meth:`TransformerEngine.refresh`."""
+        for engine in self.engines:
+            engine.refresh()
+
+    def reserve_positions(self, count: int) -> None:
+        """See :meth:`TransformerEngine.reserve_positions`."""
+        for engine in self.engines:
+            engine.reserve_positions(count)
+
+    def encode(self, net_input: Dict[str, Tensor]) -> List[Memory]:
+        """The encoded batch, one memory for each model."""
+        self.counters.encoder_calls += len(self.engines)
+        return [engine.encode(net_input) for engine in self.engines]
+
+    def start(self, memories: List[Memory], *, beams: int = 1, **options: Optional[int]) -> List[DecoderState]:
+        """Empty states of B * ``beams`` rows, one for each model; see :meth:`TransformerEngine.start`."""
+        return [engine.start(memory, beams=beams, **options) for engine, memory in zip(self.engines, memories)]
+
+    def source_attention(self, memories: List[Memory], tokens: Tensor) -> Tensor:
+        """What each token looks at in the source: the last layer's attention, averaged over heads and models.
+
+        Args:
+            tokens: LongTensor ``[B, T]``, the start symbol and known words, which are read from left to right.
+
+        Returns:
+            ``[B, T, S]``; place i belongs to the word behind token i.
+        """
+        self.counters.decoder_calls += len(self.engines)
+        self.counters.decoder_tokens += len(self.engines) * tokens.numel()
+        found: List[Tensor] = []
+        positions = torch.arange(tokens.size(1), device=tokens.device)
+        for engine, memory in zip(self.engines, memories):
+            state = engine.start(memory, stride=1, capacity=tokens.size(1))
+            engine.step(state, tokens, positions, attention=found)
+        return sum(found) / len(found)
+
+    def log_probabilities(
+        self,
+        states: List[DecoderState],
+        tokens: Tensor,
+        positions: Tensor,
+        *,
+        only: Optional[Tensor] = None,
+        every: bool = False,
+        visible: Optional[Tensor] = None,
+        causal: bool = True,
+        remember: bool = True,
+        temperature: float = 1.0,
+    ) -> Tensor:
+        """One decoder step; see :meth:`TransformerEngine.step`.
+
+        Args:
+            only: LongTensor ``[q']``, the new tokens whose predictions are wanted; only they reach the last layer's
+                queries and the output projection. None: the last one of each row.
+            every: the predictions of all new tokens are wanted.
+
+        Returns:
+            float32 or float64 log-probabilities ``[R, V]``, or ``[R, q', V]`` with ``only``, ``[R, q, V]`` with
+            ``every``.
+        """
+        self.counters.decoder_calls += len(self.engines)
+        self.counters.decoder_tokens += len(self.engines) * tokens.numel()
+        parts = []
+        for engine, state in zip(self.engines, states):
+            features = engine.step(
+                state, tokens, positions, visible=visible, causal=causal, remember=remember, only=only
+            )
+            logits = engine.logits(features if every or only is not None else features[:, -1])
+            if temperature != 1.0:
+                logits = logits / temperature
+            parts.append(log_softmax(logits))
+        return log_mean(parts)
+
+
+def reorder(states: List[DecoderState], rows: Tensor, *, sentences: Optional[Tensor] = None) -> None:
+    """See :meth:`DecoderState.reorder`."""
+    for state in states:
+        state.reorder(rows, sentences=sentences)

@@ -1,0 +1,51 @@
+"""Half precision in decoding: what must not be computed in it, and ``--bf16``, which fairseq's commands pass over without a word."""
+
+import math
+from functools import partial
+from typing import Optional, Sequence
+
+import torch
+from omegaconf import DictConfig
+from torch import Tensor, nn
+
+
+def at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    """The type for sums of exponentials: float32 instead of half precision, which cannot tell their tail apart."""
+    return torch.float32 if dtype.itemsize < 4 else dtype
+
+
+def log_softmax(logits: Tensor) -> Tensor:
+    """Log-probabilities ``[..., V]``, float32 or float64."""
+    return torch.log_softmax(logits, -1, dtype=at_least_float32(logits.dtype))
+
+
+def log_mean(parts: Sequence[Tensor]) -> Tensor:
+    """The logarithm of the mean of probabilities, given by their logarithms: what an ensemble predicts."""
+    total: Optional[Tensor] = None
+    for part in parts:
+        total = part if total is None else torch.logaddexp(total, part)
+    if total is None:
+        raise ValueError("nothing to average: an ensemble has at least one model")
+    return total if len(parts) == 1 else total - math.log(len(parts))
+
+
+def follow_precision(model: nn.Module) -> None:
+    """Makes fairseq's decoding commands honour ``--bf16`` for this model.
+
+    They call ``prepare_for_inference_`` with their whole configuration once the model is on its device; for a model of fairseq's own
+    there is no other place between loading and decoding.
+    """
+    model.prepare_for_inference_ = partial(_prepare, model)
+
+
+def _prepare(model: nn.Module, cfg: DictConfig) -> None:
+    """What the model's class does, after the cast.
+
+    Raises:
+        ValueError: ``--amp``, which decoding cannot honour.
+    """
+    if cfg.common.amp:
+        raise ValueError("--amp is for training; decode with --fp16 (GPU) or --bf16")
+    if cfg.common.bf16:
+        model.bfloat16()
+    type(model).prepare_for_inference_(model, cfg)

@@ -1,0 +1,336 @@
+"""The decoder engine: one fairseq Transformer, decoded with steps of one or more tokens on preallocated caches.
+
+Every family and the autoregressive baseline stand on it, so that a speed-up in one place is a speed-up everywhere and
+the baseline is as strong as what it is compared with. A step equals the module's full forward pass (tested), shares
+its parameters (see :mod:`.shared_weights`) and takes positions and visibility as data::
+
+    memory = engine.encode(sample["net_input"])
+    state = engine.start(memory, beams=5)
+    features = engine.step(state, tokens, positions)     # [R, q] -> [R, q, D]
+    logits = engine.logits(features[:, -1])              # [R, V]
+    state.rollback(3); state.reorder(rows)
+"""
+
+from typing import Dict, List, Optional
+
+import torch
+import torch.nn.functional as F
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
+from fairseq.modules import TransformerEncoderLayer
+from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
+from torch import Tensor
+
+from .cache import DecoderState, Memory
+from .distances import Distances, EvenlySpaced, Indexed
+from .embedding import PackedEmbedding
+from .layers import PackedLayer, PackedNorm, UnsupportedModelError
+from .linear import PackedLinear
+from .masks import Visibility
+from .relative_positions import EvenDistances, relative_index
+from .shared_weights import fuse_rows
+
+# Most sentences end within this many tokens; longer ones double the buffers.
+INITIAL_CAPACITY = 32
+
+
+class TransformerEngine:
+    """Fast, cached inference of one encoder-decoder Transformer.
+
+    Args:
+        model: a model whose decoder is a :class:`TransformerDecoderBase` (all of fairseq's ``transformer`` family).
+        static_weights: the weights never change while this engine lives, so that copies of them may be kept where they
+            are quicker (see :class:`PackedLinear`). False: the engine follows every update of its model.
+
+    Raises:
+        UnsupportedModelError: the decoder has a part that the engine does not know.
+    """
+
+    def __init__(self, model: FairseqEncoderDecoderModel, *, static_weights: bool = False) -> None:
+        self.model, self.static_weights = model, static_weights
+        self._check_decoder(model.decoder)
+        self._pack()
+
+    def refresh(self) -> None:
+        """Packs the weights again if the model was moved or cast since; in-place updates need no refresh."""
+        if list(map(Tensor.data_ptr, self._parameters)) != self._addresses:
+            self._pack()
+        elif not self.static_weights:
+            self.embed.refresh()
+
+    def reserve_positions(self, count: int) -> None:
+        """See :meth:`PackedEmbedding.reserve`."""
+        self.embed.reserve(count)
+
+    # ------------------------------------------------------------------ the source
+
+    def encode(self, net_input: Dict[str, Tensor]) -> Memory:
+        """Encodes a batch once for all its decodings.
+
+        Args:
+            net_input: fairseq's ``sample["net_input"]``: ``src_tokens`` ``[B, S]``, ``src_lengths`` ``[B]``, and what
+                else the encoder of this model takes; ``prev_output_tokens`` is ignored.
+        """
+        tokens = net_input["src_tokens"]
+        padding = tokens.eq(self.pad)
+        bias, lengths = None, torch.full_like(tokens[:, 0], tokens.size(1))
+        if bool(padding.any()):
+            lengths = lengths - padding.sum(1)
+            bias = torch.zeros(padding.shape, dtype=self.dtype, device=tokens.device)
+            bias = bias.masked_fill_(padding, float("-inf"))[:, None, None]
+        encoded = self._encode_packed(tokens, padding, bias) if self.encoder_layers else self._encode_module(net_input)
+        pairs = [layer.cross.remember(encoded) for layer in self.layers]
+        return Memory(
+            keys=[keys for keys, _ in pairs],
+            values=[values for _, values in pairs],
+            bias=bias,
+            lengths=lengths,
+            width=tokens.size(1),
+            encoded=encoded,
+        )
+
+    def _encode_packed(self, tokens: Tensor, padding: Tensor, bias: Optional[Tensor]) -> Tensor:
+        """``[B, S]`` → ``[B, S, D]`` as the encoder module computes it."""
+        if bias is None:
+            self.embed_source.reserve(tokens.size(1))
+            x = self.embed_source(tokens, None)
+        else:
+            x, _ = self.model.encoder.forward_embedding(tokens)
+            x = x * (~padding).unsqueeze(-1).to(x)
+        for layer in self.encoder_layers:
+            x = layer.block(x, layer.attention_norm, lambda y: layer.attention(y, bias))
+            x = layer.block(x, layer.final_norm, layer.feed_forward)
+        return x if self.encoder_norm is None else self.encoder_norm(x)
+
+    def _encode_module(self, net_input: Dict[str, Tensor]) -> Tensor:
+        """The same through the module's own forward pass, for encoders that the engine does not know."""
+        inputs = {key: value for key, value in net_input.items() if key != "prev_output_tokens"}
+        # [S, B, D] -> [B, S, D]
+        return self.model.encoder(**inputs)["encoder_out"][0].transpose(0, 1)
+
+    # ------------------------------------------------------------------ the target
+
+    def start(
+        self,
+        memory: Memory,
+        *,
+        beams: int = 1,
+        capacity: int = INITIAL_CAPACITY,
+        stride: Optional[int] = None,
+    ) -> DecoderState:
+        """An empty decoder state of B * ``beams`` rows.
+
+        Args:
+            capacity: tokens that fit before the buffers grow; 0 for a state of which nothing is kept.
+            stride: where it is known that token i of every row will stand at position i * stride: relative positions
+                then cost next to nothing.
+        """
+        batch, heads, _, width = memory.keys[0].shape
+        device = memory.keys[0].device
+        shape = (len(self.layers), 2, batch * beams, heads, capacity, width)
+        if not self.static_weights:
+            # Computed from weights that may have changed since.
+            self._even.clear()
+        return DecoderState(
+            memory=memory,
+            beams=beams,
+            cache=torch.zeros(shape, dtype=self.dtype, device=device),
+            positions=torch.zeros(1, capacity, dtype=torch.long, device=device),
+            stride=stride if self.relative_window else None,
+            sentences=torch.arange(batch, device=device),
+        )
+
+    def step(
+        self,
+        state: DecoderState,
+        tokens: Tensor,
+        positions: Tensor,
+        *,
+        visible: Optional[Tensor] = None,
+        causal: bool = True,
+        remember: bool = True,
+        only: Optional[Tensor] = None,
+        attention: Optional[List[Tensor]] = None,
+    ) -> Tensor:
+        """Decodes q new tokens of every row.
+
+        Args:
+            state: the cache; advanced by q tokens.
+            tokens: LongTensor ``[R, q]``, dictionary ids or the model's special ids (V and above).
+            positions: LongTensor ``[q]`` or ``[R, q]``, position in the sentence (0 = ``<s>``) of each token.
+            visible: BoolTensor broadcastable to ``[R, q, T + q]``, False hides a key; on top of ``causal``.
+            causal: new tokens do not see later new tokens.
+            remember: keep the keys and values. False saves the copy for a step that is the only one (then T = 0).
+            only: LongTensor ``[q']``, the new tokens whose features are wanted. The last layer computes no others,
+                which halves the cost of a parallel pass through a one-layer decoder that fills every other position.
+            attention: a list that gains the last layer's attention to the source, ``[R, q, S]``, averaged over its heads.
+
+        Returns:
+            Features ``[R, q, D]``, or ``[R, q', D]``, for :meth:`logits`.
+        """
+        count = tokens.size(1)
+        x = self.embed(tokens, positions)
+        if remember:
+            state.reserve(state.length + count)
+        bias = self.visibility.bias(state, count, visible, causal, tokens.device)
+        distances = None
+        if self.relative_window:
+            if remember:
+                state.place(positions)
+            distances = self._distances(state, positions, remember)
+        memory = state.memory
+        for number, layer in enumerate(self.layers):
+            cache = state if remember else None
+            chosen = only if number + 1 == len(self.layers) else None
+            x = layer.block(
+                x, layer.attention_norm, lambda y: self._self_attention(y, number, cache, bias, distances, chosen), chosen
+            )
+            keys, values = memory.layer(number)
+            if attention is not None and number + 1 == len(self.layers):
+                asking = layer.cross_norm(x) if layer.before else x
+                attention.append(layer.cross.weights(asking, keys, memory.bias))
+            x = layer.block(x, layer.cross_norm, lambda y: layer.cross(y, keys, values, memory.bias))
+            x = layer.block(x, layer.final_norm, layer.feed_forward)
+        if remember:
+            state.length += count
+            if state.lengths is not None:
+                state.lengths = state.lengths + count
+        if self.norm is not None:
+            x = self.norm(x)
+        return x if self.project_out is None else F.linear(x, self.project_out)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Unnormalised scores of the V dictionary entries: ``[..., D]`` → ``[..., V]``."""
+        return self.output(features)
+
+    def _self_attention(
+        self,
+        x: Tensor,
+        number: int,
+        state: Optional[DecoderState],
+        bias: Optional[Tensor],
+        distances: Optional[Distances],
+        chosen: Optional[Tensor],
+    ) -> Tensor:
+        """Self-attention of layer ``number``.
+
+        Args:
+            x: ``[R, q, D]``, the new tokens.
+            state: what they see besides themselves; None: nothing, and nothing is kept.
+            bias: ``[1 or R, 1, q, T + q]`` or None.
+            distances: where positions are relative.
+            chosen: LongTensor ``[q']``, the new tokens that ask; None: all.
+
+        Returns:
+            ``[R, q', D]``.
+        """
+        attention = self.layers[number].attention
+        queries, memorable = attention.project(x, chosen)
+        keys, values = memorable.flatten(1, 2) if state is None else state.append(number, memorable)
+        if chosen is not None:
+            bias = bias if bias is None or bias.size(2) == 1 else bias[:, :, chosen]
+        if distances is not None:
+            keys, bias = distances.apply(attention, number, queries, keys, bias, chosen)
+        return attention.combine(queries, keys, values, bias)
+
+    def _distances(self, state: DecoderState, positions: Tensor, remember: bool) -> Distances:
+        """Between the new tokens at ``positions`` and all that they may see; those are in the state already if it will remember them."""
+        count = positions.size(-1)
+        total = state.length + count
+        agreed = state.lengths is None and positions.dim() == 1
+        if agreed and state.stride is not None:
+            return EvenlySpaced(self._even_distances(state.stride, total), count)
+        if not remember:
+            return Indexed(relative_index(positions, positions, self.relative_window).view(-1, count, count))
+        if agreed:
+            return Indexed(relative_index(positions.unsqueeze(0), state.positions[:1, :total], self.relative_window))
+        return Indexed(relative_index(positions.expand(state.rows, count), state.positions[:, :total], self.relative_window))
+
+    def _even_distances(self, stride: int, total: int) -> List[EvenDistances]:
+        """The tables of all layers for at least ``total`` tokens that stand ``stride`` apart."""
+        tables = self._even.get(stride)
+        if tables is None or tables[0].count < total:
+            count = max(2 * total, INITIAL_CAPACITY)
+            tables = [EvenDistances(layer.attention.relative_keys, stride, count) for layer in self.layers]
+            self._even[stride] = tables
+        return tables
+
+    # ------------------------------------------------------------------ packing
+
+    @torch.no_grad()
+    @torch.inference_mode(False)
+    def _pack(self) -> None:
+        """Collects the weights; the projections of a layer are stacked in place.
+
+        Never in inference mode: the parameters would become inference tensors, which cannot be trained on.
+        """
+        decoder, encoder = self.model.decoder, self.model.encoder
+        self.pad: int = decoder.padding_idx
+        special = getattr(decoder, "embed_special", None)
+        tables = [decoder.embed_tokens.weight] + ([] if special is None else [special.weight])
+        self.embed = PackedEmbedding(
+            fuse_rows(tables),
+            scale=decoder.embed_scale,
+            positions=decoder.embed_positions,
+            pad=self.pad,
+            norm=decoder.layernorm_embedding,
+            projection=None if decoder.project_in_dim is None else decoder.project_in_dim.weight,
+        )
+        self.project_out = None if decoder.project_out_dim is None else decoder.project_out_dim.weight
+        self.norm = None if decoder.layer_norm is None else PackedNorm(decoder.layer_norm)
+        reorder = self.static_weights
+        self.layers = [PackedLayer(layer, reorder=reorder) for layer in decoder.layers]
+        if any(layer.cross is None for layer in self.layers):
+            raise UnsupportedModelError("the decoder has layers without encoder attention: no translation model")
+        tables_of_distances = [layer.attention.relative_keys for layer in self.layers]
+        first = tables_of_distances[0]
+        self.relative_window: int = 0 if first is None else first.size(0) // 2
+        projection = decoder.output_projection
+        self.output = PackedLinear(projection.weight, projection.bias, reorder=reorder)
+        self.dtype = projection.weight.dtype
+        self.encoder_layers: List[PackedLayer] = []
+        self.encoder_norm: Optional[PackedNorm] = None
+        if _is_plain(encoder):
+            self.encoder_layers = [PackedLayer(layer, reorder=reorder) for layer in encoder.layers]
+            self.encoder_norm = None if encoder.layer_norm is None else PackedNorm(encoder.layer_norm)
+            self.embed_source = PackedEmbedding(
+                encoder.embed_tokens.weight,
+                scale=encoder.embed_scale,
+                positions=encoder.embed_positions,
+                pad=encoder.padding_idx,
+                norm=encoder.layernorm_embedding,
+                side="source",
+            )
+        self.visibility = Visibility(self.dtype)
+        # By stride.
+        self._even: Dict[int, List[EvenDistances]] = {}
+        self.reserve_positions(decoder.max_target_positions)
+        # They change with half(), cuda() and the like, not with training.
+        self._parameters = list(self.model.parameters())
+        self._addresses = list(map(Tensor.data_ptr, self._parameters))
+
+    @staticmethod
+    def _check_decoder(decoder: TransformerDecoderBase) -> None:
+        """Raises UnsupportedModelError for decoders whose steps the engine cannot reproduce."""
+        reason = None
+        if not isinstance(decoder, TransformerDecoderBase):
+            reason = f"its decoder is a {type(decoder).__name__}, not a Transformer decoder"
+        elif decoder.adaptive_softmax is not None:
+            reason = "it has an adaptive softmax"
+        elif decoder.cross_self_attention:
+            reason = "it was trained with --cross-self-attention"
+        elif decoder.quant_noise is not None:
+            reason = "it was trained with quantisation noise on its embeddings"
+        if reason is not None:
+            raise UnsupportedModelError(f"the engine cannot decode this model: {reason}; use --task translation")
+
+
+def _is_plain(encoder) -> bool:
+    """Whether an encoder computes exactly what the engine's packed layers compute."""
+    if not isinstance(encoder, TransformerEncoderBase) or encoder.quant_noise is not None or encoder.return_fc:
+        return False
+    for name in ("forward", "forward_scriptable", "forward_embedding"):
+        owner = next(cls for cls in type(encoder).__mro__ if name in vars(cls))
+        if not owner.__module__.startswith("fairseq.models.transformer."):
+            return False
+    return all(type(layer) in (TransformerEncoderLayerBase, TransformerEncoderLayer) for layer in encoder.layers)

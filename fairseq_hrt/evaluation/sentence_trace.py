@@ -1,0 +1,163 @@
+"""Which words a decoder fixed together, step by step: the decoding dependency graph (Santilli et al., 2023, section 3.4).
+
+Rows are decoder passes, columns the words of the translation. Above them, arcs join the words of one pass: they were decoded
+without seeing each other, or, in parallel decoding of an autoregressive model, confirmed together.
+"""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+
+from ..decoding import attached
+from ..escaping import printable
+from ..systems import System
+
+# What a cell says: nothing known yet; a guess that will not stay; one that will, but is not confirmed yet; fixed in this pass; fixed
+# before.
+OPEN, WRONG, RIGHT, FIXED, SETTLED = range(5)
+STATES = ("open", "wrong", "right, not confirmed", "fixed now", "settled")
+
+
+@dataclass
+class Cell:
+    """One word in one pass.
+
+    Attributes:
+        state: index into STATES.
+        token: what stands there, empty if nothing does.
+        probability: of the token, where the pass computed it.
+    """
+
+    state: int
+    token: str = ""
+    probability: Optional[float] = None
+
+
+@dataclass
+class Trace:
+    """How one system decoded one sentence.
+
+    Attributes:
+        name: of the system.
+        source: its words.
+        tokens: the translation, ``</s>`` included.
+        passes: a row of cells, one for each token, for each decoder pass.
+        fixed: pass (1 = first) in which each token was fixed.
+        directions: where there are several, the direction that wrote each token.
+        decoder_calls: what was executed.
+    """
+
+    name: str
+    source: str
+    tokens: List[str]
+    passes: List[List[Cell]]
+    fixed: List[int]
+    directions: List[int] = field(default_factory=list)
+    decoder_calls: int = 0
+
+    @property
+    def arcs(self) -> List[List[int]]:
+        """Pairs of neighbouring tokens that one pass fixed."""
+        found = []
+        for step in sorted(set(self.fixed)):
+            members = [place for place, own in enumerate(self.fixed) if own == step]
+            found += [list(pair) for pair in zip(members, members[1:])]
+        return found
+
+    def to_json(self) -> Dict[str, Any]:
+        """Everything, as plain data."""
+        return {**asdict(self), "arcs": self.arcs, "states": list(STATES)}
+
+
+def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
+    """Decodes one sentence and records its passes.
+
+    Args:
+        system: of any family.
+        sample: a batch of one sentence.
+        source: its words.
+    """
+    iterations: List[Any] = []
+    # Only parallel decoding announces its guesses.
+    hooks = getattr(system.generator, "iteration_hooks", [])
+    system.counters.reset()
+    with attached(hooks, iterations.append):
+        best = system.decode(sample)[0][0]
+    dictionary = system.task.target_dictionary
+    tokens = [dictionary[token] for token in best["tokens"].tolist()]
+    fixed = best["token_steps"].tolist() if "token_steps" in best else list(range(1, len(tokens) + 1))
+    if iterations:
+        passes = _passes_of_guesses(iterations, best["tokens"].tolist(), dictionary)
+    else:
+        passes = _passes_of_steps(tokens, fixed, best["positional_scores"])
+    directions = best["token_directions"].tolist() if "token_directions" in best else []
+    return Trace(system.name, source, tokens, passes, fixed, directions, system.counters.decoder_calls)
+
+
+def _passes_of_steps(tokens: Sequence[str], fixed: Sequence[int], scores: torch.Tensor) -> List[List[Cell]]:
+    """Decoders that never take a word back."""
+    probabilities = scores.exp().clamp(max=1).tolist()
+    rows = []
+    for step in range(1, max(fixed) + 1):
+        row = []
+        for token, own, probability in zip(tokens, fixed, probabilities):
+            if own == step:
+                row.append(Cell(FIXED, token, probability))
+            else:
+                row.append(Cell(SETTLED, token) if own < step else Cell(OPEN))
+        rows.append(row)
+    return rows
+
+
+def _passes_of_guesses(iterations: Sequence[Any], final: Sequence[int], dictionary: Any) -> List[List[Cell]]:
+    """Parallel decoding: what every pass answered, right or wrong."""
+    rows = []
+    for iteration in iterations:
+        row = [Cell(OPEN) for _ in final]
+        for place in range(iteration.first):
+            row[place] = Cell(SETTLED, dictionary[final[place]])
+        probabilities = torch.tensor(iteration.log_probs).exp().clamp(max=1).tolist()
+        for ahead, (token, probability) in enumerate(zip(iteration.answers, probabilities)):
+            place = iteration.first + ahead
+            if place >= len(final):
+                break
+            if ahead < iteration.proved:
+                state = FIXED
+            else:
+                state = RIGHT if token == final[place] else WRONG
+            row[place] = Cell(state, dictionary[token], probability)
+        rows.append(row)
+    return rows
+
+
+_MARKS = {OPEN: "·", WRONG: "✗", RIGHT: "○", FIXED: "●", SETTLED: "–"}
+_COLOURS = {OPEN: "90", WRONG: "31", RIGHT: "33", FIXED: "32", SETTLED: "90"}
+
+
+def to_text(found: Trace, *, colour: bool) -> str:
+    """The passes for a terminal: a line each, every word with its state."""
+    name, source = printable(found.name), printable(found.source)
+    lines = [f"{name}: {len(found.tokens)} tokens in {len(found.passes)} passes", f"  source  {source}"]
+    for number, row in enumerate(found.passes, start=1):
+        words = []
+        for cell in row:
+            # The words come from a dictionary of unknown origin: none may repaint the terminal.
+            token = printable(cell.token)
+            text = token or _MARKS[OPEN]
+            if cell.state == SETTLED:
+                text = token if number == len(found.passes) else _MARKS[SETTLED]
+            elif cell.state != OPEN:
+                text = f"{_MARKS[cell.state]}{text}"
+            words.append(f"\x1b[{_COLOURS[cell.state]}m{text}\x1b[0m" if colour else text)
+        lines.append(f"  {number:6d}  " + " ".join(words))
+    return "\n".join(lines)
+
+
+def legend(*, colour: bool) -> str:
+    """What the marks of :func:`to_text` mean."""
+    parts = []
+    for state, name in enumerate(STATES):
+        mark = f"\x1b[{_COLOURS[state]}m{_MARKS[state]}\x1b[0m" if colour else _MARKS[state]
+        parts.append(f"{mark} {name}")
+    return "   ".join(parts)

@@ -1,0 +1,91 @@
+"""Shows in which decoding step each token of a translation was fixed."""
+
+import os
+from typing import List, Mapping, Optional, Sequence, TextIO
+
+from ..systems import System
+from .comparison import Comparison, source_text
+
+# Colours of the 256-colour terminal palette, readable on dark and light ground, neighbours well apart.
+_PALETTE = (33, 166, 35, 163, 136, 37, 161, 64, 99, 202, 30, 125)
+
+
+def use_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether to colour: never with NO_COLOR, always with FORCE_COLOR, else when ``stream`` is a terminal.
+
+    An empty variable counts as not set (no-color.org).
+    """
+    if environment.get("NO_COLOR"):
+        return False
+    return bool(environment.get("FORCE_COLOR")) or stream.isatty()
+
+
+def show_steps(
+    tokens: Sequence[str],
+    steps: Optional[Sequence[int]],
+    *,
+    colour: bool,
+    directions: Optional[Sequence[int]] = None,
+) -> str:
+    """The tokens in one line, each with its step.
+
+    Args:
+        tokens: of one translation.
+        steps: the decoding step (1 = first) of each, of the same length; None if the decoder does not tell.
+        colour: colours by step; else ``token/step``. Without steps just the tokens.
+        directions: where there are several, the direction that wrote each token: ``token/3b`` is step 3 of the second;
+            in colour the first is plain and the others are underlined.
+
+    Raises:
+        ValueError: the lengths differ.
+    """
+    if steps is None:
+        return " ".join(tokens)
+    if len(tokens) != len(steps):
+        raise ValueError(f"{len(tokens)} tokens but {len(steps)} steps: a decoder must give one step for each token")
+    if directions is None:
+        directions = [0] * len(steps)
+        letters = [""] * len(steps)
+    else:
+        letters = [chr(ord("a") + direction) for direction in directions]
+    if not colour:
+        return " ".join(f"{token}/{step}{letter}" for token, step, letter in zip(tokens, steps, letters))
+    return " ".join(
+        _paint(token, step, underlined=direction > 0) for token, step, direction in zip(tokens, steps, directions)
+    )
+
+
+def legend(steps: int, *, colour: bool) -> str:
+    """The colours of steps 1 .. ``steps``; empty without colours."""
+    if not colour:
+        return ""
+    return "step " + " ".join(_paint(str(step), step) for step in range(1, steps + 1))
+
+
+def _paint(text: str, step: int, *, underlined: bool = False) -> str:
+    line = "4;" if underlined else ""
+    return f"\x1b[{line}38;5;{_PALETTE[(step - 1) % len(_PALETTE)]}m{text}\x1b[0m"
+
+
+def examples(comparison: Comparison, systems: Sequence[System], count: int, *, colour: bool) -> str:
+    """Source and translations of ``count`` sentences, spread over the test set, with the step of each token."""
+    size = len(comparison.results[0].hypotheses)
+    count = min(count, size)
+    lines: List[str] = []
+    longest, lettered = 0, False
+    width = max(len(system.name) for system in systems)
+    for sentence in (index * size // count for index in range(count)):
+        lines += ["", f"{'source':{width}}  {source_text(systems[0], sentence)}"]
+        for result, system in zip(comparison.results, systems):
+            best = result.best[sentence]
+            tokens = [system.task.target_dictionary[token] for token in best["tokens"].tolist()]
+            steps = best["token_steps"].tolist() if "token_steps" in best else None
+            longest = max([longest, *(steps or [])])
+            directions = best["token_directions"].tolist() if "token_directions" in best else None
+            lettered = lettered or directions is not None
+            shown = show_steps(tokens, steps, colour=colour, directions=directions)
+            lines.append(f"{result.name:{width}}  {shown}")
+    title = legend(longest, colour=colour) or "Each token with the decoding step that fixed it (token/step)."
+    if lettered:
+        title += " Underlined: not from left to right." if colour else " Letters: directions of writing (a, b, …)."
+    return "\n".join([title, *lines])

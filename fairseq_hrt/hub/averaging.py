@@ -1,0 +1,110 @@
+"""Averaged checkpoints: the mean of the parameters of several checkpoints of one training run."""
+
+import collections
+import logging
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Sequence
+
+import torch
+
+from ..compat.checkpoint_contents import shown
+from ..loading.checkpoints import read_checkpoint, reading
+
+logger = logging.getLogger(__name__)
+
+# checkpoint7.pt (an epoch), checkpoint_3_2500.pt (epoch and update)
+_NUMBERED = re.compile(r"checkpoint(?:(\d+)|_\d+_(\d+))\.pt")
+
+
+def last_checkpoints(folder: Path, count: int) -> List[Path]:
+    """The last numbered checkpoints of a run, oldest first; those of updates where there are any.
+
+    Raises:
+        FileNotFoundError: there are fewer.
+    """
+    by_update, by_epoch = {}, {}
+    for path in folder.glob("checkpoint*.pt"):
+        match = _NUMBERED.fullmatch(path.name)
+        if match and match.group(2):
+            by_update[int(match.group(2))] = path
+        elif match:
+            by_epoch[int(match.group(1))] = path
+    found = by_update or by_epoch
+    _require(len(found), count, folder, "--keep-last-epochs or --keep-interval-updates")
+    return [found[number] for number in sorted(found)[-count:]]
+
+
+def best_checkpoints(folder: Path, count: int) -> List[Path]:
+    """The best checkpoints by the value that ``--best-checkpoint-metric`` had when they were written, best first.
+
+    Copies of one training state (``checkpoint_best.pt`` beside ``checkpoint7.pt``) count once.
+
+    Raises:
+        FileNotFoundError: there are fewer whose metric is known.
+    """
+    scored: Dict[int, Any] = {}
+    for path in sorted(folder.glob("checkpoint*.pt")):
+        state = read_checkpoint(path, for_decoding=False)
+        with reading(path, "does not say how good it is"):
+            value = (state.get("extra_state") or {}).get("val_loss")
+            history = state.get("optimizer_history") or [{}]
+            update = history[-1].get("num_updates")
+            if value is None or update is None or update in scored:
+                continue
+            maximise = state["cfg"]["checkpoint"]["maximize_best_checkpoint_metric"]
+            scored[update] = (-value if maximise else value, path, state["cfg"]["checkpoint"]["best_checkpoint_metric"])
+            logger.info("%s: %s %s after %d updates", path.name, shown(scored[update][2]), value, update)
+    _require(len(scored), count, folder, "--keep-best-checkpoints")
+    return [path for _, path, _ in sorted(scored.values(), key=lambda entry: entry[0])[:count]]
+
+
+def _require(found: int, count: int, folder: Path, option: str) -> None:
+    if count < 1:
+        raise ValueError(f"{count} checkpoints to average: give at least 1")
+    if found < count:
+        raise FileNotFoundError(
+            f"{folder} holds {found} such checkpoints, {count} are needed: lower the number, or train with {option}"
+        )
+
+
+def average(paths: Sequence[Path]) -> Dict[str, Any]:
+    """The checkpoint whose parameters are the means of those of ``paths``; all else is that of the last one.
+
+    The arithmetic is that of fairseq's own script: half precision is summed in single precision, integers are divided
+    with truncation.
+
+    Raises:
+        ValueError: the models have different parameters; the message names one.
+    """
+    if not paths:
+        raise ValueError("no checkpoints to average")
+    sums: Dict[str, torch.Tensor] = collections.OrderedDict()
+    state: Dict[str, Any] = {}
+    for path in paths:
+        state = read_checkpoint(path, for_decoding=False)
+        with reading(path, "cannot be averaged"):
+            _add(sums, state["model"], f"{path} and {paths[0]}")
+    for name, value in sums.items():
+        if value.is_floating_point():
+            value.div_(len(paths))
+        else:
+            value.copy_(torch.div(value, len(paths), rounding_mode="floor"))
+    state["model"] = sums
+    # The optimizer's moments belong to one of the checkpoints, not to their mean.
+    state["last_optimizer_state"] = None
+    return state
+
+
+def _add(sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], subject: str) -> None:
+    """Adds the parameters of one checkpoint; the first one's begin the sums."""
+    if not sums:
+        for name, value in parameters.items():
+            sums[name] = value.float() if value.dtype in (torch.float16, torch.bfloat16) else value.clone()
+        return
+    different = set(sums) ^ set(parameters)
+    different |= {name for name in sums if name in parameters and sums[name].shape != parameters[name].shape}
+    if different:
+        raise ValueError(f"{subject} are different models: {min(different)} does not agree")
+    for name, value in parameters.items():
+        sums[name] += value

@@ -1,0 +1,177 @@
+"""Models and decoding options, built the way ``fairseq-generate`` builds them.
+
+Whoever decodes outside fairseq's own commands comes in here (bundles, comparisons), so that no decoder is prepared by kinder rules
+than another.
+"""
+
+import ast
+import contextlib
+import io
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
+
+import torch
+from fairseq import checkpoint_utils, options, utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.tasks import FairseqTask
+from omegaconf import DictConfig
+from torch import nn
+
+from .checkpoints import one_line, read_checkpoint, reading
+
+
+class LoadedModels(NamedTuple):
+    """Models on their device, ready to decode.
+
+    Attributes:
+        models: one, or several for an ensemble.
+        saved: the configuration of their training.
+    """
+
+    models: List[nn.Module]
+    saved: DictConfig
+
+
+def option_text(value: Any) -> str:
+    """How a value is written in a mapping of options: ``"true"`` stands for a switch, ``"false"`` leaves it away."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def option_arguments(chosen: Mapping[str, str]) -> List[str]:
+    """``{"beam": "1", "print_step": "true", "fp16": "false"}`` → ``["--beam", "1", "--print-step"]``."""
+    arguments = []
+    for name, value in chosen.items():
+        if value != "false":
+            flag = "--" + name.replace("_", "-")
+            if value.startswith("-"):
+                # Otherwise it would be read as the next option.
+                arguments.append(f"{flag}={value}")
+            else:
+                arguments += [flag, *([] if value == "true" else [value])]
+    return arguments
+
+
+def generation_config(arguments: Sequence[str], subject: str) -> DictConfig:
+    """What ``fairseq-generate`` would make of ``arguments``: every option has its own checks and defaults.
+
+    Args:
+        arguments: of the command.
+        subject: whose options these are, for the message.
+
+    Raises:
+        ValueError: the command would refuse them.
+    """
+    parser = options.get_generation_parser()
+
+    def refuse(message: str) -> None:
+        raise ValueError(f"{subject}: {message}")
+
+    # argparse would end the process before anybody can say whose option it was.
+    parser.error = refuse  # type: ignore[method-assign, assignment]
+    said = io.StringIO()
+    try:
+        # A parser of fairseq's own, for --user-dir alone, and --help end the process as well, after saying something.
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, list(arguments)))
+    except SystemExit as error:
+        last = said.getvalue().strip().splitlines()[-1:] if error.code else ["help and the like do not decode"]
+        raise ValueError(f"{subject}: {' '.join(last)}") from error
+    except (ValueError, OSError):
+        raise
+    except Exception as error:
+        # hydra's and a plugin's own.
+        raise ValueError(f"{subject}: {one_line(error)}") from error
+
+
+def choose_device(config: DictConfig) -> torch.device:
+    """A GPU where there is one and ``--cpu`` is not given."""
+    return torch.device("cuda" if torch.cuda.is_available() and not config.common.cpu else "cpu")
+
+
+def load_models(
+    paths: Sequence[Union[str, Path]],
+    config: DictConfig,
+    task: FairseqTask,
+    device: Optional[torch.device] = None,
+    *,
+    states: Optional[Mapping[str, Dict[str, Any]]] = None,
+) -> LoadedModels:
+    """Loads checkpoints for decoding; what they say is checked before anything is built.
+
+    Args:
+        paths: checkpoint files.
+        config: of the command; gives overrides and precision.
+        task: set up.
+        device: None: :func:`choose_device`.
+        states: checkpoints that have been read already (:func:`.checkpoints.read_checkpoint`), by path.
+
+    Raises:
+        OSError: a file is missing or unreadable.
+        ValueError: a file is no checkpoint, is damaged, unsafe, or does not fit the task.
+    """
+    overrides = dictionary_option("--model-overrides", config.common_eval.model_overrides, "{'encoder_embed_path': None}")
+    models, saved = build_models(paths, task, overrides=overrides, states=states)
+    for model in models:
+        if config.common.fp16:
+            model.half()
+        elif config.common.bf16:
+            model.bfloat16()
+        model.to(device or choose_device(config)).eval()
+        model.prepare_for_inference_(config)
+    return LoadedModels(models, saved)
+
+
+def build_models(
+    paths: Sequence[Union[str, Path]],
+    task: FairseqTask,
+    *,
+    overrides: Optional[Mapping[str, Any]] = None,
+    states: Optional[Mapping[str, Dict[str, Any]]] = None,
+) -> LoadedModels:
+    """Models on the CPU as their checkpoints hold them; the one way from a file to a model.
+
+    Args:
+        paths: checkpoint files.
+        task: set up.
+        overrides: what the user has changed in their configurations.
+        states: see :func:`load_models`; not used with ``overrides``.
+
+    Raises:
+        OSError: a file is missing or unreadable.
+        ValueError: a file is no checkpoint, is damaged, unsafe, or does not fit the task.
+    """
+    models: List[nn.Module] = []
+    for path in map(str, paths):
+        state = (states or {}).get(path)
+        if state is None or overrides:
+            state = read_checkpoint(path, overrides)
+        with reading(path, "cannot be loaded"):
+            # The very state that was checked: given a path, fairseq might read another file beside it.
+            found, saved = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
+            models += found
+    return LoadedModels([model.eval() for model in models], saved)
+
+
+def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:
+    """An option that is a Python dictionary.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        values = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        values = None
+    if not isinstance(values, dict):
+        raise ValueError(f"{option} {text!r} is not a Python dictionary, e.g. {example}")
+    return values
+
+
+def build_generator(task: FairseqTask, models: Sequence[nn.Module], config: DictConfig) -> Any:
+    """The task's generator with the command's options."""
+    return task.build_generator(models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0})
+
+
+def to_device(sample: Any, device: torch.device) -> Any:
+    """A batch where the models are."""
+    return utils.move_to_cuda(sample, device) if device.type == "cuda" else sample

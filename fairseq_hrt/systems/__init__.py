@@ -1,0 +1,17 @@
+"""Systems: trained models and the way they are decoded, behind one interface whatever decodes them."""
+
+from .fairseq_system import FairseqSystem, count_calls
+from .load import load_system
+from .specification import SystemSpec, generate_arguments, parse_system, read_systems
+from .system import System
+
+__all__ = [
+    "FairseqSystem",
+    "System",
+    "SystemSpec",
+    "count_calls",
+    "generate_arguments",
+    "load_system",
+    "parse_system",
+    "read_systems",
+]

@@ -1,0 +1,114 @@
+"""A system decoded by a task of fairseq's, this package's engine included.
+
+It is built the way ``fairseq-generate`` builds it (``setup_task``, ``load_model_ensemble``, ``build_generator``, ``inference_step``), so
+that one decoder is never measured by kinder rules than another.
+"""
+
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Sequence
+
+import torch
+from fairseq import tasks, utils
+from torch import nn
+
+from ..engine import GenerationCounters
+from ..loading.checkpoints import reading, task_of_checkpoint
+from ..loading.models import build_generator, choose_device, generation_config, load_models, to_device
+from .specification import SystemSpec, generate_arguments
+from .task_system import TaskSystem
+
+
+class FairseqSystem(TaskSystem):
+    """A system decoded through its task, as ``fairseq-generate`` does it.
+
+    Args:
+        spec: what to load.
+        data: see :func:`.specification.generate_arguments`.
+
+    Raises:
+        ValueError: ``fairseq-generate`` would not accept an option (named in the message).
+        OSError: a checkpoint is missing or unreadable.
+    """
+
+    def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
+        subject = f"system {spec.name!r}"
+        if spec.engine != "fairseq":
+            raise ValueError(f"{subject}: engine={spec.engine} translates, but its steps cannot be watched: leave it away")
+        paths = utils.split_paths(spec.path)
+        task_name = spec.task or task_of_checkpoint(paths[0])
+        config = generation_config(generate_arguments(spec, data, task_name), subject)
+        with reading(subject, "cannot be set up"):
+            task = tasks.setup_task(config.task)
+        device = choose_device(config)
+        models, saved = load_models(paths, config, task, device)
+        generator = build_generator(task, models, config)
+        counters = getattr(generator, "counters", None)
+        super().__init__(
+            spec,
+            config,
+            task,
+            saved.task,
+            task_name=task_name,
+            device=device,
+            dtype=str(next(models[0].parameters()).dtype).replace("torch.", ""),
+            counters=counters if counters is not None else count_calls(models),
+            models=models,
+            generator=generator,
+        )
+
+    @property
+    def reloadable(self) -> SystemSpec:
+        """What another process loads this very system from, as long as this object lives."""
+        return self.spec
+
+    @property
+    def model_bytes(self) -> int:
+        """Size of the weights as they are decoded with; what several modules share counts once."""
+        weights = {weight.data_ptr(): weight for model in self.models for weight in model.parameters()}
+        return sum(weight.numel() * weight.element_size() for weight in weights.values())
+
+    def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
+        """The batch of the sentences ``ids``, on the system's device."""
+        return to_device(self.dataset.collater([self.dataset[i] for i in ids]), self.device)
+
+    def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
+        """The batch of sentences given as words of the source dictionary (tokenised, in subwords)."""
+        dictionary = self.task.source_dictionary
+        tokens = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
+        dataset = self.task.build_dataset_for_inference(tokens, [len(row) for row in tokens])
+        return to_device(dataset.collater([dataset[i] for i in range(len(tokens))]), self.device)
+
+    def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
+        """Hypotheses of each sentence in ``sample``, best first."""
+        hypotheses = self.task.inference_step(self.generator, self.models, sample)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return hypotheses
+
+    def signature(self) -> Dict[str, str]:
+        """How the system decodes: task, checkpoint, every given option, number type, device."""
+        names = "+".join(Path(path).name for path in utils.split_paths(self.spec.path))
+        entries = {"task": self.task_name, "checkpoint": names, **self.spec.options}
+        entries.setdefault("beam", "5")
+        return {**entries, "dtype": self.dtype, "device": self.device.type}
+
+
+def count_calls(models: Sequence[nn.Module]) -> GenerationCounters:
+    """Counts the calls of the encoders and decoders of stock fairseq ``models``.
+
+    fairseq's ``EnsembleModel`` calls ``decoder.forward`` directly, which forward hooks do not see; therefore the
+    method of each instance is wrapped. ``sentences`` stays 0: a decoder does not know how many it serves.
+    """
+    counters = GenerationCounters()
+
+    def counted(forward: Callable[..., Any], field: str) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            setattr(counters, field, getattr(counters, field) + 1)
+            return forward(*args, **kwargs)
+
+        return wrapper
+
+    for model in models:
+        model.encoder.forward = counted(model.encoder.forward, "encoder_calls")
+        model.decoder.forward = counted(model.decoder.forward, "decoder_calls")
+    return counters

@@ -1,0 +1,30 @@
+"""A system from its description, with the engine that it names."""
+
+from typing import Sequence
+
+from .fairseq_system import FairseqSystem
+from .specification import SystemSpec
+from .system import System
+
+
+def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
+    """Loads a system.
+
+    Args:
+        spec: what to load.
+        data: see :func:`.specification.generate_arguments`.
+
+    Raises:
+        ValueError: an option that the engine does not know, or a model that it cannot decode.
+        OSError: a checkpoint is missing or unreadable.
+    """
+    if spec.engine == "ctranslate2":
+        # Not for everybody: the package is an optional one.
+        from .ctranslate2_system import CTranslate2System
+
+        return CTranslate2System(spec, data)
+    if spec.engine == "runtime":
+        from .runtime_system import RuntimeSystem
+
+        return RuntimeSystem(spec, data)
+    return FairseqSystem(spec, data)

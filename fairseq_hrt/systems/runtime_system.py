@@ -1,0 +1,175 @@
+"""The native runtime as a system of the comparison: a checkpoint, converted now, or a bundle that holds a model for it."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from fairseq import tasks, utils
+from fairseq.tasks import FairseqTask
+from omegaconf import DictConfig
+
+from ..engine import GenerationCounters
+from ..hub.bundle import Bundle, load_bundle
+from ..hub.dictionary import Words
+from ..hub.runtime_model import write_runtime_model
+from ..hub.runtime_translator import TASKS, WITHOUT_EFFECT
+from ..hub.shortlist import load_shortlist, read_shortlist
+from ..loading.checkpoints import task_of_checkpoint
+from ..loading.models import generation_config, load_models, option_arguments
+from ..runtime.engine import DecodeOptions, Engine, Result, Shortlist, read_header
+from ..runtime.options import options_for
+from .specification import SystemSpec
+from .task_system import TaskSystem
+
+# Not options of fairseq-generate but of the runtime: kind of the weights, a lex or vmap file (a bundle's own: true), lossless drafts.
+OWN = ("weights", "shortlist", "hrt_draft_chunk", "hrt_draft_width", "dag_allow_unk")
+
+
+class RuntimeSystem(TaskSystem):
+    """A system decoded by the native runtime, on as many threads as PyTorch has.
+
+    Args:
+        spec: ``path`` is a checkpoint, a bundle, or a model file of the runtime; ``weights`` is ``int8`` (default) or ``float32`` for a checkpoint, ``shortlist`` a file, or
+            ``true`` for a bundle's own; other options are those of ``fairseq-generate``.
+        data: see :func:`.specification.generate_arguments`.
+
+    Raises:
+        ValueError: the model does not convert, there is no kernel on this machine, an option is not known to the runtime, or a bundle has
+            other dictionaries than the data.
+    """
+
+    def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
+        subject = f"system {spec.name!r}"
+        options = dict(spec.options)
+        own = {name: options.pop(name) for name in OWN if name in options}
+        path, bundle, file = Path(spec.path), None, None
+        if path.is_dir():
+            bundle, file = _bundle_of(path, own, options, subject)
+            task_name = spec.task or bundle.task
+        elif path.suffix == ".safetensors":
+            file = path
+            task_name = spec.task or TASKS[read_header(path).family][0]
+        else:
+            task_name = spec.task or task_of_checkpoint(utils.split_paths(spec.path)[0])
+        config = generation_config([*data, "--path", spec.path, "--task", task_name, *option_arguments(options)], subject)
+        task, saved = tasks.setup_task(config.task), config.task
+        if file is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="fairseq_hrt_")
+            file = Path(self._temporary.name) / "runtime.safetensors"
+            saved = _convert(spec, config, task, own.get("weights", "int8"), file)
+        self.file, self.engine = file, Engine.open(file, threads=torch.get_num_threads())
+        header = self.engine.header
+        if (header.source_vocabulary, header.target_vocabulary) != (len(task.source_dictionary), len(task.target_dictionary)):
+            raise ValueError(f"{subject}: {spec.path} has other dictionaries than the data: give the model's own data")
+        if task_name not in TASKS[header.family]:
+            raise ValueError(f"{subject}: engine=runtime decodes this model with task={TASKS[header.family][0]}")
+        self.decode_options = _decode_options(options, own)
+        options_for(header, self.decode_options)
+        self.engine.set_shortlist(_shortlist(bundle, task, data, own.get("shortlist", "false"), subject))
+        super().__init__(
+            spec,
+            config,
+            task,
+            saved,
+            task_name=task_name,
+            device=torch.device("cpu"),
+            dtype=header.weights,
+            counters=GenerationCounters(),
+        )
+
+    def without_scores(self) -> None:
+        """Scores are not computed any more: greedy decoding is quicker without them."""
+        self.decode_options = replace(self.decode_options, scores=False)
+
+    @property
+    def reloadable(self) -> SystemSpec:
+        """The converted model instead of the checkpoint."""
+        options = {name: value for name, value in self.spec.options.items() if name != "weights"}
+        return self.spec if Path(self.spec.path).is_dir() else replace(self.spec, path=str(self.file), options=options, task=self.task_name)
+
+    @property
+    def model_bytes(self) -> int:
+        """Size of the weights in memory."""
+        return self.engine.weight_bytes
+
+    def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
+        """The sentences ``ids`` as lists of token ids."""
+        return {"id": torch.tensor(list(ids)), "tokens": [self.dataset[i]["source"].tolist() for i in ids]}
+
+    def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
+        dictionary = self.task.source_dictionary
+        rows = [dictionary.encode_line(line, add_if_not_exist=False).tolist() for line in lines]
+        return {"id": torch.arange(len(lines)), "tokens": rows}
+
+    def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
+        found = self.engine.decode(sample["tokens"], self.decode_options)
+        self.counters.sentences += len(found)
+        self.counters.encoder_calls += 1
+        # The passes of a batch are those of its longest translation.
+        self.counters.decoder_calls += max((best[0].steps for best in found), default=0)
+        return [[_hypothesis(result) for result in best] for best in found]
+
+    def signature(self) -> Dict[str, str]:
+        entries = {"engine": f"runtime {self.engine.isa}", "task": self.task_name, "checkpoint": Path(self.spec.path).name, **self.spec.options}
+        return {**entries, "beam": str(self.decode_options.beam), "dtype": self.dtype, "device": "cpu"}
+
+
+def _bundle_of(folder: Path, own: Dict[str, str], options: Dict[str, str], subject: str) -> Tuple[Bundle, Path]:
+    """The bundle in a folder, and its model for the runtime; ``options`` gains the bundle's own where none are given.
+
+    Raises:
+        ValueError: it holds no such model, or the kind of its weights is asked for.
+    """
+    bundle = load_bundle(folder)
+    if bundle.runtime is None:
+        raise ValueError(f"{subject}: {folder} holds no model for the runtime: make it with fairseq-hrt bundle ... --runtime int8")
+    if "weights" in own:
+        raise ValueError(f"{subject}: weights={own['weights']}: a bundle has its own, leave it away")
+    for name, value in {**bundle.runtime_options, **bundle.options}.items():
+        if name not in ("task", *OWN):
+            options.setdefault(name, value)
+    return bundle, folder / bundle.runtime
+
+
+def _convert(spec: SystemSpec, config: DictConfig, task: FairseqTask, weights: str, file: Path) -> DictConfig:
+    """Writes the checkpoint as a model of the runtime; returns the task's configuration of the training."""
+    paths = utils.split_paths(spec.path)
+    if len(paths) > 1:
+        raise ValueError(f"system {spec.name!r}: engine=runtime decodes one model, path= names {len(paths)}")
+    models, trained = load_models(paths, config, task, torch.device("cpu"))
+    write_runtime_model(models[0], task.source_dictionary, task.target_dictionary, file, weights=weights)
+    return trained.task
+
+
+def _decode_options(options: Dict[str, str], own: Dict[str, str]) -> DecodeOptions:
+    given = {name: value for name, value in options.items() if value != "false" and name not in WITHOUT_EFFECT}
+    drafts = {name: own[name] for name in OWN[2:] if name in own}
+    # What is given together is decoded together.
+    return DecodeOptions.parse({**given, **drafts}, batch_size=4096)
+
+
+def _shortlist(bundle: Optional[Bundle], task: FairseqTask, data: Sequence[str], chosen: str, subject: str) -> Optional[Shortlist]:
+    """The shortlist of a bundle (``chosen`` is ``true``) or a file, or none (``false``)."""
+    if chosen == "false":
+        return None
+    if chosen == "true":
+        if bundle is None or bundle.shortlist is None:
+            raise ValueError(f"{subject}: shortlist=true needs a bundle with a shortlist; give shortlist=FILE")
+        return read_shortlist(bundle.folder / bundle.shortlist)
+    place = Path(data[0].split(":")[0])
+    languages = (task.cfg.source_lang, task.cfg.target_lang)
+    source, target = (Words(place / f"dict.{language}.txt") for language in languages)
+    return load_shortlist(Path(chosen), source, target)
+
+
+def _hypothesis(result: Result) -> Dict[str, Any]:
+    """As fairseq's generators give it."""
+    return {
+        "tokens": torch.tensor(result.tokens),
+        "score": result.score,
+        "positional_scores": torch.tensor(result.positional_scores),
+        "steps": result.steps,
+        "token_steps": torch.tensor(result.token_steps),
+    }

@@ -1,0 +1,59 @@
+"""The part of a system that its task gives: the sentences, and the text of what was decoded."""
+
+from typing import Any, List, Optional
+
+import torch
+from fairseq.data import FairseqDataset
+from fairseq.tasks import FairseqTask
+from omegaconf import DictConfig
+from torch import nn
+
+from ..engine import GenerationCounters
+from .specification import SystemSpec
+
+
+class TaskSystem:
+    """Base of the systems; complete as soon as it is made.
+
+    Args:
+        spec: the system.
+        config: the command's configuration.
+        task: set up.
+        saved: the task's configuration of the training.
+        task_name, device, dtype, models, generator, counters: see :class:`.system.System`.
+    """
+
+    def __init__(
+        self,
+        spec: SystemSpec,
+        config: DictConfig,
+        task: FairseqTask,
+        saved: DictConfig,
+        *,
+        task_name: str,
+        device: torch.device,
+        dtype: str,
+        counters: GenerationCounters,
+        models: Optional[List[nn.Module]] = None,
+        generator: Any = None,
+    ) -> None:
+        self.spec, self.name = spec, spec.name
+        self.task, self.task_name, self._saved = task, task_name, saved
+        self.device, self.dtype, self.counters = device, dtype, counters
+        self.models: List[nn.Module] = [] if models is None else models
+        self.generator = generator
+        self.subset: str = config.dataset.gen_subset
+        self.post_process: Optional[str] = config.common_eval.post_process
+
+    @property
+    def dataset(self) -> FairseqDataset:
+        """The sentences, loaded when they are first asked for: whoever translates text of his own needs none."""
+        if self.subset not in self.task.datasets:
+            self.task.load_dataset(self.subset, task_cfg=self._saved)
+        return self.task.dataset(self.subset)
+
+    def text(self, tokens: torch.Tensor) -> str:
+        """The words of target ``tokens`` ``[T]``, subwords joined, special symbols left out."""
+        dictionary = self.task.target_dictionary
+        ignored = getattr(self.generator, "symbols_to_strip_from_output", {dictionary.eos()})
+        return dictionary.string(tokens.int().cpu(), self.post_process or "@@ ", extra_symbols_to_ignore=ignored)

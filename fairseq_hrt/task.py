@@ -1,0 +1,208 @@
+"""The translation task with our generators and, for training, a second set of targets."""
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion
+from fairseq.logging import metrics
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
+from torch import Tensor
+
+from .decoding import DecodingOptions, EngineGenerator
+from .engine import follow_precision
+from .loading.checkpoints import architecture_name
+from .training import with_distilled_targets
+
+
+class EngineTranslationTask(TranslationTask):
+    """Base of the families' tasks; a family defines :meth:`make_generator`.
+
+    Attributes:
+        family: name of the family's registered model; empty where any Transformer of fairseq is decoded.
+        losses: names of the criterions that the family is trained with.
+    """
+
+    family: str = ""
+    losses: Sequence[str] = ()
+    # Generators made while the model is built decode between its updates.
+    _building_model = False
+    # What the models of the last generator can read.
+    _source_positions: Sequence[int] = ()
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
+        """The model, and with ``--eval-bleu`` the generator of the validation.
+
+        Raises:
+            ValueError: a model of another family, or targets padded on the left.
+        """
+        self.require_family_name(cfg)
+        if self.family and self.cfg.left_pad_target:
+            raise ValueError(f"--left-pad-target: {self.family} needs targets padded on the right")
+        self._building_model = True
+        try:
+            model = super().build_model(cfg, from_checkpoint)
+        finally:
+            self._building_model = False
+        self.require_family([model])
+        if from_checkpoint:
+            follow_precision(model)
+        return model
+
+    def build_criterion(self, cfg: Any) -> FairseqCriterion:
+        """The criterion.
+
+        Raises:
+            ValueError: the family is trained with another one.
+        """
+        if self.losses and cfg._name not in self.losses:
+            raise ValueError(f"{self.family} is trained with --criterion {' or '.join(self.losses)}, not {cfg._name}")
+        return super().build_criterion(cfg)
+
+    def require_family(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
+        """Raises ValueError for models of other families."""
+        for model in models:
+            if self.family and not isinstance(model, MODEL_REGISTRY[self.family]):
+                raise ValueError(self._other_family(type(model).__name__))
+
+    def require_family_name(self, cfg: Any) -> None:
+        """Raises ValueError for the configuration of a model of another family, before anything of it is built."""
+        name = architecture_name(cfg)
+        model = ARCH_MODEL_REGISTRY.get(name) if isinstance(name, str) else None
+        if self.family and model is not None and not issubclass(model, MODEL_REGISTRY[self.family]):
+            raise ValueError(self._other_family(model.__name__))
+
+    def _other_family(self, model: str) -> str:
+        return (
+            f"the model is a {model}, no {self.family}: train with --arch {self.family} (fine-tune with --finetune-from-model), or "
+            "decode this one with --task translation_autoregressive"
+        )
+
+    def require_left_to_right(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
+        """Raises ValueError for models that do not write word by word from left to right."""
+        for model in models:
+            task = getattr(model.decoder, "only_task", None)
+            if task is not None:
+                raise ValueError(
+                    f"a {type(model).__name__} does not write word by word from left to right: decode it with --task {task}"
+                )
+
+    def make_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> EngineGenerator:
+        """The family's generator."""
+        raise NotImplementedError
+
+    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any) -> Any:
+        """What scores given translations (``--score-reference``); fairseq's own scorer where nothing else is defined."""
+        return super().build_generator(models, args)
+
+    def build_generator(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        args: Any,
+        seq_gen_cls: Optional[type] = None,
+        extra_gen_cls_kwargs: Optional[Dict[str, Any]] = None,
+        prefix_allowed_tokens_fn: Optional[Callable] = None,
+    ) -> Any:
+        """Called by generate, interactive, validation BLEU and the hub, each with other arguments.
+
+        Raises:
+            ValueError: an option is not supported; the message names it.
+        """
+        if getattr(args, "score_reference", False):
+            self.require_family(models)
+            return self.make_scorer(models, args)
+        if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
+            raise ValueError(
+                f"{type(self).__name__} brings its own search: another generator class or allowed-token function "
+                "cannot be used; use --task translation for it"
+            )
+        if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
+            raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
+        self.require_family(models)
+        self._source_positions = [model.max_positions()[0] for model in models]
+        options = DecodingOptions.from_args(args, static_weights=not self._building_model)
+        return self.make_generator(models, options)
+
+    def get_interactive_tokens_and_lengths(
+        self, lines: Sequence[str], encode_fn: Callable[[str], str]
+    ) -> Tuple[List[Tensor], List[int]]:
+        """Lines of ``fairseq-interactive`` as source ids; with ``--truncate-source`` cut as the training data are.
+
+        fairseq truncates data sets only, and stops at the first long line that it reads.
+
+        Returns:
+            LongTensors with ``</s>``, and their lengths.
+        """
+        tokens, lengths = super().get_interactive_tokens_and_lengths(lines, encode_fn)
+        if not self.cfg.truncate_source:
+            return tokens, lengths
+        limits = [self.cfg.max_source_positions, *self._source_positions]
+        tokens = [_cut(line, min(limits)) for line in tokens]
+        return tokens, [line.numel() for line in tokens]
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        """Loads a split; the training split with distilled targets beside the raw ones if they are configured."""
+        super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        folder = getattr(self.cfg, "distilled_data", None)
+        if folder is None or split != self.cfg.train_subset:
+            return
+        shards, raw_shards = utils.split_paths(folder), utils.split_paths(self.cfg.data)
+        if len(shards) != len(raw_shards):
+            raise ValueError(
+                f"--distilled-data names {len(shards)} folders but the data {len(raw_shards)}: each needs its partner"
+            )
+        place = (epoch - 1) % len(shards)
+        self.datasets[split] = with_distilled_targets(
+            self.datasets[split], self.cfg, split, shards[place], raw_shards[place], combine=combine
+        )
+
+    def bleu_statistics(
+        self, generator: EngineGenerator, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
+    ) -> Dict[str, float]:
+        """Counts for the BLEU of one batch, summable over batches and workers."""
+        bleu = self._inference_with_bleu(generator, sample, model)
+        logging_output = {f"{prefix}_sys_len": bleu.sys_len, f"{prefix}_ref_len": bleu.ref_len}
+        for order in range(EVAL_BLEU_ORDER):
+            logging_output[f"{prefix}_counts_{order}"] = bleu.counts[order]
+            logging_output[f"{prefix}_totals_{order}"] = bleu.totals[order]
+        return logging_output
+
+
+def _cut(line: Tensor, longest: int) -> Tensor:
+    """The first ``longest - 1`` ids of a line and its ``</s>``."""
+    return line if line.numel() <= longest else torch.cat([line[: longest - 1], line[-1:]])
+
+
+def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:
+    """Logs the BLEU whose counts :meth:`EngineTranslationTask.bleu_statistics` gathered under ``prefix``."""
+
+    def total(key: str) -> float:
+        return sum(float(log.get(f"{prefix}_{key}", 0)) for log in logging_outputs)
+
+    totals = [total(f"totals_{order}") for order in range(EVAL_BLEU_ORDER)]
+    if not max(totals):
+        return
+    # Arrays, so that the meters sum them element by element; averaging BLEU itself over batches would be wrong.
+    counts = [total(f"counts_{order}") for order in range(EVAL_BLEU_ORDER)]
+    metrics.log_scalar(f"{prefix}_counts", np.array(counts))
+    metrics.log_scalar(f"{prefix}_totals", np.array(totals))
+    metrics.log_scalar(f"{prefix}_sys_len", total("sys_len"))
+    metrics.log_scalar(f"{prefix}_ref_len", total("ref_len"))
+
+    def compute(meters: Dict[str, Any]) -> float:
+        from sacrebleu.metrics import BLEU
+
+        score = BLEU.compute_bleu(
+            correct=meters[f"{prefix}_counts"].sum,
+            total=meters[f"{prefix}_totals"].sum,
+            sys_len=int(meters[f"{prefix}_sys_len"].sum),
+            ref_len=int(meters[f"{prefix}_ref_len"].sum),
+            smooth_method="exp",
+        )
+        return round(score.score, 2)
+
+    metrics.log_derived(name, compute)

@@ -1,0 +1,23 @@
+"""What the training of two families or more needs: distilled targets, reproducible draws, losses and presets."""
+
+from .config import DistillationConfig
+from .distillation import choose_targets, draw_raw, truncate_targets, with_distilled_targets
+from .hashing import Purpose, hash_uniform
+from .losses import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy
+from .presets import COMMON_PRESETS, register_presets
+
+__all__ = [
+    "BITS",
+    "COMMON_PRESETS",
+    "DistillationConfig",
+    "Purpose",
+    "check_label_smoothing",
+    "choose_targets",
+    "draw_raw",
+    "hash_uniform",
+    "log_losses",
+    "register_presets",
+    "smoothed_cross_entropy",
+    "truncate_targets",
+    "with_distilled_targets",
+]

@@ -1,0 +1,193 @@
+"""Raw and distilled targets of the same sources in one data set (Zhou et al., 2020; mixed as in HRT, Algorithm 1).
+
+The data set returns both targets of a sentence; which of them is trained is decided in the training step, because
+data-loader workers outlive epochs and could not draw it reproducibly.
+"""
+
+import os
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+import torch
+from fairseq.data import AppendTokenDataset, LanguagePairDataset, StripTokenDataset, TruncateDataset, data_utils
+from fairseq.tasks.translation import load_langpair_dataset
+
+from .hashing import Purpose, hash_uniform
+
+# Larger corpora are compared at this many evenly spaced sentences (and all sentence lengths): comparing millions of
+# sentences would delay every start by minutes.
+COMPARED_SOURCES = 200_000
+# What the random number of draw_raw is drawn for; part of its hash.
+
+
+class MixedTargetDataset(LanguagePairDataset):
+    """A :class:`LanguagePairDataset` whose batches also hold ``distilled_target`` ``[B, T']``.
+
+    Lengths, filters and batches follow the longer of the two targets.
+
+    Args:
+        raw: sources and raw targets.
+        distilled: sources (the same) and distilled targets.
+    """
+
+    def __init__(self, raw: LanguagePairDataset, distilled: LanguagePairDataset) -> None:
+        super().__init__(
+            raw.src,
+            raw.src_sizes,
+            raw.src_dict,
+            raw.tgt,
+            np.maximum(raw.tgt_sizes, distilled.tgt_sizes),
+            raw.tgt_dict,
+            left_pad_source=raw.left_pad_source,
+            left_pad_target=raw.left_pad_target,
+            shuffle=raw.shuffle,
+            eos=raw.eos,
+            pad_to_multiple=raw.pad_to_multiple,
+        )
+        self.distilled = distilled.tgt
+
+    def __getitem__(self, index: int) -> Dict[str, Any]:
+        return {**super().__getitem__(index), "distilled_target": self.distilled[index]}
+
+    def collater(self, samples: List[Dict[str, Any]], pad_to_length: Optional[Dict[str, int]] = None) -> Dict[str, Any]:
+        batch = super().collater(samples, pad_to_length=pad_to_length)
+        if not batch:
+            return batch
+        # The parent sorts by source length: the identifiers tell the order.
+        by_id = {sample["id"]: sample["distilled_target"] for sample in samples}
+        batch["distilled_target"] = data_utils.collate_tokens(
+            [by_id[number] for number in batch["id"].tolist()],
+            self.tgt_dict.pad(),
+            self.tgt_dict.eos(),
+            self.left_pad_target,
+            pad_to_multiple=self.pad_to_multiple,
+        )
+        return batch
+
+    @property
+    def supports_prefetch(self) -> bool:
+        return super().supports_prefetch and getattr(self.distilled, "supports_prefetch", False)
+
+    def prefetch(self, indices: List[int]) -> None:
+        super().prefetch(indices)
+        self.distilled.prefetch(indices)
+
+
+def with_distilled_targets(
+    raw: LanguagePairDataset, cfg: Any, split: str, folder: str, raw_folder: str, *, combine: bool
+) -> MixedTargetDataset:
+    """Loads the distilled targets of a split and sets them beside the raw ones.
+
+    Args:
+        raw: the split as the task loaded it.
+        cfg: the task's configuration.
+        folder, raw_folder: binarised folders of the distilled and the raw targets.
+        combine: load ``train``, ``train1``, … as one.
+
+    Raises:
+        FileNotFoundError: the folder does not hold the split or lacks a dictionary.
+        ValueError: a dictionary, the number of sentences or a source differs, or an option does not fit.
+    """
+    if cfg.num_batch_buckets > 0 or cfg.load_alignments:
+        raise ValueError("--distilled-data cannot be combined with --num-batch-buckets or --load-alignments")
+    for language in (cfg.source_lang, cfg.target_lang):
+        _same_dictionary(folder, raw_folder, f"dict.{language}.txt")
+    distilled = load_langpair_dataset(
+        folder,
+        split,
+        cfg.source_lang,
+        raw.src_dict,
+        cfg.target_lang,
+        raw.tgt_dict,
+        combine=combine,
+        dataset_impl=cfg.dataset_impl,
+        upsample_primary=cfg.upsample_primary,
+        left_pad_source=cfg.left_pad_source,
+        left_pad_target=cfg.left_pad_target,
+        max_source_positions=cfg.max_source_positions,
+        max_target_positions=cfg.max_target_positions,
+        truncate_source=cfg.truncate_source,
+        pad_to_multiple=cfg.required_seq_len_multiple,
+    )
+    _same_sources(raw, distilled, folder, raw_folder)
+    return MixedTargetDataset(raw, distilled)
+
+
+def _same_dictionary(folder: str, raw_folder: str, name: str) -> None:
+    """Ids mean the same in both folders only if their dictionaries are equal."""
+    contents = []
+    for place in (folder, raw_folder):
+        path = os.path.join(place, name)
+        if not os.path.exists(path):
+            raise FileNotFoundError(
+                f"{path} does not exist: --distilled-data needs a folder written by fairseq-preprocess "
+                "with --srcdict/--tgtdict taken from the raw data"
+            )
+        with open(path, "rb") as lines:
+            contents.append(lines.read())
+    if contents[0] != contents[1]:
+        raise ValueError(
+            f"{name} differs between {folder} and {raw_folder}: binarise the distilled targets "
+            "with --srcdict/--tgtdict taken from the raw data"
+        )
+
+
+def _same_sources(raw: LanguagePairDataset, distilled: LanguagePairDataset, folder: str, raw_folder: str) -> None:
+    """Refuses a folder whose line i translates another source than line i of the raw data."""
+    if len(raw) != len(distilled):
+        raise ValueError(
+            f"{folder} has {len(distilled)} sentences but {raw_folder} has {len(raw)}: "
+            "the distilled targets must be translations of the same lines in the same order"
+        )
+    differing = np.flatnonzero(raw.src_sizes != distilled.src_sizes)
+    if not differing.size:
+        stride = max(1, -(-len(raw) // COMPARED_SOURCES))
+        differing = (i for i in range(0, len(raw), stride) if not torch.equal(raw.src[i], distilled.src[i]))
+    line = next(iter(differing), None)
+    if line is not None:
+        raise ValueError(
+            f"the source of sentence {line} differs between {folder} and {raw_folder}: "
+            "the distilled targets must be translations of the same lines in the same order"
+        )
+
+
+def choose_targets(raw: torch.Tensor, distilled: torch.Tensor, use_raw: torch.Tensor, *, pad: int) -> torch.Tensor:
+    """Picks one of two padded targets for each sentence.
+
+    Args:
+        raw: LongTensor ``[B, T]``, right-padded.
+        distilled: LongTensor ``[B, T']``, right-padded.
+        use_raw: BoolTensor ``[B]``.
+
+    Returns:
+        LongTensor ``[B, max(T, T')]``.
+    """
+    width = max(raw.size(1), distilled.size(1))
+    raw, distilled = (
+        torch.nn.functional.pad(target, (0, width - target.size(1)), value=pad) for target in (raw, distilled)
+    )
+    return torch.where(use_raw.unsqueeze(1), raw, distilled)
+
+
+def draw_raw(seed: int, update: int, ids: torch.Tensor, probability: float) -> torch.Tensor:
+    """Which sentences use their raw instead of the distilled target: BoolTensor ``[B]`` for LongTensor ids ``[B]``.
+
+    A hash of its arguments, so that neither workers nor a resume change it.
+    """
+    return hash_uniform(seed, update, ids, Purpose.RAW_TARGET) < probability
+
+
+def truncate_targets(data: LanguagePairDataset, longest: int, eos: int) -> None:
+    """Cuts the targets of a data set, in place, at their end; ``</s>`` stays.
+
+    Args:
+        longest: tokens to keep, ``</s>`` included.
+    """
+
+    def cut(targets: Any) -> AppendTokenDataset:
+        return AppendTokenDataset(TruncateDataset(StripTokenDataset(targets, eos), longest - 1), eos)
+
+    if data.tgt is not None:
+        data.tgt, data.tgt_sizes = cut(data.tgt), np.minimum(data.tgt_sizes, longest)
+    if isinstance(data, MixedTargetDataset):
+        data.distilled = cut(data.distilled)

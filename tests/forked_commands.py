@@ -1,0 +1,117 @@
+"""Commands of this environment in forks of one process that has imported PyTorch and fairseq already.
+
+A command that starts from nothing spends two seconds of a processor on imports, more than most tests need for the rest. The forks run
+the same entry points with arguments, working folder, standard streams and exit status of their own; what is about the start itself
+(environment, ``python -c``, a kill) must be run as a process of its own.
+
+    with ForkedCommands() as commands:
+        finished = commands.run("fairseq-train", ["data", "--cpu"])
+"""
+
+import importlib.metadata
+import io
+import json
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+
+class ForkedCommands:
+    """Starts the process on first use; use as a context manager."""
+
+    def __init__(self) -> None:
+        self._server: Optional[subprocess.Popen] = None
+
+    def __enter__(self) -> "ForkedCommands":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.stdin.close()
+            self._server.wait()
+
+    def run(self, name: str, arguments: Sequence[str], *, cwd: Optional[str] = None, stdin: str = "") -> subprocess.CompletedProcess:
+        """Runs a console script, or ``python -m module`` as name ``python``; its output is that of its file descriptors."""
+        if self._server is None:
+            self._server = subprocess.Popen(
+                [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            streams = [str(Path(folder) / stream) for stream in ("stdin", "stdout", "stderr")]
+            Path(streams[0]).write_text(stdin)
+            request = {"name": name, "arguments": list(arguments), "cwd": cwd or os.getcwd(), "streams": streams}
+            print(json.dumps(request), file=self._server.stdin, flush=True)
+            answer = self._server.stdout.readline()
+            if not answer:
+                raise AssertionError(f"the process that runs {name} is gone: exit status {self._server.wait()}")
+            # As text=True would: universal newlines.
+            output, error = (Path(stream).read_text() for stream in streams[1:])
+        return subprocess.CompletedProcess([name, *arguments], json.loads(answer), output, error)
+
+
+def serve() -> None:
+    """Answers requests from the standard input with exit statuses, until it ends."""
+    import fairseq.models  # noqa: F401
+    import fairseq.tasks  # noqa: F401
+
+    scripts = {script.name: script for script in importlib.metadata.entry_points(group="console_scripts")}
+    for line in sys.stdin:
+        request = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            os._exit(_run(request, scripts))
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _run(request: Dict[str, Any], scripts: Dict[str, importlib.metadata.EntryPoint]) -> int:
+    """In the fork: the command's exit status, as Python's own end would give it."""
+    for number, (path, flags) in enumerate(zip(request["streams"], (os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT))):
+        descriptor = os.open(path, flags, 0o600)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    # Not the parent's: it has read ahead, and buffers by lines.
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
+    os.chdir(request["cwd"])
+    name, arguments = request["name"], request["arguments"]
+    try:
+        _call(name, arguments, scripts)
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            status = status or 120
+    return status
+
+
+def _call(name: str, arguments: List[str], scripts: Dict[str, importlib.metadata.EntryPoint]) -> None:
+    if name == "python":
+        flag, module, *rest = arguments
+        if flag != "-m":
+            raise ValueError(f"python {flag}: only python -m is run in a fork")
+        sys.argv = [module, *rest]
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        return
+    script = scripts[name]
+    sys.argv = [str(Path(sys.executable).with_name(name)), *arguments]
+    sys.path[0] = str(Path(sys.executable).parent)
+    sys.exit(script.load()())
+
+
+if __name__ == "__main__":
+    serve()

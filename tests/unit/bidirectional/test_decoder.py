@@ -1,0 +1,210 @@
+"""The decoder: equal to the stock Transformer for one word a step, cached steps equal to the full pass."""
+
+import pytest
+import torch
+
+from fairseq_hrt.bidirectional.sample import slot_sample
+from fairseq_hrt.bidirectional.slots import natural_index, slot_mask, slot_positions
+from fairseq_hrt.engine.transformer import TransformerEngine
+
+SHAPES = [(1, 1), (1, 3), (2, 1), (2, 2), (2, 4), (4, 1), (6, 1)]
+ABLATIONS = ["vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions"]
+
+
+def assert_close(found, expected):
+    """fairseq's attention takes its softmax in float32, whatever the type of the model."""
+    torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def words(rows, count, seed=0):
+    return torch.randint(4, 16, (rows, count), generator=torch.Generator().manual_seed(seed))
+
+
+def slot_inputs(model, rows, steps, seed=0):
+    block = model.decoder.block
+    return torch.cat([torch.full((rows, block), 2), words(rows, (steps - 1) * block, seed)], 1)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@torch.no_grad()
+def test_one_word_a_step_is_the_stock_transformer(family, learned):
+    """A stock checkpoint loads strictly and gives the same logits."""
+    stock = family.model(decoder_learned_pos=learned)
+    model = family.bidirectional(directions=1, seed=7, decoder_learned_pos=learned)
+    model.load_state_dict(stock.state_dict(), strict=True)
+    sample, tokens = family.sample([5, 3, 6]), words(3, 7)
+    tokens[:, 0] = 2
+    assert_close(
+        model(**sample["net_input"], prev_output_tokens=tokens)[0], stock(**sample["net_input"], prev_output_tokens=tokens)[0]
+    )
+    slots = slot_sample(tokens, 1, 1, start=2, pad=1, eos=2)
+    logits = stock(**sample["net_input"], prev_output_tokens=slots.input)[0]
+    assert_close(model(**sample["net_input"], slots=slots), logits.flatten(0, 1))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("ablation", [None, *ABLATIONS])
+@torch.no_grad()
+def test_cached_steps_equal_the_full_pass(family, shape, ablation):
+    directions, count = shape
+    if ablation == "middle_to_side" and directions != 2 or ablation == "independent_directions" and directions == 1:
+        pytest.skip("refused for this shape")
+    options = {ablation: True} if ablation else {}
+    model = family.bidirectional(directions=directions, tokens_per_step=count, **options)
+    decoder, sample = model.decoder, family.sample([5, 3])
+    inputs = slot_inputs(model, 2, 4)
+    encoder_out = model.encoder(**sample["net_input"])
+    expected = decoder(inputs, encoder_out=encoder_out)[0]
+    engine = TransformerEngine(model)
+    state, parts = engine.start(engine.encode(sample["net_input"])), []
+    for first in range(0, inputs.size(1), decoder.block):
+        slots = torch.arange(first, first + decoder.block)
+        visible = decoder.visible_keys(first)
+        parts.append(engine.step(state, inputs[:, slots], slots, causal=decoder.causal, visible=visible))
+    assert_close(engine.logits(torch.cat(parts, 1)), expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@torch.no_grad()
+def test_who_sees_whom(family, shape):
+    """A changed input changes exactly the slots whose mask row allows it."""
+    directions, count = shape
+    model = family.bidirectional(directions=directions, tokens_per_step=count, decoder_layers=1)
+    # Equal attention to all: a peaked softmax hides what it could see.
+    model.decoder.layers[0].self_attn.q_proj.weight.zero_()
+    encoder_out = model.encoder(**family.sample([4])["net_input"])
+    inputs = slot_inputs(model, 1, 3)
+    before = model.decoder(inputs, encoder_out=encoder_out)[0][0]
+    mask = slot_mask(inputs.size(1), directions, count)
+    for slot in range(inputs.size(1)):
+        changed = inputs.clone()
+        changed[0, slot] = 15 if inputs[0, slot] != 15 else 14
+        difference = (model.decoder(changed, encoder_out=encoder_out)[0][0] - before).abs().amax(1)
+        assert torch.equal(difference > 1e-9, mask[:, slot])
+
+
+@torch.no_grad()
+def test_independent_directions_do_not_see_each_other(family):
+    model = family.bidirectional(directions=2, independent_directions=True)
+    encoder_out = model.encoder(**family.sample([4])["net_input"])
+    inputs = slot_inputs(model, 1, 3)
+    before = model.decoder(inputs, encoder_out=encoder_out)[0][0]
+    inputs[0, 2] = 19 - inputs[0, 2]
+    difference = (model.decoder(inputs, encoder_out=encoder_out)[0][0] - before).abs().amax(1) > 1e-9
+    assert difference.tolist() == [False, False, True, False, True, False]
+
+
+@torch.no_grad()
+def test_position_vectors(family):
+    """Signed positions are sinusoids of signed numbers; more directions share the sinusoid of a step."""
+
+    def sinusoid(position, width=16):
+        frequencies = torch.exp(torch.arange(width // 2) * -(torch.log(torch.tensor(1e4)) / (width // 2 - 1)))
+        return torch.cat([(position * frequencies).sin(), (position * frequencies).cos()]).double()
+
+    two = family.bidirectional(directions=2).decoder.embed_positions
+    for vector, position in zip(two.slot_table(9), slot_positions(9, 2).tolist()):
+        torch.testing.assert_close(vector, sinusoid(position), rtol=1e-5, atol=1e-5)
+    four = family.bidirectional(directions=4).decoder.embed_positions
+    for vector, (step, direction) in zip(four.slot_table(9), slot_positions(9, 4).tolist()):
+        torch.testing.assert_close(vector, sinusoid(step) + four.directions[direction], rtol=1e-5, atol=1e-5)
+    vanilla = family.bidirectional(directions=2, vanilla_positions=True).decoder.embed_positions
+    assert torch.equal(vanilla.slot_table(5), family.bidirectional(directions=1).decoder.embed_positions.slot_table(5))
+
+
+@torch.no_grad()
+def test_more_slots_than_reserved(family):
+    model = family.bidirectional(directions=2, max_target_positions=6)
+    table = model.decoder.embed_positions.slot_table(8).clone()
+    assert torch.equal(model.decoder.embed_positions.slot_table(50)[:8], table)
+    engine = TransformerEngine(model)
+    engine.reserve_positions(50)
+    assert engine.embed.table.size(0) == 50
+
+
+@torch.no_grad()
+def test_the_engine_follows_learned_directions(family):
+    model = family.bidirectional(directions=4)
+    engine = TransformerEngine(model)
+    engine.reserve_positions(8)
+    model.decoder.embed_positions.directions.data.add_(1.0)
+    engine.refresh()
+    torch.testing.assert_close(engine.embed.table[:8], model.decoder.embed_positions.slot_table(8))
+
+
+@pytest.mark.parametrize("directions", [1, 2, 4])
+def test_fine_tuning_starts_from_an_autoregressive_checkpoint(family, directions):
+    """Only direction vectors may be missing."""
+    stock = family.model(share_all_embeddings=True)
+    model = family.bidirectional(directions=directions, tokens_per_step=2, share_all_embeddings=True, seed=3)
+    directions_before = [p.clone() for n, p in model.named_parameters() if n.endswith("directions")]
+    model.load_state_dict(stock.state_dict(), strict=True)
+    assert torch.equal(model.decoder.layers[0].fc1.weight, stock.decoder.layers[0].fc1.weight)
+    for before in directions_before:
+        assert torch.equal(model.decoder.embed_positions.directions, before)
+
+
+def test_learned_positions_of_a_checkpoint_are_named(family):
+    with pytest.raises(ValueError, match="learned decoder positions.*--bidirectional-directions 1 --decoder-learned-pos"):
+        family.bidirectional(directions=2).load_state_dict(family.model(decoder_learned_pos=True).state_dict())
+
+
+def test_other_numbers_of_directions_are_refused(family):
+    with pytest.raises(ValueError, match="vectors for 6 directions.*--bidirectional-directions 4"):
+        family.bidirectional(directions=4).load_state_dict(family.bidirectional(directions=6).state_dict())
+    with pytest.raises(ValueError, match="vectors for 6 directions"):
+        family.bidirectional(directions=2).load_state_dict(family.bidirectional(directions=6).state_dict())
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(directions=3), "3 directions"),
+        (dict(tokens_per_step=0), "--bidirectional-tokens-per-step 0"),
+        (dict(directions=2, decoder_learned_pos=True), "--decoder-learned-pos with --bidirectional-directions 2"),
+        (dict(directions=4, middle_to_side=True), "--bidirectional-middle-to-side.*needs two"),
+        (dict(directions=1, independent_directions=True), "--bidirectional-independent-directions"),
+        (dict(directions=2, block=3), "--bidirectional-block 3"),
+        (dict(directions=2, adaptive_softmax_cutoff="4,8"), "--adaptive-softmax-cutoff"),
+    ],
+)
+def test_contradictions_are_named(family, options, message):
+    with pytest.raises(ValueError, match=message):
+        family.bidirectional(**options)
+
+
+def test_the_stock_search_is_refused_where_it_would_be_wrong(family):
+    model, sample = family.bidirectional(directions=2), family.sample([3])
+    encoder_out = model.encoder(**sample["net_input"])
+    with pytest.raises(ValueError, match="translation_bidirectional"):
+        model.decoder(torch.tensor([[2]]), encoder_out=encoder_out, incremental_state={})
+
+
+def test_gradients_reach_every_parameter(family):
+    model = family.bidirectional(directions=4, share_all_embeddings=True)
+    targets = torch.tensor([[5, 6, 7, 8, 9, 2], [5, 6, 2, 1, 1, 1]])
+    slots = slot_sample(targets, 4, 4, start=2, pad=1, eos=2)
+    model(**family.sample([3, 4])["net_input"], slots=slots).logsumexp(-1).sum().backward()
+    unused = [name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    # fairseq's encoder layers hold duplicate projections that nothing uses.
+    assert not [name for name in unused if not name.startswith("encoder.layers")]
+
+
+def test_dead_slots_and_padding_change_nothing(family):
+    """The loss of a sentence does not depend on how far its batch is padded."""
+    model = family.bidirectional(directions=2, tokens_per_step=2)
+    targets = torch.tensor([[5, 6, 7, 2, 1, 1, 1, 1, 1], [5, 6, 7, 8, 9, 10, 11, 12, 2]])
+    sample = family.sample([4, 4])["net_input"]
+    both = model(**sample, slots=slot_sample(targets, 2, 4, start=2, pad=1, eos=2))
+    alone = model(
+        src_tokens=sample["src_tokens"][:1], src_lengths=sample["src_lengths"][:1],
+        slots=slot_sample(targets[:1, :4], 2, 4, start=2, pad=1, eos=2),
+    )  # fmt: skip
+    assert_close(both[:4], alone)
+
+
+def test_natural_index_is_what_the_sample_uses(family):
+    targets = torch.tensor([[5, 6, 7, 8, 2]])
+    for directions in (1, 2, 4):
+        ordered = slot_sample(targets, directions, directions, start=2, pad=1, eos=2).target[0, :5]
+        assert ordered.tolist() == targets[0][natural_index(torch.arange(5), torch.tensor(4), directions)].tolist()

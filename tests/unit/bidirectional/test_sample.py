@@ -1,0 +1,47 @@
+"""Training samples in slots, against a worked example and independent definitions."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from walking import order_by_walking
+
+from fairseq_hrt.bidirectional import repeats, sample, slots
+from fairseq_hrt.bidirectional.sample import slot_sample
+
+PAD, EOS = 1, 2
+
+
+def test_a_worked_sample():
+    targets = torch.tensor([[11, 12, 13, 14, 15, EOS], [11, 12, EOS, PAD, PAD, PAD]])
+    sample = slot_sample(targets, 2, 4, start=EOS, pad=PAD, eos=EOS)
+    assert sample.target.tolist() == [[11, 15, 12, 14, 13, EOS, PAD, PAD], [11, 12, EOS, PAD, PAD, PAD, PAD, PAD]]
+    assert sample.input.tolist() == [[EOS] * 4 + [11, 15, 12, 14], [EOS] * 4 + [11, 12, EOS, PAD]]
+    taught = slot_sample(targets, 2, 4, start=EOS, pad=PAD, eos=EOS, train_dead_slots=True)
+    assert torch.equal(taught.input, sample.input)
+    assert taught.target.tolist() == [[11, 15, 12, 14, 13, EOS, EOS, EOS], [11, 12, EOS, EOS, PAD, PAD, PAD, PAD]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 12), min_size=1, max_size=5),
+    shape=st.sampled_from([(1, 1), (1, 3), (2, 1), (2, 2), (2, 8), (4, 4), (6, 6)]),
+)
+def test_properties_of_samples(lengths, shape):
+    directions, block = shape[0], shape[0] * shape[1] if shape[0] < 4 else shape[1]
+    targets = torch.full((len(lengths), max(lengths) + 1), PAD)
+    for row, length in zip(targets, lengths):
+        row[: length + 1] = torch.tensor([*range(10, 10 + length), EOS])
+    sample = slot_sample(targets, directions, block, start=3, pad=PAD, eos=EOS)
+    assert sample.input.shape == sample.target.shape and sample.input.size(1) % block == 0
+    for length, given_input, target in zip(lengths, sample.input.tolist(), sample.target.tolist()):
+        words = [10 + index for index in order_by_walking(length, directions)]
+        assert target == words + [EOS] + [PAD] * (len(target) - length - 1)
+        own = -(-(length + 1) // block) * block
+        # The whole last block, dead slots included, reads start symbols and real words only.
+        assert given_input[:own] == ([3] * block + words)[:own]
+
+
+def test_what_moved_is_found_under_its_old_name():
+    for name in ("natural_index", "natural_order", "slot_mask", "slot_order", "slot_positions"):
+        assert getattr(sample, name) is getattr(slots, name)
+    assert sample.deduplicate is repeats.deduplicate

@@ -1,0 +1,53 @@
+"""``fairseq-hrt completion``: a shell completes verbs and their options."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from fairseq_hrt.__main__ import VERBS, main
+from fairseq_hrt.cli.completion import SHELLS
+
+pytest.importorskip("shtab")
+
+
+@pytest.fixture
+def complete(capsys, tmp_path):
+    """What bash offers for the last of some words."""
+    main(["completion", "bash"])
+    script = tmp_path / "completion"
+    script.write_text(capsys.readouterr().out)
+
+    def offered(*words):
+        given = " ".join(f"'{word}'" for word in ("fairseq-hrt", *words))
+        line = (
+            f"source {script}; COMP_WORDS=({given}); COMP_CWORD={len(words)}; "
+            '$(complete -p fairseq-hrt | sed "s/.*-F \\([^ ]*\\).*/\\1/") fairseq-hrt; printf "%s\\n" "${COMPREPLY[@]}"'
+        )
+        return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout.split()
+
+    return offered
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_verbs_and_options(complete):
+    assert complete("tra") == ["translate", "trace"]
+    assert set(complete("")) >= set(VERBS)
+    assert complete("translate", "--out") == ["--output"]
+    assert complete("translate", "--engine", "r") == ["runtime"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_gets_every_verb(shell, capsys):
+    main(["completion", shell])
+    shown = capsys.readouterr().out
+    assert all(verb in shown for verb in VERBS) and "--dag-decode" not in shown
+
+
+def test_without_shtab(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    with pytest.raises(SystemExit) as end:
+        main(["completion", "bash"])
+    assert end.value.code == 2
+    assert "shtab is not installed: pip install" in capsys.readouterr().err

@@ -1,0 +1,370 @@
+"""What becomes of inputs and outputs around a model; the model is a stand-in that writes its lines backwards."""
+
+import argparse
+import errno
+import gzip
+import json
+import os
+import re
+import random
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_hrt.cli import translate
+from fairseq_hrt.cli.reporting import reporting
+from fairseq_hrt.cli.translate import plan_jobs, read_line
+from fairseq_hrt.hub import resume
+from fairseq_hrt.hub.translator import Translation
+
+
+class Killed(BaseException):
+    """As sudden as a signal."""
+
+
+class Backwards:
+    """Translates by turning lines round; its scores depend on what is translated together, as those of real models may."""
+
+    def __init__(self, folder, **decoding):
+        self.bundle = SimpleNamespace(folder=folder, models=["model.pt"], codes=None, source_lang="de", target_lang="en")
+        self.bundle.rules = self.bundle.runtime = self.bundle.shortlist = None
+        self.defaults, self.device, self.calls_left = dict(decoding), torch.device("cpu"), 10**9
+
+    def translate(self, lines, *, details, batch_size):
+        self.calls_left -= 1
+        if self.calls_left < 0:
+            raise Killed
+        found = [Translation(line[::-1], line, score=float(len("".join(lines)))) for line in lines]
+        return found if details else [one.text for one in found]
+
+    def identity(self):
+        return {"device": self.device.type}
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """The stand-in, loaded by whatever asks for a bundle."""
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    for name in ("bundle.json", "model.pt", "dict.de.txt", "dict.en.txt"):
+        (folder / name).write_text(name)
+    loaded = Backwards(folder)
+
+    def load(path, *, device=None, engine="auto", threads=None, use_shortlist=False, **decoding):
+        loaded.defaults = decoding
+        return loaded
+
+    monkeypatch.setattr(translate, "from_pretrained", load)
+    return loaded
+
+
+@pytest.fixture
+def run(model, tmp_path, capfdbinary):
+    """Runs the verb in the test's folder; returns (exit status, standard output, standard error)."""
+
+    def call(*arguments):
+        status = 0
+        try:
+            translate.main([str(model.bundle.folder), "--batch-size", "1", *map(str, arguments)])
+        except SystemExit as end:
+            status = end.code
+        out, error = capfdbinary.readouterr()
+        return status, out, error.decode()
+
+    here = os.getcwd()
+    os.chdir(tmp_path)
+    yield call
+    os.chdir(here)
+
+
+def files(folder):
+    found = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "bundle" and path.name != "stdout")
+    return {str(path.relative_to(folder)) for path in found}
+
+
+def make_lines(count, seed=1):
+    generator = random.Random(seed)
+    return [" ".join(generator.choices("abc\u00e9", k=generator.randint(0, 6))) for _ in range(count)]
+
+
+def backwards(lines):
+    return "".join(line[::-1] + "\n" for line in lines).encode()
+
+
+def test_bytes_become_lines(run, tmp_path):
+    Path("x").write_bytes(b"\xef\xbb\xbfab\r\n\r\nc\xff\n\xef\xbb\xbfd\nlast")
+    assert run("x")[:2] == (0, "ba\n\n\ufffdc\nd\ufeff\ntsal\n".encode())
+    assert read_line(b"\xef\xbb\xbf\n") == "\ufeff" and read_line(b"\xef\xbb\xbf\n", first=True) == ""
+
+
+def test_gzip_in_and_out(run, tmp_path):
+    lines = make_lines(80)
+    Path("x.txt").write_bytes(gzip.compress("".join(line + "\n" for line in lines).encode()))
+    Path("empty").write_bytes(b"")
+    assert run("x.txt", "--output", "y.gz")[0] == 0 and run("x.txt", "--output", "z.gz", "--resume")[0] == 0
+    assert run("--output", "e.gz", "empty", "--resume")[0] == 0
+    assert gzip.decompress(Path("y.gz").read_bytes()) == backwards(lines)
+    # No time in any member's header.
+    assert all(member[1:5] == bytes(4) for member in Path("y.gz").read_bytes().split(b"\x1f\x8b\x08")[1:])
+    assert Path("y.gz").read_bytes() == Path("z.gz").read_bytes() and gzip.decompress(Path("e.gz").read_bytes()) == b""
+    assert files(tmp_path) == {"x.txt", "y.gz", "z.gz", "empty", "e.gz"}
+
+
+def test_several_inputs(run, tmp_path):
+    os.makedirs("in")
+    for name in ("a:1.txt", "-b.txt", "c d.txt"):
+        (tmp_path / "in" / name).write_text(f"{name}\n")
+    given = ["in/a:1.txt", "in/-b.txt", "in/c d.txt"]
+    assert run(*given)[1] == b"txt.1:a\ntxt.b-\ntxt.d c\n"
+    assert run(*given, "--output", "out")[0] == 0
+    assert {name: (tmp_path / "out" / name).read_text() for name in os.listdir("out")} == {
+        "a:1.txt": "txt.1:a\n", "-b.txt": "txt.b-\n", "c d.txt": "txt.d c\n",
+    }  # fmt: skip
+    os.chdir("in")
+    assert run("--output=-x", "--", "-b.txt")[0] == 0 and Path("-x").read_text() == "txt.b-\n"
+    os.chdir(tmp_path)
+    assert run("in/a:1.txt", "--output", "out")[0] == 0, "a single file into a folder"
+
+
+def test_through_links_and_pipes(run, tmp_path):
+    Path("x").write_text("ab\n")
+    Path("link").symlink_to("real")
+    os.mkfifo("pipe")
+    assert run("x", "--output", "link")[0] == 0
+    assert Path("link").is_symlink() and Path("real").read_text() == "ba\n"
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert run("x", "x", "--output", "pipe")[0] == 0
+    assert os.read(reader, 100) == b"ba\nba\n" and Path("pipe").is_fifo()
+    os.close(reader)
+    # Not /dev/stdout itself, which a mistake might replace.
+    Path("stdout").symlink_to("/proc/self/fd/1")
+    assert run("x", "--output", "-")[1] == run("x", "--output", "stdout")[1] == b"ba\n" and Path("stdout").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ("A/x B/x --output out", "A/x and B/x would both be written to out/x"),
+        ("A/x B/y --output linked", "would both be written to"),
+        ("A/x --output A/x", "A/x is an input"),
+        ("A/x B/y --output A", "A/x is an input"),
+        ("A/x B/y --output B/y", "B/y is a file"),
+        ("A/x - --output out", "no name to have in out"),
+        ("- -", "- is given twice"),
+        ("A/no", "A/no is no file"),
+        ("A", "A is no file"),
+        ("A/x --resume", "--resume needs a file"),
+        ("A/x --resume --output stdout", "--resume needs a file"),
+        ("A/x B/y --resume --output -", "--resume needs a file"),
+        ("A/x --batch-size 0", "--batch-size 0"),
+        ("A/x --threads 0", "--threads 0"),
+        ("A/cut.gz --output z", "A/cut.gz: damaged gzip data"),
+        ("A/x --output nowhere/../A", None),
+    ],
+)
+def test_what_is_refused_changes_nothing(run, tmp_path, arguments, message):
+    for name in ("A/x", "B/x", "B/y"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "A/cut.gz").write_bytes(gzip.compress(os.urandom(500))[:-9])
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/x").symlink_to("y")
+    (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
+    before = {name: (tmp_path / name).read_bytes() for name in files(tmp_path)}
+    status, out, error = run(*arguments.split())
+    assert status == 2 and out == b"" and error.count("\n") == 1 and (message or "") in error
+    assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == before
+    assert not (tmp_path / "out").exists()
+
+
+def test_interrupted_without_resume_nothing_stays(run, model, tmp_path):
+    Path("x").write_text("".join(line + "\n" for line in make_lines(100)))
+    Path("y").write_text("old")
+    model.calls_left = 2
+    with pytest.raises(Killed):
+        run("x", "--output", "y")
+    assert Path("y").read_text() == "old" and files(tmp_path) == {"x", "y"}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_interrupted_anywhere_and_gone_on_with(run, model, tmp_path, seed, suffix):
+    generator = random.Random(seed)
+    names = [f"{number}.txt{suffix}" for number in range(generator.randint(1, 3))]
+    for number, name in enumerate(names):
+        data = "".join(line + "\n" for line in make_lines(generator.randint(0, 300), number)).encode()
+        Path(name).write_bytes(gzip.compress(data) if suffix and number % 2 else data)
+    arguments = [*names, "--json"]
+    os.mkdir("whole"), os.mkdir("parts")
+    assert run(*arguments, "--output", "whole")[0] == 0
+    for _ in range(20):
+        model.calls_left = generator.randint(0, 4)
+        try:
+            assert run(*arguments, "--output", "parts", "--resume")[0] == 0
+            break
+        except Killed:
+            left = [path for path in Path("parts").glob("*.partial") if generator.random() < 0.5]
+            for path in left:
+                # What a sudden end leaves behind the last whole block.
+                path.write_bytes(path.read_bytes() + b"half a li")
+    else:
+        model.calls_left = 10**9
+        assert run(*arguments, "--output", "parts", "--resume")[0] == 0
+    found = {place: {name: (tmp_path / place / name).read_bytes() for name in os.listdir(place)} for place in ("whole", "parts")}
+    assert found["whole"] == found["parts"]
+
+
+def begun(run, model):
+    Path("x").write_text("".join(line + "\n" for line in make_lines(200)))
+    model.calls_left = 3
+    with pytest.raises(Killed):
+        run("x", "--output", "y", "--resume")
+    model.calls_left = 10**9
+    notes = json.loads(Path("y.partial.json").read_text())
+    assert notes["lines"] == 96 and notes["bytes"] == Path("y.partial").stat().st_size and not Path("y").exists()
+
+
+@pytest.mark.parametrize("change, message", [
+    (lambda folder: (folder / "model.pt").write_text("retrained"), "bundle: '"),
+    (lambda folder: (folder / "dict.en.txt").write_text("longer"), "bundle: '"),
+    (lambda folder: Path("x").write_text("other\n" * 200), "the input is not the one"),
+    (lambda folder: Path("x").write_text("short\n"), "the input is not the one"),
+    (lambda folder: Path("y.partial.json").write_text("{"), "is damaged"),
+    (lambda folder: Path("y.partial.json").unlink(), "not from --resume"),
+    (None, "beam"),
+])  # fmt: skip
+def test_another_run_is_not_mixed_in(run, model, change, message):
+    begun(run, model)
+    before = Path("y.partial").read_bytes()
+    more = ["--set", "beam=2"] if change is None else []
+    if change is not None:
+        change(model.bundle.folder)
+    status, _, error = run("x", "--output", "y", "--resume", *more)
+    assert status == 2 and message in error and error.count("\n") == 1
+    assert Path("y.partial").read_bytes() == before and not Path("y").exists()
+
+
+def test_a_damaged_part_is_translated_again(run, model):
+    begun(run, model)
+    data = bytearray(Path("y.partial").read_bytes())
+    data[40] ^= 1
+    Path("y.partial").write_bytes(data)
+    status, _, error = run("x", "--output", "y", "--resume")
+    assert status == 0 and "damaged: starting anew" in error and Path("y").read_bytes() == backwards(make_lines(200))
+
+
+def test_two_processes_do_not_share_a_partial_file(run, model, tmp_path):
+    begun(run, model)
+    with open("y.partial") as other:
+        assert resume.lock(other.fileno())
+        status, _, error = run("x", "--output", "y", "--resume")
+    assert status == 2 and "another process is writing it" in error
+    assert run("x", "--output", "y", "--resume")[0] == 0 and files(tmp_path) == {"x", "y"}
+
+
+@pytest.mark.parametrize("moment", ["_write_notes", "publish"])
+def test_killed_while_finishing(run, model, tmp_path, monkeypatch, moment):
+    Path("x").write_text("".join(line + "\n" for line in make_lines(70)))
+
+    def killed(*arguments, **named):
+        raise Killed
+
+    place = resume.ResumableOutput if moment == "_write_notes" else resume
+    original, count = getattr(place, moment), [4]
+
+    def counted(*arguments, **named):
+        count[0] -= 1
+        return killed() if count[0] < 0 or moment == "publish" else original(*arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, moment, counted)
+        with pytest.raises(Killed):
+            run("x", "--output", "y", "--resume")
+    assert run("x", "--output", "y", "--resume")[0] == 0
+    assert Path("y").read_bytes() == backwards(make_lines(70)) and files(tmp_path) == {"x", "y"}
+
+
+@pytest.mark.parametrize("arguments", [[], ["--resume"]])
+def test_a_full_disk(run, model, tmp_path, monkeypatch, arguments):
+    Path("x").write_text("".join(line + "\n" for line in make_lines(70)))
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        status, _, error = run("x", "--output", "y", *arguments)
+    assert status == 2 and re.fullmatch(r"error: .*/y(\.partial\.json)?: No space left on device\n", error)
+    assert not Path("y").exists() and (arguments or files(tmp_path) == {"x"})
+    assert run("x", "--output", "y", *arguments)[0] == 0
+    assert Path("y").read_bytes() == backwards(make_lines(70)) and files(tmp_path) == {"x", "y"}
+
+
+# ---------------------------------------------------------------------- plans and ends
+
+
+@given(st.lists(st.sampled_from(["a/x", "b/x", "a/y", "c/../a/x", "link/x", "b/z"]), min_size=2, max_size=4))
+def test_no_two_inputs_share_an_output(tmp_path_factory, names):
+    folder = tmp_path_factory.mktemp("plan")
+    for name in ("a/x", "b/x", "a/y", "b/z", "c/w"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("")
+    (folder / "link").symlink_to("b")
+    sources = [folder / name for name in names]
+    try:
+        jobs = plan_jobs(sources, folder / "out")
+    except ValueError as error:
+        assert "would both be written" in str(error) and len({Path(name).name for name in names}) < len(names)
+    else:
+        assert len({job.target for job in jobs}) == len(names)
+
+
+@pytest.mark.parametrize("number, status, message", [
+    (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM"), (signal.SIGHUP, 129, "ended by SIGHUP"),
+])  # fmt: skip
+def test_signals_end_with_one_line(tmp_path, capsys, request, number, status, message):
+    # As in a terminal: under nohup or in the background of a script some are ignored from the start.
+    before = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    inherited = signal.signal(number, before)
+    request.addfinalizer(lambda: signal.signal(number, inherited))
+    with pytest.raises(SystemExit) as end, reporting(argparse.ArgumentParser()), translate.writing(tmp_path / "x") as file:
+        file.write(b"x")
+        signal.raise_signal(number)
+    assert end.value.code == status and capsys.readouterr().err == message + "\n" and not list(tmp_path.iterdir())
+    assert signal.getsignal(number) is before
+
+
+def test_ignored_signals_stay_ignored(monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with reporting(argparse.ArgumentParser()):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("error, message", [
+    (ValueError("two\nlines"), "two lines"), (OSError(28, "No space", "f"), "f: No space"), (OSError(18, "Other device", "a", None, "b"), "a -> b: Other device"), (MemoryError(), "MemoryError"),
+    (torch.OutOfMemoryError("CUDA out of memory"), "give a smaller batch size"), (BrokenPipeError(32, "Broken pipe", "fifo"), "'fifo'"),
+])  # fmt: skip
+def test_errors_are_one_line(capsys, error, message):
+    with pytest.raises(SystemExit) as end, reporting(argparse.ArgumentParser()):
+        raise error
+    found = capsys.readouterr().err
+    assert end.value.code == 2 and message in found and found.count("\n") == 1
+    with pytest.raises(RuntimeError), reporting(argparse.ArgumentParser()):
+        raise RuntimeError("a mistake of the program keeps its traceback")
+
+
+def test_closed_streams(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout", None)
+    with pytest.raises(SystemExit) as end, reporting(argparse.ArgumentParser()):
+        import sys
+
+        sys.stdout.write("lost otherwise")
+    assert end.value.code == 2 and "the standard output: " in capsys.readouterr().err

@@ -1,0 +1,49 @@
+"""Graph decoders and losses on a device that is not the host."""
+
+import pytest
+import torch
+from simulated_device import SimulatedDevice
+
+from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.dag.config import DagTaskConfig
+from fairseq_hrt.dag.criterion import DagFuzzyLoss, DagNllLoss
+from fairseq_hrt.dag.generator import DagGenerator
+from fairseq_hrt.dag.task import DagTranslationTask
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"])
+def test_decoding_happens_on_the_device(family, strategy):
+    model, sample = family.dag(), family.sample([5, 3, 6])
+
+    def decode(model, sample):
+        options = DecodingOptions(beam=3 if strategy == "beam" else 1, unkpen=float("inf"))
+        config = DagTaskConfig(dag_decode_strategy=strategy, seed=1)
+        generator = DagGenerator([model], family.dictionary(), options, config=config, scale=2.0)
+        return [[hypothesis["tokens"].tolist() for hypothesis in best] for best in generator.generate([model], sample)]
+
+    expected = decode(model, sample)
+    with SimulatedDevice() as device:
+        assert decode(device.move(model), device.send(sample)) == expected
+
+
+@pytest.mark.parametrize("base", ["source", "predict"])
+@pytest.mark.parametrize(
+    "criterion, options", [(DagNllLoss, dict(dag_glance_forcing="vertex")), (DagFuzzyLoss, dict(dag_ngram_order=2))]
+)
+def test_training_happens_on_the_device(family, base, criterion, options):
+    model, sample = family.dag(upsample_base=base), family.sample([5, 3, 6])
+    sample["target"], sample["ntokens"] = torch.tensor([[5, 6, 7, 2], [8, 2, 1, 1], [9, 5, 2, 1]]), 9
+    task = DagTranslationTask(DagTaskConfig(seed=5), family.dictionary(), family.dictionary())
+    loss = criterion(
+        task, dag_glance_schedule="0.5:0.1@100", dag_glance_strategy="number-random", dag_length_loss_factor=0.1, **options
+    )
+
+    def train(model, sample):
+        task.decoder = model.decoder
+        value = loss(model, {**sample, "graph": task.graph(sample, 1)})[0]
+        value.backward()
+        return float(value)
+
+    expected = train(model, sample)
+    with SimulatedDevice() as device:
+        assert train(device.move(model), device.send(sample)) == pytest.approx(expected, abs=1e-6)

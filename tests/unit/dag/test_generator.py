@@ -1,0 +1,662 @@
+"""Every decoder against a plain Python one over the module's own forward pass, and against itself in other batches."""
+
+import itertools
+import math
+from collections import Counter, defaultdict
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.decoding.beam_search import NumericalError
+from fairseq_hrt.dag.beam import BeamPlan, _Bonus, prefix_beam
+from fairseq_hrt.dag.config import DagTaskConfig
+from fairseq_hrt.dag.generator import DagGenerator
+from fairseq_hrt.dag.paths import WalkRules, _choose, best_successors, follow, sentence_keys, walk
+
+STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]
+
+
+def make_generator(tiny, models, strategy, *, options=None, scale=2.0, symbols=12, **config):
+    settings = DagTaskConfig(dag_decode_strategy=strategy, **{f"dag_{name}": value for name, value in config.items()})
+    settings.seed = 1
+    return DagGenerator(
+        models, tiny.dictionary(symbols), DecodingOptions(**(options or {})), config=settings, scale=scale
+    )
+
+
+class Truth:
+    """One sentence's graph from the training code, as lists of numbers."""
+
+    def __init__(self, model, sample, row, vertices, *, unk=False):
+        net_input = sample["net_input"]
+        source = net_input["src_tokens"][row]
+        source = source[source != 1].unsqueeze(0)
+        with torch.no_grad():
+            encoder_out = model.encoder(source, src_lengths=torch.tensor([source.size(1)]))
+            size = torch.tensor([vertices])
+            features, _ = model.decoder(
+                model.decoder.vertex_inputs(size), encoder_out=encoder_out, features_only=True
+            )
+            self.links = model.decoder.links(features, size)[0]
+            logits = model.decoder.output_layer(features)[0]
+        self.log_probs = torch.log_softmax(logits, -1)
+        self.ends = (float(self.log_probs[0, 0]), float(self.log_probs[-1, 2]))
+        self.log_probs[:, : 3 if unk else 4] = -math.inf
+        self.size = vertices
+        self.best, self.tokens = (part.tolist() for part in self.log_probs.max(1))
+        self.best[0], self.best[-1] = self.ends
+        self.tokens[0], self.tokens[-1] = 0, 2
+
+    def to_next_word(self, weight):
+        """Log-probability of coming from the first vertex of a word to that of the next one, repeats weighted: ``[L, L]``."""
+        found = torch.full_like(self.links, -math.inf)
+        for u in range(self.size - 2, -1, -1):
+            for v in range(u + 1, self.size):
+                if self.tokens[u] != self.tokens[v]:
+                    ways = [float(self.links[u, v])]
+                    for w in range(u + 1, v):
+                        if self.tokens[w] == self.tokens[u]:
+                            ways.append(float(self.links[u, w]) + weight * self.best[w] + float(found[w, v]))
+                    found[u, v] = torch.tensor(ways, dtype=torch.double).logsumexp(0)
+        return found
+
+    def greedy(self, links, beta):
+        path = [0]
+        while path[-1] != self.size - 1:
+            u = path[-1]
+            path.append(max(range(u + 1, self.size), key=lambda v: float(links[u, v]) + beta * self.best[v]))
+        return path
+
+    def viterbi(self, graphs, links, joint, beta, limit):
+        scored = defaultdict(lambda: (-math.inf, ()))
+        for path in graphs.paths(self.size):
+            interior = len(path) - 2
+            if 1 <= interior <= limit:
+                total = graphs.score(links, path) + (sum(self.best[v] for v in path[:-1]) if joint else 0)
+                if total > -math.inf:
+                    scored[interior] = max(scored[interior], (total, path))
+        return list(max(scored.items(), key=lambda entry: entry[1][0] / entry[0] ** beta)[1][1])
+
+    def score(self, links, path):
+        return sum(float(links[u, v]) for u, v in zip(path, path[1:])) + sum(self.best[v] for v in path)
+
+    def texts(self, graphs, limit, *, keep_repeats=True, beta=1.0):
+        """Probability of every text of up to ``limit`` words, the tokens' weighted."""
+        found = Counter()
+        words = [token for token in range(self.log_probs.size(1)) if float(self.log_probs[1:-1, token].max()) > -math.inf]
+        for path in graphs.paths(self.size):
+            base = graphs.score(self.links, path) + beta * sum(self.ends)
+            for text in itertools.product(words, repeat=len(path) - 2):
+                more = sum(beta * float(self.log_probs[v, token]) for v, token in zip(path[1:-1], text))
+                printed = text if keep_repeats else tuple(token for token, _ in itertools.groupby(text))
+                if len(printed) <= limit:
+                    found[(*printed, 2)] += math.exp(base + more)
+        return found
+
+
+def collapse(path, tokens):
+    kept = []
+    for place in range(1, len(tokens)):
+        if place + 1 == len(tokens) or not kept or tokens[place] != tokens[kept[-1]]:
+            kept.append(place)
+    return [tokens[place] for place in kept], [path[place] for place in kept]
+
+
+@pytest.mark.parametrize("keep_repeats", [False, True])
+@pytest.mark.parametrize("strategy, beta", [("greedy", 1.0), ("lookahead", 1.0), ("lookahead", 0.4), ("lookahead", 0.0)])
+def test_walks_equal_a_loop(family, strategy, beta, keep_repeats):
+    features = "sinposition:feature" if beta == 0.4 else "feature:position"
+    model, sample = family.dag(link_features=features, seed=4), family.sample([5, 3, 9], seed=4)
+    generator = make_generator(family, [model], strategy, scale=4.0, decode_beta=beta, keep_repeats=keep_repeats)
+    repeats = 0
+    for row, (best, length) in enumerate(zip(generator.generate([model], sample), [5, 3, 9])):
+        truth = Truth(model, sample, row, 4 * length)
+        links = truth.links if strategy == "greedy" or keep_repeats else truth.to_next_word(beta)
+        path = truth.greedy(links, 0.0 if strategy == "greedy" else beta)
+        tokens, vertices = [truth.tokens[v] for v in path[1:]], path[1:]
+        if not keep_repeats:
+            tokens, vertices = collapse(path, [truth.tokens[v] for v in path])
+        repeats += sum(a == b for a, b in zip(best[0]["tokens"].tolist(), best[0]["tokens"].tolist()[1:]))
+        assert best[0]["tokens"].tolist() == tokens
+        assert best[0]["token_vertices"].tolist() == vertices
+        counted = truth.links if strategy == "greedy" or keep_repeats else truth.to_next_word(1.0)
+        assert float(best[0]["positional_scores"].sum()) == pytest.approx(truth.score(counted, path), abs=1e-4)
+        assert float(best[0]["score"]) == pytest.approx(truth.score(counted, path) / len(tokens), abs=1e-5)
+    # The example has repeats.
+    assert (repeats > 0) == keep_repeats
+    assert generator.counters.decoder_calls == 1 and generator.counters.decoder_tokens == 3 * 36
+
+
+@pytest.mark.parametrize("keep_repeats", [False, True])
+@pytest.mark.parametrize("beta", [1.0, 0.2])
+@pytest.mark.parametrize("strategy", ["viterbi", "joint-viterbi"])
+def test_viterbi_equals_enumeration(family, graphs, strategy, beta, keep_repeats):
+    model, sample = family.dag(seed=4), family.sample([5, 3, 4], seed=5)
+    generator = make_generator(family, [model], strategy, decode_length_beta=beta, keep_repeats=keep_repeats)
+    joint = strategy == "joint-viterbi"
+    for row, (best, length) in enumerate(zip(generator.generate([model], sample), [5, 3, 4])):
+        truth = Truth(model, sample, row, 2 * length)
+        links = truth.links if keep_repeats else truth.to_next_word(float(joint))
+        path = truth.viterbi(graphs, links, joint, beta, limit=2 * length)
+        assert best[0]["token_vertices"].tolist() == path[1:]
+        assert best[0]["tokens"].tolist() == [truth.tokens[v] for v in path[1:]]
+        counted = truth.links if keep_repeats else truth.to_next_word(1.0)
+        assert float(best[0]["score"]) == pytest.approx(truth.score(counted, path) / (len(path) - 1), abs=1e-5)
+    limited = make_generator(family, [model], strategy, options=dict(max_len_b=1), keep_repeats=keep_repeats)
+    assert all(len(best[0]["tokens"]) == 2 for best in limited.generate([model], sample))
+
+
+BEAMS = [(1.0, 1.0, True), (0.0, 1.0, True), (2.0, 1.0, True), (1.0, 1.0, False), (0.0, 1.0, False), (1.0, 0.5, False), (0.5, 2.0, False)]
+
+
+@pytest.mark.parametrize("lenpen, beta, keep_repeats", BEAMS)
+def test_beam_finds_the_most_probable_texts(family, graphs, lenpen, beta, keep_repeats):
+    model, sample = family.dag(symbols=2, seed=5), family.sample([3, 2], symbols=2, seed=1)
+    generator = make_generator(
+        family, [model], "beam", options=dict(beam=300, nbest=8, lenpen=lenpen), symbols=2, keep_repeats=keep_repeats,
+        decode_beta=beta, allow_unk=True,
+    )  # fmt: skip
+    for row, (best, length) in enumerate(zip(generator.generate([model], sample), [3, 2])):
+        truth = Truth(model, sample, row, 2 * length, unk=True)
+        texts = truth.texts(graphs, limit=10, keep_repeats=keep_repeats, beta=beta)
+        texts.pop((2,), None)
+        expected = sorted(texts, key=lambda text: -math.log(texts[text]) / len(text) ** lenpen)[:8]
+        for found, text in zip(best, expected):
+            assert tuple(found["tokens"].tolist()) == text
+            assert float(found["score"]) == pytest.approx(math.log(texts[text]) / len(text) ** lenpen, abs=1e-5)
+            assert float(found["positional_scores"].sum()) == pytest.approx(math.log(texts[text]), abs=1e-4)
+            vertices = found["token_vertices"].tolist()
+            assert vertices == sorted(set(vertices)) and len(vertices) == len(text)
+
+
+@pytest.mark.parametrize("beam", [2, 5])
+def test_no_text_stands_twice_among_the_best(family, beam):
+    model, sample = family.dag(seed=4), family.sample([9, 6, 3], seed=3)
+    options = dict(beam=beam, nbest=beam)
+    for best in make_generator(family, [model], "beam", scale=4.0, options=options).generate([model], sample):
+        texts = [tuple(found["tokens"].tolist()) for found in best]
+        assert len(set(texts)) == len(texts) == beam
+        assert not any(a == b for text in texts for a, b in zip(text, text[1:]))
+
+
+@pytest.mark.parametrize("keep_repeats", [False, True])
+def test_scores_of_a_narrow_beam_are_likelihoods(graphs, keep_repeats):
+    """Whatever is pruned, a text that comes through has the sum over all of its paths."""
+    torch.manual_seed(0)
+    links = graphs.links(2, 9, [9, 9])
+    log_probs = torch.log_softmax(3 * torch.randn(2, 9, 7, dtype=torch.double), 2)
+    ends = log_probs[:, :2, 0]
+    plan = BeamPlan(beam=3, nbest=3, lenpen=1.0, limits=torch.tensor([9, 9]), shortest=1, eos=2, keep_repeats=keep_repeats)
+    texts = prefix_beam(links, log_probs.exp(), ends, torch.tensor([8, 8]), plan)
+    for row, number in itertools.product(range(2), range(3)):
+        words = [token for token in texts.tokens[row, number].tolist() if token >= 0][:-1]
+        total = 0.0
+        for path in graphs.paths(9):
+            # Every way to write the words with as many vertices.
+            for counts in compositions(len(path) - 2, len(words)) if not keep_repeats else [[1] * len(words)]:
+                text = [word for word, count in zip(words, counts) for _ in range(count)]
+                if len(text) == len(path) - 2:
+                    own = sum(float(log_probs[row, v, word]) for v, word in zip(path[1:-1], text))
+                    total += math.exp(graphs.score(links[row], path) + own)
+        expected = math.log(total) + float(ends[row].sum())
+        assert float(texts.log_probs[row, number]) == pytest.approx(expected, abs=1e-9)
+
+
+def compositions(total, parts):
+    """All ways to write ``total`` as a sum of positive numbers."""
+    if parts == 0:
+        return [[]] if total == 0 else []
+    return [[first, *rest] for first in range(1, total - parts + 2) for rest in compositions(total - first, parts - 1)]
+
+
+@given(
+    consecutive=st.integers(0, 3), anywhere=st.integers(0, 3), candidates=st.integers(1, 6), seed=st.integers(0, 10**6),
+    keep_repeats=st.booleans(), beta=st.sampled_from([0.7, 0.0]),
+)  # fmt: skip
+@settings(max_examples=100, deadline=None)
+def test_repeat_suppression_equals_a_loop(graphs, consecutive, anywhere, candidates, seed, keep_repeats, beta):
+    lengths = [12, 7]
+    links = graphs.links(2, 12, lengths, seed=seed, spread=1.5)
+    # Short steps, so that sentences are long enough for repetitions.
+    vertex = torch.arange(12)
+    links = torch.log_softmax(links - 1.5 * (vertex - vertex.unsqueeze(1)), 2).nan_to_num(nan=-math.inf)
+    # Two words only: repetitions everywhere.
+    generator = torch.Generator().manual_seed(seed)
+    log_probs = torch.log_softmax(torch.randn(2, 12, 5, generator=generator, dtype=torch.double), 2)
+    log_probs[:, :, :3] = -math.inf
+    rules = WalkRules(
+        beta=beta, candidates=candidates, consecutive=consecutive, anywhere=anywhere, keep_repeats=keep_repeats
+    )
+    last = torch.tensor(lengths) - 1
+    vertices, tokens, parts = walk(
+        links, log_probs.topk(min(candidates, 5), 2), last, rules, eos=2, keys=torch.tensor([1, 2])
+    )
+    for row, end in enumerate(last.tolist()):
+        path, written, words = [0], [], []
+        while path[-1] != end:
+            pairs = []
+            for v in range(path[-1] + 1, end + 1):
+                own = [(0.0, 2)] if v == end else sorted(
+                    ((float(log_probs[row, v, y]), y) for y in range(5)), reverse=True)[:candidates]  # fmt: skip
+                pairs += [(float(links[row, path[-1], v]) + beta * score, v, y) for score, y in own if score > -math.inf]
+            # As topk does, of equal ones the first; beta 0 makes them equal.
+            pairs.sort(key=lambda pair: -pair[0])
+            if beta == 0.0 and len({round(pair[0], 9) for pair in pairs}) < len(pairs):
+                break
+            fine = [pair for pair in pairs[:candidates] if prints_well(words, pair[2], consecutive, anywhere, keep_repeats)]
+            _, v, y = (fine or pairs)[0]
+            path.append(v)
+            written.append(y)
+            if keep_repeats or not words or words[-1] != y:
+                words.append(y)
+        found = [v for v in vertices[row].tolist() if v >= 0]
+        assert found[: len(path) - 1] == path[1:]
+        assert [y for y in tokens[row].tolist() if y >= 0][: len(written)] == written
+        for v, y, part in zip(path[1:], written, parts[row].tolist()):
+            assert part == (0.0 if y == 2 else pytest.approx(float(log_probs[row, v, y])))
+
+
+def prints_well(words, token, consecutive, anywhere, keep_repeats):
+    """Whether the rules allow ``token`` behind ``words``; a repeat that is not printed can only be an immediate one."""
+    if token == 2:
+        return True
+    if not keep_repeats and words and words[-1] == token:
+        return consecutive == 0
+    return allowed([*words, token], consecutive, anywhere)
+
+
+def allowed(words, consecutive, anywhere):
+    for size in range(1, consecutive + 1):
+        if len(words) >= 2 * size and words[-size:] == words[-2 * size : -size]:
+            return False
+    grams = [tuple(words[i : i + anywhere]) for i in range(len(words) - anywhere + 1)] if anywhere else []
+    # Where every candidate was forbidden an older repetition is there already.
+    return not grams or grams[-1] not in grams[:-1]
+
+
+def test_the_rules_reach_the_translation(family):
+    model, sample = family.dag(seed=4), family.sample([9, 6], seed=3)
+    plain = make_generator(family, [model], "lookahead", scale=4.0, keep_repeats=True)
+    repeated = [
+        sum(a == b for a, b in zip(best[0]["tokens"].tolist(), best[0]["tokens"].tolist()[1:]))
+        for best in plain.generate([model], sample)
+    ]
+    assert sum(repeated) > 0
+    strict = make_generator(family, [model], "lookahead", scale=4.0, keep_repeats=True, no_repeat_consecutive=2, candidates=20)
+    for best in strict.generate([model], sample):
+        words = best[0]["tokens"].tolist()
+        assert all(allowed(words[:end], 2, 0) for end in range(1, len(words)))
+    unique = make_generator(
+        family, [model], "lookahead", scale=4.0, options=dict(no_repeat_ngram_size=1), keep_repeats=True, candidates=40
+    )
+    for best in unique.generate([model], sample):
+        assert len(set(best[0]["tokens"].tolist())) == len(best[0]["tokens"])
+
+
+def test_samples_have_the_probabilities_of_the_graph(graphs):
+    links = graphs.links(1, 4, [4], seed=3).expand(4000, 4, 4)
+    log_probs = torch.log_softmax(torch.randn(1, 4, 5, dtype=torch.double), 2)
+    log_probs[:, :, :3] = -math.inf
+    log_probs = torch.log_softmax(log_probs, 2).expand(4000, 4, 5)
+    rules = WalkRules(beta=1.0, candidates=20, temperature=1.0)
+    best = log_probs.topk(5, 2)
+    vertices, tokens, _ = walk(links.clone(), best, torch.full((4000,), 3), rules, eos=2, keys=torch.arange(4000))
+    counts = Counter(zip(map(tuple, vertices.tolist()), map(tuple, tokens.tolist())))
+    for (path, words), count in counts.items():
+        path = [0, *(v for v in path if v >= 0)]
+        expected = math.exp(
+            graphs.score(links[0], path) + sum(float(log_probs[0, v, y]) for v, y in zip(path[1:-1], words))
+        )
+        assert count / 4000 == pytest.approx(expected, abs=4 * math.sqrt(expected / 4000) + 1e-3)
+    narrow = WalkRules(beta=1.0, candidates=20, temperature=1.0, top_p=1e-9)
+    same, _, _ = walk(links.clone(), best, torch.full((4000,), 3), narrow, eos=2, keys=torch.arange(4000))
+    assert (same == same[0]).all()
+
+
+@pytest.mark.parametrize("top_p, drawn", [(0.5, {0}), (0.51, {0, 1}), (0.75, {0, 1}), (0.76, {0, 1, 2}), (1.0, {0, 1, 2})])
+def test_the_share_that_is_drawn_from_ends_where_it_is_reached(top_p, drawn):
+    rules = WalkRules(beta=1.0, candidates=3, temperature=1.0, top_p=top_p)
+    scores = torch.tensor([0.5, 0.25, 0.25], dtype=torch.double).log().expand(300, 3)
+    # Powers of two: shares are exact.
+    chosen = _choose(scores, torch.zeros(300, 3, dtype=torch.bool), rules, torch.arange(300), 0)
+    assert set(chosen.tolist()) == drawn
+
+
+def test_graphs_of_decoding_end_at_the_positions_of_the_model(family, caplog):
+    seen = []
+    for base in ("source", "predict"):
+        model = family.dag(upsample_base=base, max_target_positions=20, length_classes=8)
+        generator = make_generator(family, [model], "lookahead", scale=9.0)
+        generator.graph_hooks.append(lambda graphs, found: seen.append(graphs.lengths.tolist()))
+        for _ in range(2):
+            generator.generate([model], family.sample([9, 2]))
+    assert seen[0] == [20, 18] and all(max(sizes) <= 20 for sizes in seen)
+    assert caplog.text.count("cut to the decoder's 20 positions") == 2
+
+
+def test_samples_are_drawn_anew_for_each_number_and_seed(family):
+    model, sample = family.dag(seed=4), family.sample([9], seed=3)
+    generator = make_generator(family, [model], "sample", options=dict(nbest=5), scale=4.0, candidates=20)
+    first = generator.generate([model], sample)[0]
+    assert len({tuple(best["tokens"].tolist()) for best in first}) > 1
+    assert [float(best["score"]) for best in first] == sorted((float(best["score"]) for best in first), reverse=True)
+    again = generator.generate([model], sample)[0]
+    assert [best["tokens"].tolist() for best in again] == [best["tokens"].tolist() for best in first]
+    tokens = torch.tensor([[1, 5, 6, 2]])
+    assert sentence_keys(tokens, 1, 0) == sentence_keys(torch.tensor([[5, 6, 2, 1, 1]]), 1, 0)
+    keys = [int(sentence_keys(t, 1, n)) for t in (tokens, torch.tensor([[6, 5, 2]])) for n in (0, 1)]
+    assert len(set(keys)) == 4
+
+
+CASES = [(strategy, {}, {}) for strategy in STRATEGIES] + [
+    ("lookahead", dict(no_repeat_ngram_size=2), {}),
+    ("beam", dict(nbest=3, beam=4), {}),
+    ("sample", dict(nbest=2), dict(no_repeat_consecutive=1)),
+    ("joint-viterbi", {}, dict(decode_length_beta=0.1)),
+]
+
+
+@pytest.mark.parametrize("strategy, options, config", CASES)
+@pytest.mark.parametrize("base", ["source", "predict"])
+def test_a_sentence_is_decoded_the_same_in_any_batch(family, strategy, options, config, base):
+    model = family.dag(upsample_base=base, seed=6, length_classes=8)
+    generator = make_generator(family, [model], strategy, options=options, scale=2.5, **config)
+    sample = family.sample([9, 2, 6, 1], seed=8)
+    together = generator.generate([model], sample)
+    for row, length in enumerate([9, 2, 6, 1]):
+        source = sample["net_input"]["src_tokens"][row : row + 1, 9 - length :]
+        alone = generator.generate(
+            [model], {"net_input": {"src_tokens": source, "src_lengths": torch.tensor([length])}}
+        )[0]
+        assert [best["tokens"].tolist() for best in alone] == [best["tokens"].tolist() for best in together[row]]
+        for mine, other in zip(alone, together[row]):
+            torch.testing.assert_close(mine["positional_scores"], other["positional_scores"], rtol=0, atol=1e-6)
+            assert mine["token_vertices"].tolist() == other["token_vertices"].tolist()
+
+
+@st.composite
+def decodings(draw):
+    """Any options that fit together: (strategy, options, configuration, scale)."""
+    strategy = draw(st.sampled_from(STRATEGIES))
+    options = dict(lenpen=draw(st.sampled_from([0.0, 1.0, 1.4])), max_len_b=draw(st.sampled_from([2, 6, 200])))
+    options.update(max_len_a=draw(st.sampled_from([0.0, 0.7])), unkpen=draw(st.sampled_from([0.0, 1.5, math.inf])))
+    config = dict(
+        keep_repeats=draw(st.booleans()), allow_unk=draw(st.booleans()), decode_beta=draw(st.sampled_from([0.3, 1.0, 1.7])),
+        decode_length_beta=draw(st.sampled_from([0.2, 1.0, 2.5])),
+    )  # fmt: skip
+    if strategy == "beam":
+        options.update(beam=4, nbest=draw(st.integers(1, 3)), min_len=draw(st.integers(1, min(4, options["max_len_b"]))))
+    if strategy in ("lookahead", "sample"):
+        options.update(no_repeat_ngram_size=draw(st.integers(0, 2)))
+        config.update(no_repeat_consecutive=draw(st.integers(0, 2)), candidates=draw(st.integers(1, 8)))
+    if strategy == "sample":
+        options.update(nbest=draw(st.integers(1, 2)), temperature=draw(st.sampled_from([0.6, 1.0])))
+        config.update(sample_topp=draw(st.sampled_from([0.6, 1.0])))
+    return strategy, options, config, draw(st.sampled_from([0.4, 2.0, 3.3]))
+
+
+@pytest.fixture(scope="module")
+def models(family):
+    return {base: family.dag(upsample_base=base, seed=6, length_classes=8) for base in ("source", "predict")}
+
+
+@pytest.mark.slow
+@given(decodings(), st.sampled_from(["source", "predict"]), st.lists(st.integers(1, 9), min_size=2, max_size=4), st.integers(0, 999))
+@settings(max_examples=40, deadline=None)
+def test_no_option_makes_a_translation_depend_on_its_batch(family, models, decoding, base, lengths, seed):
+    strategy, options, config, scale = decoding
+    model, sample = models[base], family.sample(lengths, seed=seed)
+    generator = make_generator(family, [model], strategy, options=options, scale=scale, **config)
+    together = generator.generate([model], sample)
+    for row, length in enumerate(lengths):
+        source = sample["net_input"]["src_tokens"][row : row + 1, max(lengths) - length :]
+        net_input = {"src_tokens": source, "src_lengths": torch.tensor([length])}
+        alone = generator.generate([model], {"net_input": net_input})[0]
+        assert [best["tokens"].tolist() for best in alone] == [best["tokens"].tolist() for best in together[row]]
+        assert [best["token_vertices"].tolist() for best in alone] == [best["token_vertices"].tolist() for best in together[row]]
+        for mine, other in zip(alone, together[row]):
+            torch.testing.assert_close(mine["score"], other["score"], rtol=1e-5, atol=1e-6)
+            words = mine["tokens"].tolist()
+            assert words.pop() == 2 and (3 not in words or (config["allow_unk"] and options["unkpen"] < math.inf))
+            assert mine["score"].isfinite() and len(words) <= options["max_len_a"] * length + options["max_len_b"]
+            assert config["keep_repeats"] or not any(a == b for a, b in zip(words, words[1:]))
+
+
+def test_the_length_head_sizes_the_graph(family):
+    model, sample = family.dag(upsample_base="predict", length_classes=10, seed=3), family.sample([4, 6])
+    source = sample["net_input"]
+    out = model.encoder(source["src_tokens"], src_lengths=source["src_lengths"])
+    logits = model.decoder.length_head(out["encoder_out"][0].transpose(0, 1), out["encoder_padding_mask"][0])
+    words = (logits.argmax(1) - 5 + torch.tensor([4, 6])).clamp(min=1)
+    seen = []
+    generator = make_generator(family, [model], "greedy", scale=3.0)
+    generator.graph_hooks.append(lambda graphs, found: seen.append(graphs.lengths.tolist()))
+    generator.generate([model], sample)
+    assert seen == [(3 * words + 2).tolist()]
+
+
+def test_an_ensemble_averages_probabilities(family):
+    models, sample = [family.dag(seed=1), family.dag(seed=2)], family.sample([5, 4])
+    graphs = []
+    for chosen in ([models[0]], [models[1]], models):
+        generator = make_generator(family, chosen, "lookahead")
+        generator.graph_hooks.append(lambda graph, found: graphs.append((graph.links.exp(), graph.log_probs().exp())))
+        generator.generate(chosen, sample)
+    for first, second, both in zip(*graphs):
+        torch.testing.assert_close(both, (first + second) / 2)
+    for strategy in STRATEGIES:
+        assert make_generator(family, models, strategy).generate(models, sample)
+    twice = make_generator(family, [models[0], models[0]], "joint-viterbi").generate(models, sample)
+    once = make_generator(family, models[:1], "joint-viterbi").generate(models, sample)
+    assert [best[0]["tokens"].tolist() for best in twice] == [best[0]["tokens"].tolist() for best in once]
+
+
+def test_penalised_unknown_words(family):
+    model, sample = family.dag(seed=3), family.sample([8, 5])
+    plain = make_generator(family, [model], "lookahead", scale=4.0).generate([model], sample)
+    with torch.no_grad():
+        # What the model likes best becomes the unknown word.
+        favourite = int(plain[0][0]["tokens"][0])
+        model.decoder.output_projection.weight[[3, favourite]] = model.decoder.output_projection.weight[[favourite, 3]]
+    for strategy in STRATEGIES:
+        for config, options, seen in (
+            ({}, {}, False),
+            (dict(allow_unk=True), {}, True),
+            (dict(allow_unk=True), dict(unkpen=1e9), False),
+            (dict(allow_unk=True), dict(unkpen=math.inf), False),
+            (dict(allow_unk=True), dict(unkpen=-5.0), True),
+        ):
+            generator = make_generator(family, [model], strategy, scale=4.0, options=options, **config)
+            found = generator.generate([model], sample)
+            assert any(3 in best[0]["tokens"] for best in found) == seen, (strategy, config, options)
+            assert all(best[0]["score"].isfinite() for best in found)
+
+
+def test_long_translations_are_cut(family):
+    model, sample = family.dag(seed=4), family.sample([9, 6], seed=3)
+    for strategy in STRATEGIES:
+        generator = make_generator(family, [model], strategy, scale=4.0, options=dict(max_len_b=3))
+        for best in generator.generate([model], sample):
+            assert len(best[0]["tokens"]) <= 4 and best[0]["tokens"][-1] == 2
+
+
+def test_beam_without_a_short_enough_path(family):
+    """With links to the next vertex only, every path has all vertices."""
+    model, sample = family.dag(max_transition_length=1), family.sample([5, 3])
+    generator = make_generator(family, [model], "beam", options=dict(max_len_b=2), keep_repeats=True)
+    assert [len(best[0]["tokens"]) for best in generator.generate([model], sample)] == [3, 3]
+    generator = make_generator(family, [model], "beam", options=dict(min_len=50), keep_repeats=True)
+    assert [len(best[0]["tokens"]) for best in generator.generate([model], sample)] == [9, 5]
+
+
+def test_two_vertices(family):
+    """The smallest graph has nothing between <s> and </s>."""
+    model = family.dag()
+    for strategy in STRATEGIES:
+        generator = make_generator(family, [model], strategy, scale=0.1)
+        best = generator.generate([model], family.sample([3, 2]))
+        assert [hypotheses[0]["tokens"].tolist() for hypotheses in best] == [[2], [2]]
+
+
+def test_steps_and_history(family):
+    model, sample = family.dag(), family.sample([5, 3])
+    generator = make_generator(family, [model], "lookahead", options=dict(retain_history=True))
+    steps = []
+    generator.step_hooks.append(steps.append)
+    best = generator.generate([model], sample)
+    assert len(steps) == 1 and steps[0].stage == "lookahead" and steps[0].number == 1
+    for row, hypotheses in enumerate(best):
+        count = len(hypotheses[0]["tokens"])
+        assert steps[0].tokens[row, :count].tolist() == hypotheses[0]["tokens"].tolist()
+        assert (steps[0].tokens[row, count:] == 1).all()
+        assert hypotheses[0]["steps"] == 1 and set(hypotheses[0]["token_steps"].tolist()) == {1}
+        assert [entry["tokens"].tolist() for entry in hypotheses[0]["history"]] == [hypotheses[0]["tokens"].tolist()]
+
+
+@given(st.lists(st.integers(2, 40), min_size=1, max_size=4), st.integers(0, 10**6))
+@settings(max_examples=50, deadline=None)
+def test_follow(lengths, seed):
+    generator = torch.Generator().manual_seed(seed)
+    size = max(lengths)
+    successors = torch.zeros(len(lengths), size, dtype=torch.long)
+    expected = torch.zeros(len(lengths), size, dtype=torch.bool)
+    for row, length in enumerate(lengths):
+        for u in range(length - 1):
+            successors[row, u] = torch.randint(u + 1, min(u + 4, length), (1,), generator=generator)
+        vertex = 0
+        expected[row, 0] = True
+        while vertex != length - 1:
+            vertex = int(successors[row, vertex])
+            expected[row, vertex] = True
+    assert torch.equal(follow(successors, torch.tensor(lengths) - 1), expected)
+
+
+def test_successors():
+    links = torch.tensor([[[-math.inf, -1.0, -2.0], [-math.inf, -math.inf, 0.0], [-math.inf] * 3]])
+    scores = torch.tensor([[0.0, -3.0, -0.5]])
+    assert best_successors(links)[0, :2].tolist() == [1, 2]
+    assert [int(best_successors(links, scores, beta)[0, 0]) for beta in (1.0, 0.3)] == [2, 1]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_broken_weights_are_named(family, strategy):
+    model = family.dag()
+    with torch.no_grad():
+        model.decoder.links.query.weight[0, 0] = math.nan
+    generator = make_generator(family, [model], strategy)
+    with pytest.raises((NumericalError, ValueError), match="NaN"):
+        generator.generate([model], family.sample([5, 3]))
+
+
+def test_nan_links_never_loop():
+    links = torch.full((1, 4, 4), math.nan)
+    with pytest.raises(NumericalError, match="NaN"):
+        follow(best_successors(links), torch.tensor([3]))
+
+
+@pytest.mark.parametrize(
+    "strategy, options, config, named",
+    [
+        ("greedy", dict(nbest=2), {}, "--nbest 2"),
+        ("lookahead", dict(temperature=0.5), {}, "--temperature 0.5"),
+        ("joint-viterbi", dict(no_repeat_ngram_size=2), {}, "--no-repeat-ngram-size"),
+        ("beam", {}, dict(no_repeat_consecutive=2), "--dag-no-repeat-consecutive"),
+        ("greedy", dict(min_len=3), {}, "--min-len 3"),
+        ("greedy", {}, dict(lm_path="lm.arpa"), "--dag-lm-path"),
+        ("sample", {}, dict(sample_topp=0.0), "--dag-sample-topp 0.0"),
+        ("sample", {}, dict(candidates=0), "--dag-candidates 0"),
+        ("lookahead", {}, dict(no_repeat_consecutive=-1), "--dag-no-repeat-consecutive -1"),
+        ("lookahead", {}, dict(decode_beta=-1.0), "--dag-decode-beta -1"),
+        ("lookahead", {}, dict(decode_beta=math.inf), "--dag-decode-beta inf"),
+        ("beam", {}, dict(decode_beta=0.0), "--dag-decode-beta 0.0"),
+        ("beam", dict(unkpen=-1.0), {}, "--unkpen -1.0 favours .* give --dag-allow-unk"),
+        ("beam", dict(unkpen=math.nan), {}, "--unkpen nan"),
+        ("beam", dict(unkpen=-math.inf), dict(allow_unk=True), "--unkpen -inf"),
+    ],
+)
+def test_options_that_do_not_fit(family, strategy, options, config, named):
+    with pytest.raises(ValueError, match=named):
+        make_generator(family, [family.dag()], strategy, options=options, **config)
+
+
+def test_a_graph_has_no_prefix(family):
+    model = family.dag()
+    generator = make_generator(family, [model], "greedy")
+    with pytest.raises(ValueError, match="--prefix-size"):
+        generator.generate([model], family.sample([3]), prefix_tokens=torch.tensor([[5]]))
+
+
+class StubLanguageModel:
+    """A bigram model with kenlm's interface."""
+
+    def __init__(self, path):
+        if path == "missing":
+            raise OSError("cannot read missing")
+        self.scores = defaultdict(float, {("<s>", "w0"): -3.0, ("w1", "w2"): -5.0, ("w2", "</s>"): -1.0})
+
+    def BeginSentenceWrite(self, state):
+        state.word = "<s>"
+
+    def BaseScore(self, state, word, following):
+        following.word = word
+        return self.scores[state.word, word]
+
+
+@pytest.fixture
+def kenlm(monkeypatch):
+    import sys
+
+    module = SimpleNamespace(Model=StubLanguageModel, State=type("State", (), {}))
+    monkeypatch.setitem(sys.modules, "kenlm", module)
+
+
+@pytest.mark.parametrize("beams, expected", [(1, [5]), (2, [6, 5])])
+def test_the_language_model_is_asked_about_twice_the_beam(beams, expected):
+    """It likes the later ones better; of one beam two are asked, of two beams four."""
+
+    class Model:
+        def start(self):
+            return 0
+
+        def step(self, state, token):
+            return token, {4: -3.0, 5: 0.0, 6: 2.0}.get(token, 0.0)
+
+    plan = BeamPlan(beam=beams, nbest=1, lenpen=1.0, limits=torch.tensor([9]), shortest=1, eos=2, language_model=Model())
+    totals = torch.full((1, beams, 7), -9.0)
+    totals[0, 0, 4:] = torch.tensor([0.0, -1.0, -2.0])
+    totals[0, 1:] = -math.inf
+    _, tokens = _Bonus(plan, 1).select(totals, beams)
+    assert tokens[0].tolist() == expected
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_beam_with_a_language_model(family, graphs, kenlm, weight):
+    model, sample = family.dag(symbols=3, seed=5), family.sample([3], symbols=3, seed=1)
+    generator = make_generator(
+        family, [model], "beam", options=dict(beam=500, nbest=4), symbols=3, keep_repeats=True, lm_path="lm", lm_weight=weight
+    )
+    texts = Truth(model, sample, 0, 6).texts(graphs, limit=10)
+    texts.pop((2,))
+    dictionary, stub = family.dictionary(3), StubLanguageModel("lm")
+
+    def rank(text):
+        words = ["<s>", *(dictionary[token] for token in text[:-1]), "</s>"]
+        bigrams = sum(stub.scores[pair] for pair in zip(words, words[1:]))
+        return (math.log(texts[text]) + weight * math.log(10) * bigrams) / len(text)
+
+    expected = sorted(texts, key=rank, reverse=True)[:4]
+    best = generator.generate([model], sample)[0]
+    assert [tuple(found["tokens"].tolist()) for found in best] == expected
+    assert [float(found["score"]) for found in best] == pytest.approx([rank(text) for text in expected], abs=1e-5)
+
+
+def test_missing_language_models(family, kenlm, monkeypatch):
+    with pytest.raises(ValueError, match="--dag-lm-path missing: cannot read"):
+        make_generator(family, [family.dag()], "beam", lm_path="missing")
+    monkeypatch.setitem(__import__("sys").modules, "kenlm", None)
+    with pytest.raises(ValueError, match="pip install kenlm"):
+        make_generator(family, [family.dag()], "beam", lm_path="lm")

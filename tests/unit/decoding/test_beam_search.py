@@ -1,0 +1,269 @@
+"""Greedy and beam search equal fairseq's SequenceGenerator, and exhaustive search where that is possible."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_hrt.decoding.constraints import Constraints
+from fairseq_hrt.decoding.generator import AutoregressiveGenerator
+from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.decoding.beam_search import NumericalError
+
+
+UNK = 3
+
+
+def assert_equal(found, expected):
+    assert len(found) == len(expected)
+    for mine, theirs in zip(found, expected):
+        assert [h["tokens"].tolist() for h in mine] == [h["tokens"].tolist() for h in theirs]
+        for own, other in zip(mine, theirs):
+            torch.testing.assert_close(float(own["score"]), float(other["score"]), rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(own["positional_scores"], other["positional_scores"], rtol=1e-3, atol=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    beam=st.sampled_from([1, 2, 5]),
+    lenpen=st.sampled_from([0.0, 0.6, 1.0, 1.4]),
+    unkpen=st.sampled_from([0.0, 2.0, -1.0]),
+    min_len=st.sampled_from([0, 1, 4]),
+    limit=st.sampled_from([(0, 9), (1.5, 2), (0, 200)]),
+    temperature=st.sampled_from([1.0, 0.5]),
+    normalize=st.booleans(),
+    models=st.integers(1, 2),
+    lengths=st.lists(st.integers(1, 7), min_size=1, max_size=4),
+)
+def test_equal_to_sequence_generator(
+    tiny, seed, beam, lenpen, unkpen, min_len, limit, temperature, normalize, models, lengths
+):
+    members = [tiny.model(seed=seed + number, max_target_positions=16) for number in range(models)]
+    sample, dictionary = tiny.sample(lengths, seed=seed), tiny.dictionary()
+    # The shortest sentence's maximum: below it fairseq would stop the whole batch.
+    min_len = min(min_len, int(limit[0] * min(lengths) + limit[1]))
+    theirs = SequenceGenerator(
+        members, dictionary, beam_size=beam, len_penalty=lenpen, unk_penalty=unkpen, min_len=min_len,
+        max_len_a=limit[0], max_len_b=limit[1], temperature=temperature, normalize_scores=normalize,
+    )  # fmt: skip
+    options = DecodingOptions(
+        beam=beam, lenpen=lenpen, unkpen=unkpen, min_len=min_len, max_len_a=limit[0], max_len_b=limit[1],
+        temperature=temperature, normalize=normalize,
+    )  # fmt: skip
+    mine = AutoregressiveGenerator(members, dictionary, options)
+    if limit[0]:
+        # fairseq counts the padding of a batch as source length.
+        expected = [best for alone in each_alone(sample) for best in theirs.generate(members, alone)]
+    else:
+        expected = theirs.generate(members, sample)
+    assert_equal(mine.generate(members, sample), expected)
+
+
+def each_alone(sample):
+    """The sentences of a batch as batches of one, without padding."""
+    source = sample["net_input"]
+    for row, length in zip(source["src_tokens"], source["src_lengths"].tolist()):
+        yield {"net_input": {"src_tokens": row[None, -length:], "src_lengths": torch.tensor([length])}}
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_prefixes_are_forced(tiny, beam):
+    model, sample, dictionary = tiny.model(), tiny.sample([4, 6, 2]), tiny.dictionary()
+    prefix = torch.tensor([[5, 6], [7, tiny.PAD], [9, 9]])
+    theirs = SequenceGenerator([model], dictionary, beam_size=beam, max_len_b=8)
+    mine = AutoregressiveGenerator([model], dictionary, DecodingOptions(beam=beam, max_len_b=8))
+    assert_equal(
+        mine.generate([model], sample, prefix_tokens=prefix), theirs.generate([model], sample, prefix_tokens=prefix)
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    size=st.integers(1, 4),
+    rows=st.integers(1, 8).flatmap(
+        lambda width: st.lists(st.lists(st.integers(2, 5), min_size=width, max_size=width), min_size=1, max_size=3)
+    ),
+)
+def test_repeated_ngrams_are_those_that_a_search_finds(tiny, size, rows):
+    rules = Constraints(tiny.dictionary(), min_length=0, max_lengths=torch.full((len(rows),), 99), no_repeat_ngram_size=size)
+    log_probs = rules.apply(torch.zeros(len(rows), 16), len(rows[0]) - 1, torch.arange(len(rows)), 1, torch.tensor(rows))
+    for row, found in zip(rows, log_probs.tolist()):
+        ngrams = [tuple(row[start : start + size]) for start in range(len(row) - size + 1)]
+        for token, score in enumerate(found):
+            candidate = (*row[len(row) - size + 1 :], token)
+            forbidden = token == tiny.PAD or (candidate in ngrams and token != tiny.EOS)
+            assert math.isinf(score) == forbidden, (row, token)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_no_bigram_occurs_twice(tiny, beam):
+    """Without fairseq as an oracle: its generator hands the rule a padded buffer, in which it finds nothing."""
+    repeated = 0
+    for seed in range(6):
+        model, sample = tiny.model(seed=seed), tiny.sample([4, 6], seed=seed)
+        for size in (0, 2):
+            options = DecodingOptions(beam=beam, max_len_b=14, no_repeat_ngram_size=size)
+            generator = AutoregressiveGenerator([model], tiny.dictionary(), options)
+            for hypothesis in itertools.chain(*generator.generate([model], sample)):
+                tokens = hypothesis["tokens"].tolist()
+                bigrams = list(zip(tokens, tokens[1:]))
+                if size:
+                    assert len(bigrams) == len(set(bigrams))
+                else:
+                    repeated += len(bigrams) > len(set(bigrams))
+    assert repeated
+
+
+def test_a_beam_that_holds_everything_is_exhaustive(tiny):
+    """All token sequences of at most three words over a tiny vocabulary, scored by the module's full pass."""
+    dictionary = tiny.dictionary(3)
+    words = [token for token in range(len(dictionary)) if token not in (tiny.PAD, tiny.EOS)]
+    for seed in range(3):
+        model = tiny.model(symbols=3, seed=seed)
+        sample = tiny.sample([4], symbols=3, seed=seed)
+        best = (-math.inf, [])
+        encoder_out = model.encoder(**sample["net_input"])
+        for length in range(1, 4):
+            lines = torch.tensor([[*line, tiny.EOS] for line in itertools.product(words, repeat=length)])
+            inputs = lines.roll(1, 1)
+            copies = model.encoder.reorder_encoder_out(encoder_out, torch.zeros(len(lines), dtype=torch.long))
+            logits = model.decoder(inputs, encoder_out=copies)[0].log_softmax(-1)
+            # The last token is forced where the sentence is as long as it may be, but it keeps its probability.
+            scores = logits.detach().gather(2, lines.unsqueeze(2)).sum((1, 2)) / (length + 1)
+            place = int(scores.argmax())
+            best = max(best, (float(scores[place]), lines[place].tolist()))
+        options = DecodingOptions(beam=len(dictionary) ** 3, max_len_b=3)
+        generator = AutoregressiveGenerator([model], dictionary, options)
+        # The beam is capped at the vocabulary size as in fairseq; lift that to make the search exhaustive.
+        generator.dictionary = _Wide(dictionary)
+        found = generator.decode(sample["net_input"], prefix=None, start=None)[0][0]
+        assert found.tokens == best[1]
+        assert found.score == pytest.approx(best[0], abs=1e-6)
+
+
+class _Wide:
+    """A dictionary that claims to be large enough for any beam."""
+
+    def __init__(self, dictionary):
+        self.dictionary = dictionary
+
+    def __len__(self):
+        return 10**6
+
+    def __getattr__(self, name):
+        return getattr(self.dictionary, name)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 1000), beam=st.sampled_from([1, 4]), order=st.permutations(range(5)))
+def test_hypotheses_do_not_depend_on_their_batch(tiny, seed, beam, order):
+    model, sample = tiny.model(seed=seed), tiny.sample([1, 7, 3, 5, 2], seed=seed)
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=12))
+    together = generator.generate([model], sample)
+    for number in order[:2]:
+        length = int(sample["net_input"]["src_lengths"][number])
+        alone = {
+            "src_tokens": sample["net_input"]["src_tokens"][number : number + 1, -length:],
+            "src_lengths": torch.tensor([length]),
+        }
+        assert_equal(generator.generate([model], {"net_input": alone}), [together[number]])
+
+
+def test_counters_hooks_and_steps(tiny):
+    model = tiny.model()
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=9))
+    seen = []
+    generator.step_hooks.append(seen.append)
+    ((best,),) = generator.generate([model], tiny.sample([4]))
+    assert best["steps"] == len(best["tokens"]) == generator.counters.decoder_calls == len(seen)
+    assert generator.counters.encoder_calls == generator.counters.sentences == 1
+    assert [int(step.tokens) for step in seen] == best["tokens"].tolist()
+    assert [step.positions.tolist() for step in seen] == [[n] for n in range(1, len(seen) + 1)]
+    generator.counters.reset()
+    assert generator.counters.decoder_calls == 0
+
+
+def test_the_result_is_what_fairseq_generate_needs(tiny):
+    model = tiny.model()
+    options = DecodingOptions(beam=3, max_len_b=6, retain_history=True)
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), options)
+    for best in generator.generate([model], tiny.sample([4, 2])):
+        for hypothesis in best:
+            hypothesis["positional_scores"].div_(2)  # in place, as fairseq-generate does
+            assert hypothesis["token_steps"].tolist() == list(range(1, len(hypothesis["tokens"]) + 1))
+            assert hypothesis["history"][-1]["tokens"].equal(hypothesis["tokens"])
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_nan_is_named(tiny, beam):
+    model = tiny.model()
+    with torch.no_grad():
+        model.decoder.layers[0].fc1.weight.fill_(float("nan"))
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=beam))
+    with pytest.raises(NumericalError, match="NaN"):
+        generator.generate([model], tiny.sample([4]))
+
+
+def test_a_minimum_above_the_maximum_is_named(tiny):
+    with pytest.raises(ValueError, match="--min-len 5.*3"):
+        DecodingOptions(min_len=5, max_len_b=3)
+    with pytest.raises(ValueError, match="--min-len 64 .* 63 words"):
+        AutoregressiveGenerator([tiny.model()], tiny.dictionary(), DecodingOptions(min_len=64))
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_sentence_whose_maximum_is_below_the_minimum_has_just_that_length(tiny, beam):
+    model, options = tiny.model(), DecodingOptions(beam=beam, min_len=8, max_len_a=1.0, max_len_b=2)
+    found = AutoregressiveGenerator([model], tiny.dictionary(), options).generate([model], tiny.sample([2, 9]))
+    for best, shortest, longest in zip(found, (4, 8), (4, 11)):
+        words = best[0]["tokens"].tolist()
+        assert words.index(tiny.EOS) == len(words) - 1 and shortest <= len(words) - 1 <= longest
+        assert best[0]["positional_scores"].isfinite().all()
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_unknown_words_can_be_forbidden(tiny, beam):
+    """An infinite penalty: no NaN, no <unk>, and the same search otherwise."""
+    written = 0
+    for seed in range(8):
+        model, sample = tiny.model(seed=seed), tiny.sample([4, 6, 2], seed=seed)
+        found = {}
+        for penalty in (0.0, 1e6, math.inf):
+            generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=9, unkpen=penalty))
+            found[penalty] = generator.generate([model], sample)
+        written += sum(UNK in best[0]["tokens"].tolist() for best in found[0.0])
+        assert not any(UNK in h["tokens"].tolist() for best in found[math.inf] for h in best)
+        assert all(h["positional_scores"].isfinite().all() for best in found[math.inf] for h in best)
+        assert [best[0]["tokens"].tolist() for best in found[math.inf]] == [best[0]["tokens"].tolist() for best in found[1e6]]
+    assert written
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_given_unknown_word_stands(tiny, beam):
+    model, options = tiny.model(), DecodingOptions(beam=beam, max_len_b=6, unkpen=math.inf)
+    generator = AutoregressiveGenerator([model], tiny.dictionary(), options)
+    prefix = torch.tensor([[UNK, 5], [6, tiny.PAD]])
+    for best, first in zip(generator.generate([model], tiny.sample([4, 3]), prefix_tokens=prefix), (UNK, 6)):
+        tokens = best[0]["tokens"].tolist()
+        assert tokens[0] == first and UNK not in tokens[1:] and math.isfinite(float(best[0]["score"]))
+
+
+def test_ending_repeats_nothing(tiny):
+    """The start symbol is an </s>: without unigram repetitions a sentence would never end."""
+    model = tiny.model()
+    for beam in (1, 3):
+        options = DecodingOptions(beam=beam, max_len_b=30, no_repeat_ngram_size=1)
+        for best in AutoregressiveGenerator([model], tiny.dictionary(), options).generate([model], tiny.sample([4, 6])):
+            tokens = best[0]["tokens"].tolist()
+            assert len(tokens) == len(set(tokens)) and tokens[-1] == tiny.EOS
+
+
+def test_a_model_in_training_is_decoded_without_dropout(tiny):
+    model = tiny.model(dropout=0.5).train()
+    AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=3)).generate([model], tiny.sample([4]))
+    assert not any(module.training for module in model.modules())

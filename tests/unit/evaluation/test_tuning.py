@@ -1,0 +1,160 @@
+"""Settings of a grid, chosen by a score, measured once."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from fairseq_hrt.cli import tune as command
+from fairseq_hrt.evaluation import tuning
+from fairseq_hrt.systems import SystemSpec
+from fairseq_hrt.evaluation.tuning import Trial, best_trial, markdown, parse_grid, title, to_json
+
+REFERENCES = ["a b c d e", "f g h i j k"]
+
+
+def test_a_grid_is_a_product():
+    assert parse_grid(["lenpen=0.6, 1.0", "--dag-decode-beta=2"]) == [
+        {"lenpen": "0.6", "dag_decode_beta": "2"}, {"lenpen": "1.0", "dag_decode_beta": "2"},
+    ]  # fmt: skip
+    assert [title(options) for options in parse_grid(["a=1,2", "b=3,4"])] == ["a=1,b=3", "a=1,b=4", "a=2,b=3", "a=2,b=4"]
+
+
+@pytest.mark.parametrize(
+    "texts, named",
+    [
+        ([], "nothing to tune"),
+        (["lenpen"], "'lenpen': give an option and its values"),
+        (["lenpen=1,,2"], "'lenpen=1,,2'"),
+        (["=1"], "'=1'"),
+        (["a=1,1"], "each value once"),
+        (["a=1", "--a=2"], "'--a=2': a has values already"),
+    ],
+)
+def test_wrong_grids_are_named(texts, named):
+    with pytest.raises(ValueError, match=named):
+        parse_grid(texts)
+
+
+class StubData(list):
+    def num_tokens(self, i):
+        return len(self[i]["target"])
+
+
+class StubSystem:
+    """Translates the references with as many words as the option ``words`` says."""
+
+    loaded = []
+
+    def __init__(self, spec, data):
+        self.loaded.append(dict(spec.options))
+        self.words, self.dataset = int(spec.options["words"]), StubData({"target": line.split()} for line in REFERENCES)
+
+    def collate(self, ids):
+        return {"id": SimpleNamespace(tolist=lambda: list(ids))}
+
+    def decode(self, sample):
+        return [[{"tokens": REFERENCES[i].split()[: self.words]}] for i in sample["id"].tolist()]
+
+    def text(self, tokens):
+        return " ".join(tokens)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    StubSystem.loaded.clear()
+    monkeypatch.setattr(tuning, "load_system", StubSystem)
+    (tmp_path / "model.pt").write_bytes(b"weights")
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "valid.a-b.a.bin").write_bytes(b"sentences")
+    return tmp_path
+
+
+def run(files, grid=("words=3,6,5",), options=None, references=REFERENCES, cache=True):
+    spec = SystemSpec("stub", str(files / "model.pt"), None, options or {})
+    return tuning.tune(
+        spec, [str(files / "data"), "--gen-subset", "valid"], parse_grid(grid), references=references,
+        detokenize=str, batch_size=1, cache=files / "cache" if cache else None,
+    )  # fmt: skip
+
+
+def test_every_setting_is_scored_and_the_best_one_named(files):
+    trials = run(files, cache=False)
+    assert [trial.options for trial in trials] == [{"words": "3"}, {"words": "6"}, {"words": "5"}]
+    assert trials[1].bleu == pytest.approx(100) and trials[1].length_ratio == 1
+    assert trials[0].length_ratio == pytest.approx(6 / 11) and trials[0].bleu < trials[2].bleu < 100
+    assert best_trial(trials, "bleu") is best_trial(trials, "chrf") is trials[1]
+    table = markdown(trials, "bleu")
+    assert "| 6 | 100.00 | 100.00 | 1.000 |" in table and table.count("best |") == 1
+    assert table.endswith("best by BLEU: words=6\n")
+    document = to_json(SystemSpec("stub", "p", None, {"beam": "1"}), trials, "chrf")
+    assert document["best"] == {"words": "6"} and document["metric"] == "chrf" and document["system"]["beam"] == "1"
+    assert [trial["length_ratio"] for trial in document["settings"]][1] == 1
+    # Without reference lines the targets of the data are the references.
+    assert run(files, cache=False, references=None)[1].bleu == pytest.approx(100)
+    assert not (files / "cache").exists()
+
+
+def test_the_metrics_may_disagree():
+    trials = [Trial({"a": "1"}, 40.0, 50.0, 1.0, 1.0), Trial({"a": "2"}, 39.0, 51.0, 1.0, 1.0), Trial({"a": "3"}, 40.0, 51.0, 1.0, 1.0)]
+    assert best_trial(trials, "bleu").options == {"a": "1"} and best_trial(trials, "chrf").options == {"a": "2"}
+
+
+def test_what_was_measured_is_not_measured_again(files):
+    first = run(files, grid=["words=3,6"])
+    assert len(StubSystem.loaded) == 2
+    again = run(files)
+    assert again[:2] == first and StubSystem.loaded[2:] == [{"words": "5"}]
+    # A damaged file is no result.
+    stored = sorted((files / "cache").glob("*.json"))[0]
+    stored.write_text(stored.read_text()[:-20])
+    assert [trial.bleu for trial in run(files)] == [trial.bleu for trial in again] and len(StubSystem.loaded) == 4
+    assert not list((files / "cache").glob("*.partial"))
+
+
+@pytest.mark.parametrize("change", ["model", "data", "references", "options"])
+def test_other_models_and_data_are_measured_anew(files, change):
+    run(files, grid=["words=3"])
+    if change == "model":
+        (files / "model.pt").write_bytes(b"retrained")
+    if change == "data":
+        (files / "data" / "valid.a-b.a.bin").write_bytes(b"others")
+    references = ["x", "y"] if change == "references" else REFERENCES
+    run(files, grid=["words=3"], references=references, options={"beam": "2"} if change == "options" else {})
+    assert len(StubSystem.loaded) == 2
+
+
+def test_an_option_in_both_places_is_refused(files):
+    with pytest.raises(ValueError, match="words: given in --system and in --grid"):
+        run(files, options={"words": "2"})
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        (["--grid", "lenpen=1"], "lenpen: given in --system and in --grid"),
+        ([], "nothing to tune"),
+        (["--grid", "beam=1", "--batch-size", "0"], "--batch-size 0"),
+        (["--grid", "beam=1", "--references", "missing.txt"], "missing.txt"),
+        (["--grid", "beam=1", "--detokenize", "x"], "detokeniser 'x'"),
+        (["--grid", "beam=1", "--out", "results"], "missing.pt"),
+    ],
+)
+def test_the_command_refuses_in_one_line(files, monkeypatch, capsys, arguments, named):
+    monkeypatch.chdir(files)
+    with pytest.raises(SystemExit) as stopped:
+        command.main([str(files / "data"), "--system", "name=x,path=missing.pt,lenpen=1", *arguments])
+    assert stopped.value.code == 2 and named in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_command_writes_its_results(files, capsys):
+    arguments = [
+        str(files / "data"), "--system", f"name=x,path={files / 'model.pt'}", "--grid", "words=3,6", "--out", str(files / "out"),
+    ]  # fmt: skip
+    command.main(arguments)
+    assert "best by BLEU: words=6" in capsys.readouterr().out
+    assert json.loads((files / "out/tuned.json").read_text())["best"] == {"words": "6"}
+    assert "| 6 | 100.00" in (files / "out/tuned.md").read_text()
+    command.main([*arguments, "--print-best", "--metric", "chrf"])
+    assert capsys.readouterr().out == "words=6\n" and len(StubSystem.loaded) == 2

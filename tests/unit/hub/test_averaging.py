@@ -1,0 +1,114 @@
+"""Averages equal fairseq's arithmetic; the right checkpoints are chosen; a failure leaves nothing behind."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+
+from fairseq_hrt.cli.average import main
+from fairseq_hrt.hub.averaging import average, best_checkpoints, last_checkpoints
+
+
+def save(path, value, *, update=1, metric=0.0, maximise=False, dtype=torch.float32, **more):
+    checkpoint = {"best_checkpoint_metric": "bleu", "maximize_best_checkpoint_metric": maximise}
+    torch.save(
+        {
+            "args": None,
+            "cfg": {"checkpoint": checkpoint, "model": Namespace(arch="transformer"), "common": {}, "task": {}},
+            "model": {"w": torch.full((2,), value, dtype=dtype), "count": torch.tensor([int(value)]), **more},
+            "optimizer_history": [
+                {"num_updates": update, "criterion_name": "c", "optimizer_name": "adam", "lr_scheduler_state": {}}
+            ],
+            "extra_state": {"val_loss": metric, "train_iterator": {"epoch": 1}},
+            "last_optimizer_state": {"moment": 1},
+        },
+        path,
+    )
+
+
+def test_the_mean(tmp_path):
+    values = [1.0, 2.0, 6.5]
+    for number, value in enumerate(values):
+        save(tmp_path / f"{number}.pt", value, update=number)
+    state = average([tmp_path / f"{number}.pt" for number in range(3)])
+    torch.testing.assert_close(state["model"]["w"], torch.tensor(values).sum().div(3).expand(2))
+    assert state["model"]["count"].item() == 3 and state["optimizer_history"][-1]["num_updates"] == 2
+    assert state["last_optimizer_state"] is None
+
+
+def test_half_precision_is_summed_in_single(tmp_path):
+    for number in range(3):
+        save(tmp_path / f"{number}.pt", 40000.0, dtype=torch.float16)
+    model = average([tmp_path / f"{number}.pt" for number in range(3)])["model"]
+    assert model["w"].dtype == torch.float32 and model["w"].tolist() == [40000.0] * 2
+
+
+def test_other_models_are_refused(tmp_path):
+    save(tmp_path / "a.pt", 1.0)
+    save(tmp_path / "b.pt", 1.0, extra=torch.zeros(1))
+    with pytest.raises(ValueError, match="b.pt.*extra"):
+        average([tmp_path / "a.pt", tmp_path / "b.pt"])
+
+
+def test_last_checkpoints(tmp_path):
+    for name in ("checkpoint2", "checkpoint10", "checkpoint9", "checkpoint_best", "checkpoint_last", "other3"):
+        (tmp_path / f"{name}.pt").touch()
+    assert [path.name for path in last_checkpoints(tmp_path, 2)] == ["checkpoint9.pt", "checkpoint10.pt"]
+    with pytest.raises(FileNotFoundError, match="holds 3.*4 are needed"):
+        last_checkpoints(tmp_path, 4)
+    for name in ("checkpoint_1_500", "checkpoint_2_1500"):
+        (tmp_path / f"{name}.pt").touch()
+    assert [path.name for path in last_checkpoints(tmp_path, 2)] == ["checkpoint_1_500.pt", "checkpoint_2_1500.pt"]
+
+
+@pytest.mark.parametrize("maximise", [False, True])
+def test_best_checkpoints(tmp_path, maximise):
+    for number, metric in enumerate([30.0, 33.0, 31.0, 29.0], 1):
+        save(tmp_path / f"checkpoint{number}.pt", 1.0, update=number, metric=metric, maximise=maximise)
+    save(tmp_path / "checkpoint_best.pt", 1.0, update=2 if maximise else 4, metric=33.0 if maximise else 29.0)
+    chosen = [path.name for path in best_checkpoints(tmp_path, 2)]
+    assert chosen == (["checkpoint2.pt", "checkpoint3.pt"] if maximise else ["checkpoint4.pt", "checkpoint1.pt"])
+
+
+def test_the_command(tmp_path, capsys):
+    for number in (1, 2):
+        save(tmp_path / f"checkpoint{number}.pt", float(number), update=number)
+    output = tmp_path / "averaged.pt"
+    main(["--folder", str(tmp_path), "--last", "2", "--output", str(output)])
+    assert torch.load(output, weights_only=False)["model"]["w"].tolist() == [1.5, 1.5]
+    for wrong, message in {
+        ("--folder", str(tmp_path), "--best", "5"): "5",
+        ("--inputs", str(tmp_path / "missing.pt")): "missing.pt",
+        ("--last", "2"): "need --folder",
+        ("--inputs", "a.pt", "--folder", "b"): "stands alone",
+        (): "required",
+    }.items():
+        with pytest.raises(SystemExit) as stopped:
+            main([*wrong, "--output", str(tmp_path / "none.pt")])
+        assert stopped.value.code == 2 and message in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["averaged.pt", "checkpoint1.pt", "checkpoint2.pt"]
+
+
+def test_a_full_disk(tmp_path, monkeypatch, capsys):
+    save(tmp_path / "checkpoint1.pt", 1.0, update=1)
+
+    def fail(state, path):
+        path.write_bytes(b"half")
+        raise RuntimeError("file write failed")
+
+    monkeypatch.setattr(torch, "save", fail)
+    with pytest.raises(SystemExit):
+        main(["--inputs", str(tmp_path / "checkpoint1.pt"), "--output", str(tmp_path / "averaged.pt")])
+    assert "cannot be written: file write failed" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint1.pt"]
+
+
+def test_an_untrusted_file_is_not_run(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "ran"), "w"))
+
+    torch.save({"model": Evil()}, tmp_path / "checkpoint1.pt")
+    with pytest.raises(Exception, match="(?i)allow|trust|safe"):
+        average([tmp_path / "checkpoint1.pt"])
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,105 @@
+"""The native runtime as a system of the comparison."""
+
+import pytest
+import torch
+from tiny_models import write_bundle, write_checkpoint, write_dictionaries
+
+from fairseq_hrt.systems import load_system, parse_system
+from fairseq_hrt.systems.runtime_system import RuntimeSystem
+from fairseq_hrt.hub.runtime_bundle import add_runtime
+from fairseq_hrt.runtime import build, library
+
+LINES = ["a b c", "j i", "zzz a b c d e"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernel():
+    """The compiled kernel, built where it is missing; skips without a C compiler."""
+    try:
+        library.load_library()
+    except library.LibraryUnavailable as error:
+        if build.compiler() is None:
+            pytest.skip(str(error))
+        build.build(objects=build.HERE.parents[1] / build.OBJECTS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Dictionaries, a checkpoint of two families, and a bundle."""
+    place = tmp_path_factory.mktemp("systems")
+    write_dictionaries(place)
+    for family in ("autoregressive", "hrt"):
+        write_checkpoint(place / f"{family}.pt", place, family)
+    write_bundle(place / "bundle", "hrt", complete=lambda bundle: add_runtime(bundle, "float32", data=place))
+    return place
+
+
+@pytest.fixture
+def load(folder):
+    def loaded(text):
+        return load_system(parse_system(text.replace("FOLDER", str(folder))), [str(folder), "-s", "de", "-t", "en"])
+
+    return loaded
+
+
+def translations(system):
+    sample = system.collate_text(LINES)
+    return sorted((number, best[0]["tokens"].tolist()) for number, best in zip(sample["id"].tolist(), system.decode(sample)))
+
+
+def test_it_decodes_what_the_others_decode(load, folder):
+    at = "path=FOLDER/autoregressive.pt,task=translation_autoregressive,beam=2,max_len_b=9"
+    eager, native = load(f"name=a,{at}"), load(f"name=b,{at},engine=runtime,weights=float32")
+    assert isinstance(native, RuntimeSystem) and translations(native) == translations(eager)
+    found = native.decode(native.collate_text(LINES[:1]))[0][0]
+    assert native.text(found["tokens"]) == eager.text(found["tokens"])
+    assert found["score"] == pytest.approx(float(eager.decode(eager.collate_text(LINES[:1]))[0][0]["score"]), abs=1e-4)
+    assert len(found["positional_scores"]) == len(found["token_steps"]) == len(found["tokens"])
+    native.counters.reset()
+    native.decode(native.collate_text(LINES[:1]))
+    assert native.counters.decoder_calls == found["steps"] and native.counters.sentences == 1
+    native.without_scores()
+    assert translations(native) == translations(eager)
+    assert native.decode(native.collate_text(LINES))[0][0]["score"] is None
+    again = native.reloadable
+    assert again.path.endswith(".safetensors") and native.model_bytes > 1000
+    assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(eager)
+
+
+def test_bundles_and_their_options(load):
+    eager = load("name=a,path=FOLDER/bundle/model.pt,beam=1,max_len_b=20")
+    native = load("name=b,path=FOLDER/bundle,engine=runtime")
+    assert translations(native) == translations(eager) and native.dtype == "float32" and native.task_name == "translation_hrt"
+    assert native.signature()["beam"] == "1" and native.signature()["engine"].startswith("runtime ")
+    slower = load("name=b,path=FOLDER/bundle,engine=runtime,hrt_decode_chunk=1")
+    assert slower.decode_options.hrt_decode_chunk == "1" and slower.decode_options.max_len_b == 20
+
+
+def test_a_shortlist_from_a_file(load, folder):
+    (folder / "lex").write_text("A a 0.9\n")
+    assert translations(load("name=a,path=FOLDER/hrt.pt,engine=runtime,beam=1,weights=float32,shortlist=FOLDER/lex"))
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("path=FOLDER/bundle,weights=int8", "a bundle has its own"), ("path=FOLDER,beam=1", "is no bundle"),
+        ("path=FOLDER/hrt.pt,sampling=true", "--sampling"), ("path=FOLDER/hrt.pt,task=translation_autoregressive", "task=translation_hrt"),
+        ("path=FOLDER/hrt.pt:FOLDER/hrt.pt", "decodes one model"), ("path=FOLDER/hrt.pt,weights=int4", "choose one of"),
+        ("path=FOLDER/bundle,shortlist=true", "needs a bundle with a shortlist"), ("path=FOLDER/hrt.pt,no_such=1", "no-such"),
+        ("path=FOLDER/hrt.pt,beam=1,hrt_decode_chunk=7", "chunk size 7 was not trained"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(load, text, message):
+    with pytest.raises(ValueError, match=message):
+        load(f"name=a,engine=runtime,{text}")
+
+
+def test_other_dictionaries(load, folder, tmp_path):
+    write_dictionaries(tmp_path)
+    with open(tmp_path / "dict.en.txt", "a") as file:
+        file.write("more 1\n")
+    spec = parse_system(f"name=a,engine=runtime,path={folder}/bundle")
+    with pytest.raises(ValueError, match="other dictionaries than the data"):
+        load_system(spec, [str(tmp_path), "-s", "de", "-t", "en"])
+    assert torch.is_tensor(load(f"name=a,engine=runtime,path={folder}/bundle").collate_text(["a"])["id"])

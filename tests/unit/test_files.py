@@ -1,0 +1,266 @@
+"""Files that appear whole or not at all, and what may be given in their place."""
+
+import errno
+import gzip
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_hrt import files
+from fairseq_hrt.files import content_hash, is_stream, new_folder, raw_lines, reading, remove_leftovers, replacing, write_new, writing
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def put(path, data):
+    with writing(path) as file:
+        file.write(data)
+
+
+def read(path):
+    with reading(path) as source:
+        return source.read()
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "a:b c.txt"
+    with writing(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert not path.exists() and len(names(tmp_path)) == 1
+    assert path.read_bytes() == b"new" and names(tmp_path) == [path.name]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~_umask()
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError(errno.ENOSPC, "No space left on device")])
+def test_an_error_leaves_what_was_there(tmp_path, error):
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    with pytest.raises(error if isinstance(error, type) else OSError), writing(path) as file:
+        file.write(b"new" * 100_000)
+        raise error
+    assert path.read_bytes() == b"old" and names(tmp_path) == ["x"]
+
+
+def test_mode_and_links_stay(tmp_path):
+    real, link, dangling = tmp_path / "real", tmp_path / "link", tmp_path / "dangling"
+    real.write_bytes(b"old")
+    real.chmod(0o640)
+    link.symlink_to("real")
+    dangling.symlink_to(tmp_path / "later")
+    put(link, b"new")
+    put(dangling, b"later")
+    assert link.is_symlink() and real.read_bytes() == b"new" and stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert dangling.is_symlink() and (tmp_path / "later").read_bytes() == b"later"
+    assert names(tmp_path) == ["dangling", "later", "link", "real"]
+
+
+def test_long_names_and_folders(tmp_path):
+    put(tmp_path / ("ü" * 127), b"x")
+    assert names(tmp_path) == ["ü" * 127]
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        put(tmp_path, b"x")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        put(tmp_path / "nowhere" / "x", b"x")
+
+
+def private_device(folder, number):
+    """A device like /dev/null (3) or /dev/full (7) that a mistake may destroy."""
+    path = folder / f"device{number}"
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, number))
+        with open(path, "wb"):
+            pass
+    except OSError:
+        if os.access("/dev", os.W_OK):
+            pytest.skip("devices cannot be made here, and the real ones could be destroyed")
+        return Path({3: "/dev/null", 7: "/dev/full"}[number])
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="device numbers of Linux")
+def test_devices_are_written_through(tmp_path):
+    null, full = private_device(tmp_path, 3), private_device(tmp_path, 7)
+    put(null, b"x")
+    link = tmp_path / "link"
+    link.symlink_to(null)
+    put(link, b"x")
+    with pytest.raises(OSError, match=full.name) as raised:
+        put(full, b"x")
+    assert raised.value.errno == errno.ENOSPC
+    assert null.is_char_device() and full.is_char_device() and is_stream(null)
+
+
+def test_pipes_are_written_through_and_read(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found = []
+    reader = threading.Thread(target=lambda: found.append(read(pipe)))
+    reader.start()
+    put(pipe, b"through")
+    reader.join()
+    assert found == [b"through"] and stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_descriptors_keep_their_place(tmp_path):
+    path = tmp_path / "log"
+    with open(path, "ab") as log:
+        log.write(b"before\n")
+        log.flush()
+        put(Path(f"/dev/fd/{log.fileno()}"), b"between\n")
+        os.write(log.fileno(), b"after\n")
+    assert path.read_bytes() == b"before\nbetween\nafter\n"
+    with open(path, "rb") as source:
+        os.lseek(source.fileno(), 7, os.SEEK_SET)
+        assert read(Path(f"/proc/self/fd/{source.fileno()}")) == b"between\nafter\n"
+    with pytest.raises(OSError):
+        put(Path("/dev/fd/987"), b"x")
+    assert files.descriptor_of("/dev/stdout") == 1 and files.descriptor_of(path) is None
+
+
+def test_standard_output_of_a_process(tmp_path):
+    program = "import sys; from fairseq_hrt.files import *\nwith writing(None) as f: f.write(b'one\\n')\nprint('two')"
+    code = f"import sys; sys.modules['fairseq'] = None\n{program}"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(files.__file__).parents[2]), *sys.path])}
+    # Loaded by its path: the package brings PyTorch.
+    code = code.replace("from fairseq_hrt.files import *", f"exec(compile(open({files.__file__!r}).read(), 'files', 'exec'), globals())")
+    run = lambda text, **more: subprocess.run([sys.executable, "-c", text], env=environment, **more)  # noqa: E731
+    assert run(code, capture_output=True).stdout == b"one\ntwo\n"
+    closed = run(code, stderr=subprocess.PIPE, preexec_fn=lambda: os.close(1))
+    assert b"the standard output is closed" in closed.stderr
+    closed = run(
+        code.replace("writing(None)", "reading(None)"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(0)
+    )
+    assert b"the standard input is closed" in closed.stderr
+
+
+@given(st.binary(max_size=200), st.integers(1, 4))
+def test_gzip_is_known_by_its_content(tmp_path_factory, data, members):
+    folder = tmp_path_factory.mktemp("gzip")
+    (folder / "plain.gz").write_bytes(b"\x1f" + data if data[:1] != b"\x8b" else data)
+    assert read(folder / "plain.gz") == (folder / "plain.gz").read_bytes()
+    (folder / "packed.txt").write_bytes(gzip.compress(data) * members)
+    assert read(folder / "packed.txt") == data * members
+
+
+def test_gzip_through_a_pipe_byte_by_byte():
+    ours, theirs = os.pipe()
+    packed = gzip.compress(b"a\nb\n")
+
+    def write():
+        for byte in packed:
+            os.write(theirs, bytes([byte]))
+        os.close(theirs)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    with reading(Path(f"/dev/fd/{ours}")) as source:
+        assert list(raw_lines(source, "x")) == [b"a\n", b"b\n"]
+    thread.join()
+    os.close(ours)
+
+
+def test_lines_of_a_pipe_come_at_once():
+    ours, theirs = os.pipe()
+    os.write(theirs, b"a\n")
+    with reading(Path(f"/dev/fd/{ours}")) as source:
+        lines = raw_lines(source, "x")
+        assert next(lines) == b"a\n"
+        os.write(theirs, b"b")
+        os.close(theirs)
+        assert list(lines) == [b"b"]
+    os.close(ours)
+
+
+@pytest.mark.parametrize("cut", [5, 15, -4])
+def test_damaged_gzip_is_named(tmp_path, cut):
+    (tmp_path / "x.gz").write_bytes(gzip.compress(os.urandom(1000))[:cut])
+    with pytest.raises(ValueError, match="x.gz: damaged gzip"), reading(tmp_path / "x.gz") as source:
+        list(raw_lines(source, "x.gz"))
+
+
+def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path):
+    dead = tmp_path / "x.hrt-0123abcd.partial"
+    dead.write_text("half")
+    dead_folder = tmp_path / "y.hrt-0123abcd.partial"
+    dead_folder.mkdir()
+    (dead_folder / "z").write_text("half")
+    (tmp_path / "mine.partial").write_text("mine")
+    with replacing(tmp_path / "x") as file, new_folder(tmp_path / "y") as folder:
+        file.write(b"x")
+        remove_leftovers(tmp_path, "x.")
+        assert not dead.exists() and dead_folder.exists()
+        remove_leftovers(tmp_path)
+        assert folder.is_dir() and len(names(tmp_path)) == 3
+        folder.rename(tmp_path / "y")
+    assert names(tmp_path) == ["mine.partial", "x", "y"]
+
+
+def test_folders_that_fail_leave_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "a" / "b" / "c") as folder:
+        (folder / "x").write_text("x")
+        raise KeyboardInterrupt
+    assert names(tmp_path) == []
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(2, 6))
+def test_of_several_writers_one_makes_the_file(tmp_path_factory, count):
+    folder = tmp_path_factory.mktemp("new")
+    made, barrier = [], threading.Barrier(count)
+
+    def make(number):
+        barrier.wait()
+        made.append((write_new(folder / "x", str(number)), number))
+
+    threads = [threading.Thread(target=make, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    winners = [number for won, number in made if won]
+    assert len(made) == count and len(winners) == 1
+    assert (folder / "x").read_text() == str(winners[0]) and names(folder) == ["x"]
+
+
+def test_writers_of_one_file_do_not_mix(tmp_path):
+    with replacing(tmp_path / "x") as first, replacing(tmp_path / "x") as second:
+        first.write(b"a" * 100_000)
+        second.write(b"b" * 100_000)
+        first.write(b"a")
+    assert (tmp_path / "x").read_bytes() == b"a" * 100_001 and names(tmp_path) == ["x"]
+
+
+def test_content_counts_and_not_the_name(tmp_path):
+    for name, text in (("a", "1"), ("b", "2"), ("c", "1")):
+        (tmp_path / name).write_text(text)
+    hashed = lambda *given: content_hash(tmp_path / name for name in given)  # noqa: E731
+    assert hashed("a", "b") == hashed("c", "b") != hashed("b", "a") and hashed("a") != hashed("b")
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    real = os.fsync
+
+    def fsync(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="No space left on device: '.*x'"):
+        put(tmp_path / "x", b"x")
+    monkeypatch.setattr(os, "fsync", real)
+    assert names(tmp_path) == []

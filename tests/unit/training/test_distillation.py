@@ -1,0 +1,96 @@
+"""Two targets for one source."""
+
+from argparse import Namespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import LanguagePairDataset
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_hrt.training import distillation
+from fairseq_hrt.training.distillation import MixedTargetDataset, choose_targets
+
+
+def pairs(tiny, targets, sources=None):
+    sources = sources or [[5] * length + [2] for length in (3, 1, 2, 4)]
+    tensors = [[torch.tensor(line) for line in side] for side in (sources, targets)]
+    sizes = [[len(line) for line in side] for side in (sources, targets)]
+    return LanguagePairDataset(
+        tensors[0], sizes[0], tiny.dictionary(), tensors[1], sizes[1], tiny.dictionary(), shuffle=False
+    )
+
+
+RAW = [[6, 2], [7, 7, 2], [8, 2], [9, 9, 9, 2]]
+DISTILLED = [[10, 10, 10, 2], [11, 2], [12, 12, 2], [13, 2]]
+
+
+def test_both_targets_follow_their_source(tiny):
+    mixed = MixedTargetDataset(pairs(tiny, RAW), pairs(tiny, DISTILLED))
+    batch = mixed.collater([mixed[i] for i in (1, 3, 0, 2)])
+    for row, number in enumerate(batch["id"].tolist()):
+        for key, lines in (("target", RAW), ("distilled_target", DISTILLED)):
+            line = batch[key][row]
+            assert line[line.ne(tiny.PAD)].tolist() == lines[number]
+    assert mixed.collater([]) == {}
+
+
+def test_lengths_are_those_of_the_longer_target(tiny):
+    mixed = MixedTargetDataset(pairs(tiny, RAW), pairs(tiny, DISTILLED))
+    assert mixed.tgt_sizes.tolist() == [4, 3, 3, 4]
+    assert [mixed.num_tokens(i) for i in range(4)] == [4, 3, 3, 5]
+    assert mixed.num_tokens_vec(np.arange(4)).tolist() == [4, 3, 3, 5]
+    kept, dropped = mixed.filter_indices_by_size(np.arange(4), (10, 3))
+    assert kept.tolist() == [1, 2] and sorted(dropped) == [0, 3]
+
+
+@pytest.mark.parametrize(
+    "sources, targets, message",
+    [
+        (None, DISTILLED[:3], "has 3 sentences but raw has 4"),
+        ([[5, 2], [5, 2], [5, 5, 2], [5, 5, 5, 5, 2]], DISTILLED, "source of sentence 0 differs"),
+        ([[5, 5, 5, 2], [5, 2], [5, 6, 2], [5, 5, 5, 5, 2]], DISTILLED, "source of sentence 2 differs"),
+    ],
+)
+def test_other_sources_are_refused(tiny, sources, targets, message):
+    if sources is None:
+        sources = [[5] * length + [2] for length in (3, 1, 2)]
+    with pytest.raises(ValueError, match=message):
+        distillation._same_sources(pairs(tiny, RAW), pairs(tiny, targets, sources), "distilled", "raw")
+
+
+def test_dictionaries_are_compared(tmp_path):
+    for name, words in (("raw", "a 1\n"), ("same", "a 1\n"), ("other", "b 1\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "dict.de.txt").write_text(words)
+    raw = str(tmp_path / "raw")
+    distillation._same_dictionary(str(tmp_path / "same"), raw, "dict.de.txt")
+    with pytest.raises(ValueError, match="dict.de.txt differs.*--tgtdict"):
+        distillation._same_dictionary(str(tmp_path / "other"), raw, "dict.de.txt")
+    with pytest.raises(FileNotFoundError, match="dict.en.txt does not exist.*--srcdict"):
+        distillation._same_dictionary(str(tmp_path / "same"), raw, "dict.en.txt")
+
+
+def test_impossible_combinations_are_named(tiny):
+    cfg = Namespace(num_batch_buckets=2, load_alignments=False)
+    with pytest.raises(ValueError, match="--num-batch-buckets"):
+        distillation.with_distilled_targets(pairs(tiny, RAW), cfg, "train", "a", "b", combine=False)
+
+
+@given(
+    raw=st.lists(st.integers(0, 5), min_size=1, max_size=5),
+    other=st.integers(1, 7),
+    choice=st.lists(st.booleans(), min_size=5, max_size=5),
+)
+def test_one_of_two_targets_is_chosen_whole(raw, other, choice):
+    def padded(lengths, filler):
+        rows = [[filler] * length + [1] * (max(lengths) - length) for length in lengths]
+        return torch.tensor(rows).view(len(lengths), -1)
+
+    first, second = padded(raw, 7), padded([other] * len(raw), 8)
+    use_raw = torch.tensor(choice[: len(raw)])
+    chosen = choose_targets(first, second, use_raw, pad=1)
+    assert chosen.shape == (len(raw), max(first.size(1), other))
+    for row, length, mine in zip(chosen, raw, use_raw):
+        assert row[row.ne(1)].tolist() == ([7] * length if mine else [8] * other)
