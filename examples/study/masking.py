@@ -108,7 +108,7 @@ class Filler:
             lengths = torch.tensor([len(own_source) for own_source in sources])
             with torch.inference_mode():
                 encoded = self.model.encoder(source, src_lengths=lengths)
-                scores, _ = self.model.decoder(normalize=False, prev_output_tokens=tokens, encoder_out=encoded)
+                scores = self.model.decoder(normalize=False, prev_output_tokens=tokens, encoder_out=encoded)
                 for symbol in (words.bos(), words.pad(), words.unk(), words.eos()):
                     scores[..., symbol] = float("-inf")
                 best = scores.argmax(-1)

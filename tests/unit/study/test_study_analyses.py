@@ -90,7 +90,7 @@ def test_a_fillers_words_stand_where_the_masks_were(analyses, tmp_path):
             # Special symbols would win, were they not forbidden.
             scores[..., : words.nspecial] = 9.0
             scores.scatter_(2, tokens[:, -1:, None].expand(-1, scores.size(1), 1), 5.0)
-            return scores, None
+            return scores
 
     filler = analyses["masking"].Filler.__new__(analyses["masking"].Filler)
     filler.torch, filler.model = torch, Model()

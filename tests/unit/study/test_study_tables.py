@@ -169,7 +169,7 @@ def test_every_training_of_the_matrix_is_accepted_by_fairseq(study, tmp_path):
 
 
 def test_every_system_of_the_matrix_can_be_read(study):
-    from fairseq_hrt.evaluation.systems import parse_system
+    from fairseq_hrt.systems import parse_system
 
     for entry in study.matrix.read_matrix(study.folder / "matrix.toml"):
         for text in [*entry.fields.get("systems", []), *([entry.fields["system"]] if "system" in entry.fields else [])]:
