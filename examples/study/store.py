@@ -153,6 +153,7 @@ def new_attempt(repository: Path, threads: int) -> Dict[str, Any]:
     return {
         "begin": time.strftime(BEGIN_FORMAT, time.gmtime()),
         "seconds": 0.0,
+        "cpu_seconds": 0.0,
         "processor": processor(),
         "cores": os.cpu_count(),
         "threads": threads,

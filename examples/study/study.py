@@ -127,7 +127,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parser.error(str(error))
     store = Store(options.out.resolve())
     if options.verb == "status":
-        print(status(matrix.entries, store, options.at_once))
+        try:
+            print(status(matrix.entries, store, options.at_once), flush=True)
+        except BrokenPipeError:
+            # Whoever reads has seen enough.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if options.verb == "tables":
         return tables(matrix.every, options.matrix, options.claims, store)

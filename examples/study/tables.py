@@ -183,35 +183,52 @@ class MainTable:
 
 def tuned_table(entries: Sequence[Entry], figures: Figures) -> str:
     """Every choice that was made on the validation set, with all that it was made from."""
-    lines = []
+    lines, missing = [], []
     for entry in entries:
         if entry.kind != "tune":
             continue
         system = entry.fields["system"].split(",")[0].removeprefix("name=")
         path = figures.folder(entry.name) / "tuned.md"
         if not figures.store.finished(entry):
-            lines.append(f"**{entry.name}** ({system}): {MISSING}")
+            missing.append(entry.name)
             continue
         lines.append(f"**{entry.name}** ({system})\n\n{path.read_text(encoding='utf-8').strip()}")
+    if missing:
+        lines.append(f"{MISSING}: {', '.join(missing)}")
     return "\n\n".join(lines) + "\n"
 
 
 def trained_table(entries: Sequence[Entry], figures: Figures) -> str:
-    """Every model: state, budget, time, machine, commit."""
-    header = ["Model", "state", "updates", "epochs", "minutes", "starts", "processor", "commit", "identity"]
-    lines = []
+    """Every model: state, budget, wall time and CPU time (of starts whose driver lived to see their end), machine, commit."""
+    header = ["Model", "state", "updates", "epochs", "minutes", "CPU minutes", "starts", "processor", "commit", "identity"]
+    lines, missing = [], []
     for entry in entries:
         if entry.kind != "train":
             continue
         record = figures.store.record(entry)
+        if not record:
+            missing.append(entry.name)
+            continue
         attempts = record.get("attempts", [])
         last: Mapping[str, Any] = attempts[-1] if attempts else {}
         lines.append([
             entry.name, record.get("state", "missing"), str(entry.fields["options"].get("max-update", "")),
-            number(figures.epochs(entry.name), 1), number(figures.value(f"{entry.name}/minutes"), 0), str(len(attempts)),
+            number(figures.epochs(entry.name), 1), number(figures.value(f"{entry.name}/minutes"), 0),
+            f"{sum(attempt.get('cpu_seconds', 0.0) for attempt in attempts) / 60:.0f}", str(len(attempts)),
             f"{last['processor']}, {last['cores']} cores" if last else "", last.get("commit", "")[:10], entry.identity,
         ])  # fmt: skip
-    return markdown(header, lines) + "\n"
+    return markdown(header, lines) + "\n" + (f"\n{MISSING}: {', '.join(missing)}\n" if missing else "")
+
+
+def begun(table: str, rows: Sequence[Row], figures: Figures) -> bool:
+    """Whether a table has anything to show yet; one that has no rows of the matrix always has."""
+    own = [row for row in rows if row.table == table]
+    return not own or any(figures.system(row.test, row.system) is not None for row in own)
+
+
+def report(texts: Mapping[str, str], titles: Mapping[str, str], names: Sequence[str]) -> str:
+    """The tables ``names`` below each other under their titles: what can be published."""
+    return "\n".join(f"## {titles.get(name, name)}\n\n{texts[name]}" for name in names)
 
 
 def write_tables(entries: Sequence[Entry], raw: Mapping[str, Any], claims: Mapping[str, Any], store: Store, folder: Path) -> List[Path]:
@@ -236,6 +253,7 @@ def write_tables(entries: Sequence[Entry], raw: Mapping[str, Any], claims: Mappi
     texts["tuned"] = tuned_table(entries, figures)
     texts["trained"] = trained_table(entries, figures)
     texts["claims"] = claims_table(claims, figures)
+    texts["report"] = report(texts, raw.get("titles", {}), [name for name in texts if begun(name, rows, figures)])
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, text in texts.items():

@@ -62,6 +62,16 @@ def test_everything_is_run_once_and_recorded(make, tmp_path):
     assert (again.store.path(a) / "record.json").stat().st_mtime_ns == before
 
 
+def test_cpu_time_is_recorded_over_all_commands(make, study, monkeypatch):
+    runner = make(command("a", "pass"))
+    out = runner.store.path(runner.entries[0])
+    busy = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nopen(r'%s/done', 'w')" % out
+    monkeypatch.setattr(study.runner, "steps_of", lambda entry, folders: [study.steps.Step([sys.executable, "-c", busy])] * 2)
+    (attempt,) = work(runner).store.record(runner.entries[0])["attempts"]
+    # What the last look did not see is lost; interpreters take time to start.
+    assert attempt["cpu_seconds"] > 0.4
+
+
 def test_what_failed_stops_only_what_needs_it_and_is_tried_again(make, tmp_path):
     flag = tmp_path / "flag"
     fails = command("a", f"import os, pathlib; p = pathlib.Path({str(flag)!r}); assert p.exists(); pathlib.Path(os.environ['OUT'], 'done').touch()")

@@ -22,6 +22,7 @@ def made(study, tmp_path):
     train = {"kind": "train", "data": "d", "program": "train.py"}
     raw = {
         "reference_speed": "t/B",
+        "titles": {"main": "First"},
         "entry": [
             {"name": "start", **train, "options": {"max-update": 50}},
             {"name": "moved", "kind": "command", "command": ["cp", "${start}/model.pt"], "result": "model.pt"},
@@ -33,6 +34,7 @@ def made(study, tmp_path):
         "row": [
             {"table": "main", "label": "AT", "test": "t", "system": "A", "model": "m", "speed": "t/A", "paper": "27.3 | 26.8"},
             {"table": "main", "label": "student", "test": "t", "system": "B", "against": "AT", "speed": "t/B", "seeds": ["t", "later"]},
+            {"table": "late", "label": "AT", "test": "later", "system": "A"},
             {"table": "main", "label": "other", "test": "later", "system": "A", "against": "AT", "model": "start"},
         ],
     }  # fmt: skip
@@ -41,7 +43,7 @@ def made(study, tmp_path):
     by_name = {entry.name: entry for entry in entries}
     for name in ("start", "moved", "m", "t", "data"):
         folder = store.prepare(by_name[name])
-        store.write(by_name[name], {"state": "finished", "attempts": [{"seconds": 90, "processor": "P", "cores": 2, "commit": "c" * 40}] * 2})
+        store.write(by_name[name], {"state": "finished", "attempts": [{"seconds": 90, "cpu_seconds": 30, "processor": "P", "cores": 2, "commit": "c" * 40}] * 2})
         (folder / "log").write_text("epoch 001:     20 / 25 loss=9, num_updates=20, lr=1\nepoch 002:     5 / 25 loss=8, num_updates=30, lr=1\n")
     folder = store.path(by_name["t"])
     (store.path(by_name["data"]) / "test").write_text("".join(line + "\n" for line in REFERENCES))
@@ -72,13 +74,17 @@ def test_figures_by_their_places(study, made):
 def test_the_main_table(study, made):
     raw, entries, store = made
     paths = study.tables.write_tables(entries, raw, {}, store, store.folder / "tables")
-    assert [path.name for path in paths] == ["main.md", "tuned.md", "trained.md", "claims.md"]
+    assert [path.name for path in paths] == ["main.md", "late.md", "tuned.md", "trained.md", "claims.md", "report.md"]
     at, student, other = paths[0].read_text().split("\n")[2:5]
     assert at == r"| AT | 60.50 |  | 80.50 | 1.010 |  | 15.00 | 100 | 2.00 / 2.00 | 6.0 | 3 | 27.3 \| 26.8 |"
     assert student.startswith("| student | 30.25 | −30.25 (p = 0.0") and "1.00 / 1.00" in student
     assert "| 30.25 ± 0.00 (2, 1 not run yet) |" in student
     assert other == "| other | not run yet |  |  |  |  |  |  |  | 2.0 | 3 |  |"
     assert "BLEU `b`, chrF `c`" in paths[0].read_text()
+    # What has nothing to show yet is no part of the report.
+    assert [line for line in paths[-1].read_text().split("\n") if line.startswith("## ")] == ["## First", "## tuned", "## trained", "## claims"]
+    trained = paths[3].read_text()
+    assert "| start | finished | 50 | 2.0 | 3 | 1 | 2 | P, 2 cores | cccccccccc |" in trained
 
 
 def test_the_bootstrap_is_sacrebleus_and_always_the_same(study):
