@@ -1,11 +1,13 @@
-"""Quality and speed by the length of the source, from a finished comparison (HRT, Figure 5; IBDecoder, Figure 3; FA-DAT, Table 5).
+"""Quality and speed by the length of the source, from finished comparisons (HRT, Figure 5; IBDecoder, Figure 3; FA-DAT, Table 5).
 
     python examples/study/by_length.py comparison --sources bpe/test.en --references raw/test.de.gz --limits 8,12,16 \
         --slow 'HRT C_d=1' --fast 'HRT k=2 (1 1)' --out folder
+    python examples/study/by_length.py comparison_dag comparison_fuzzy --sources bpe/test.de --references raw/test.de.gz --out folder
 
-``comparison`` is what fairseq-hrt benchmark wrote, with batch size 1 among its sizes. Sentences of equal length are not split; the ratio of two
-systems is taken over the same sentences within each repeat. Writes by_length.md, ratio.json (``short``, ``long``: the first and the last
-group, ``groups``) and by_length.png.
+The comparisons are what fairseq-hrt benchmark wrote for one test set. Sentences of equal length are not split. The ratio of two systems (--slow and
+--fast, from the first comparison, with batch size 1 among its sizes) is taken over the same sentences within each repeat. Tokens of the
+references as --sources group by their length instead. Writes by_length.md, by_length.json (``bleu``: {system: {group: BLEU}}; ``groups``:
+{group: sentences}; with a ratio ``ratio``: {group: ratio}, ``short`` and ``long``: the first and the last) and, with a ratio, by_length.png.
 """
 
 import argparse
@@ -60,59 +62,90 @@ def draw(path: Path, titles: Sequence[str], ratios: Sequence[Optional[float]], l
     figure, axes = pyplot.subplots(figsize=(5, 3), layout="constrained")
     axes.bar(list(titles), [value or 0.0 for value in ratios])
     axes.axhline(1.0, color="black", linewidth=0.8)
-    axes.set_xlabel("source tokens")
+    axes.set_xlabel("tokens")
     axes.set_ylabel(label)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Raises ValueError for a system that was not measured, or sources of another test set."""
-    results = json.loads((options.comparison / "results.json").read_text(encoding="utf-8"))
-    systems = {system["name"]: (number, system) for number, system in enumerate(results["systems"], start=1)}
+def read_comparisons(folders: Sequence[Path]) -> Dict[str, Dict[str, Any]]:
+    """The systems of all comparisons by name, with their translations as ``lines``.
+
+    Raises:
+        ValueError: two comparisons have a system of one name with other translations.
+    """
+    systems: Dict[str, Dict[str, Any]] = {}
+    for folder in folders:
+        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        for number, system in enumerate(results["systems"], start=1):
+            (path,) = folder.glob(f"translations_{number}_*.txt")
+            lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+            name = system["name"]
+            if name in systems and systems[name]["lines"] != lines:
+                raise ValueError(f"{folder} has another system {name!r} than the comparison before; give one of the two")
+            systems.setdefault(name, {**system, "lines": lines})
+    return systems
+
+
+def ratios_of(systems: Dict[str, Dict[str, Any]], options: argparse.Namespace, groups: Sequence[Sequence[int]]) -> List[Optional[float]]:
+    """Of each group how many times as fast the one system is.
+
+    Raises:
+        ValueError: a system was not measured, or no sentence was timed.
+    """
     for name in (options.slow, options.fast):
         if name not in systems:
             raise ValueError(f"no system {name!r}; give one of {', '.join(systems)}")
+    slow, fast = (seconds_by_sentence(systems[name]) for name in (options.slow, options.fast))
+    found = [ratio(slow, fast, group) for group in groups]
+    if all(value is None for value in found):
+        raise ValueError("no sentence was timed")
+    return found
+
+
+def run(options: argparse.Namespace) -> None:
+    """Raises ValueError for a system that was not measured, or sources of another test set."""
+    systems = read_comparisons(options.comparison)
     lengths = [len(line.split()) for line in read_lines(options.sources)]
     references = read_lines(options.references)
     if len(lengths) != len(references):
         raise ValueError(f"{len(lengths)} sources but {len(references)} references: they must belong to one test set")
     limits = [int(limit) for limit in options.limits.split(",")]
-    groups = groups_of(lengths, limits)
     titles = [f"{low + 1}–{high}" for low, high in zip([0, *limits], limits)] + [f"{limits[-1] + 1}–"]
-    kept = [(title, group) for title, group in zip(titles, groups) if group]
-    rows = []
-    for name, (number, _) in systems.items():
-        (path,) = options.comparison.glob(f"translations_{number}_*.txt")
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-        scores = [sacrebleu.corpus_bleu([lines[i] for i in group], [[references[i] for i in group]]).score for _, group in kept]
-        rows.append([name, *(f"{score:.2f}" for score in scores)])
-    slow, fast = (seconds_by_sentence(systems[name][1]) for name in (options.slow, options.fast))
-    ratios = [ratio(slow, fast, group) for _, group in kept]
-    label = f"{options.fast}: × {options.slow}"
-    rows.append([label, *("not timed" if value is None else f"{value:.2f}" for value in ratios)])
+    kept = {title: group for title, group in zip(titles, groups_of(lengths, limits)) if group}
+    bleu = {
+        name: {title: sacrebleu.corpus_bleu([system["lines"][i] for i in group], [[references[i] for i in group]]).score for title, group in kept.items()}
+        for name, system in systems.items()
+    }
+    rows = [[name, *(f"{score:.2f}" for score in scores.values())] for name, scores in bleu.items()]
+    document: Dict[str, Any] = {"bleu": bleu, "groups": {title: len(group) for title, group in kept.items()}}
     options.out.mkdir(parents=True, exist_ok=True)
-    header = ["BLEU by source tokens (sentences)", *(f"{title} ({len(group)})" for title, group in kept)]
+    if options.fast:
+        ratios = ratios_of(systems, options, list(kept.values()))
+        label = f"{options.fast}: × {options.slow}"
+        rows.append([label, *("not timed" if value is None else f"{value:.2f}" for value in ratios)])
+        timed = [value for value in ratios if value is not None]
+        document.update(ratio=dict(zip(kept, ratios)), short=timed[0], long=timed[-1])
+        draw(options.out / "by_length.png", list(kept), ratios, label)
+    header = ["BLEU by tokens (sentences)", *(f"{title} ({len(group)})" for title, group in kept.items())]
     (options.out / "by_length.md").write_text(markdown(header, rows) + "\n", encoding="utf-8")
-    draw(options.out / "by_length.png", [title for title, _ in kept], ratios, label)
-    timed = [value for value in ratios if value is not None]
-    if not timed:
-        raise ValueError("no sentence was timed")
-    document = {"short": timed[0], "long": timed[-1], "groups": dict(zip((title for title, _ in kept), ratios))}
-    (options.out / "ratio.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    # Last: who finds it finds everything.
+    (options.out / "by_length.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("comparison", type=Path, help="folder written by fairseq-hrt benchmark")
+    parser.add_argument("comparison", type=Path, nargs="+", help="folder written by fairseq-hrt benchmark")
     parser.add_argument("--sources", type=Path, required=True, help="tokens of the sources, one sentence a line")
     parser.add_argument("--references", type=Path, required=True)
     parser.add_argument("--limits", default="8,12,16", help="longest sources of the groups (default: %(default)s)")
-    parser.add_argument("--slow", required=True, metavar="NAME", help="system whose speed counts as 1")
-    parser.add_argument("--fast", required=True, metavar="NAME", help="system that is compared with it")
+    parser.add_argument("--slow", metavar="NAME", help="system whose speed counts as 1")
+    parser.add_argument("--fast", metavar="NAME", help="system that is compared with it")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
+    if bool(options.slow) != bool(options.fast):
+        parser.error("--slow and --fast belong together; give both or none")
     try:
         run(options)
     except (OSError, ValueError) as error:

@@ -32,11 +32,19 @@ def test_by_length_takes_ratios_over_the_same_sentences(analyses, tmp_path):
                  "--slow", "slow", "--fast", "fast", "--out", str(tmp_path / "out")]  # fmt: skip
     assert analyses["by_length"].main(arguments) == 0
     # Two sentences of two tokens: (1 + 2) / (1 + 1); one of four: 8/2 and 6/2, of which the median is 3.5. Nothing has three tokens.
-    found = json.loads((tmp_path / "out/ratio.json").read_text())
-    assert found == {"short": 1.5, "long": 3.5, "groups": {"1–2": 1.5, "4–": 3.5}}
+    found = json.loads((tmp_path / "out/by_length.json").read_text())
+    assert found["groups"] == {"1–2": 2, "4–": 1} and found["ratio"] == {"1–2": 1.5, "4–": 3.5} and (found["short"], found["long"]) == (1.5, 3.5)
+    assert found["bleu"]["slow"]["1–2"] == pytest.approx(100) and found["bleu"]["fast"]["4–"] < 50
     assert (tmp_path / "out/by_length.md").read_text().count("100.00") == 2
     assert (tmp_path / "out/by_length.png").stat().st_size > 0
-    for wrong in (["--fast", "none"], ["--sources", str(tmp_path / "out/by_length.md")]):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "results.json").write_text(json.dumps({"systems": [system("third", [[1.0, 1.0, 1.0]])]}))
+    (other / "translations_1_third.txt").write_text("a\nb\nc\n")
+    assert analyses["by_length"].main([*arguments[:1], str(other), *arguments[1:5], "--limits", "2,3", "--out", str(tmp_path / "two")]) == 0
+    found = json.loads((tmp_path / "two/by_length.json").read_text())
+    assert list(found["bleu"]) == ["slow", "fast", "third"] and "ratio" not in found
+    for wrong in (["--fast", "none"], ["--fast", ""], ["--sources", str(tmp_path / "out/by_length.md")]):
         with pytest.raises(SystemExit):
             analyses["by_length"].main([*arguments, *wrong])
 
