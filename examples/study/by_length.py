@@ -32,6 +32,11 @@ def groups_of(lengths: Sequence[int], limits: Sequence[int]) -> List[List[int]]:
     return groups
 
 
+def bleu_of(lines: Sequence[str], references: Sequence[str], group: Sequence[int]) -> float:
+    """BLEU of some of the sentences."""
+    return sacrebleu.corpus_bleu([lines[number] for number in group], [[references[number] for number in group]]).score
+
+
 def seconds_by_sentence(system: Dict[str, Any]) -> List[Dict[int, float]]:
     """Of each repeat, the time of each sentence that was decoded alone.
 
@@ -114,7 +119,7 @@ def run(options: argparse.Namespace) -> None:
     titles = [f"{low + 1}–{high}" for low, high in zip([0, *limits], limits)] + [f"{limits[-1] + 1}–"]
     kept = {title: group for title, group in zip(titles, groups_of(lengths, limits)) if group}
     bleu = {
-        name: {title: sacrebleu.corpus_bleu([system["lines"][i] for i in group], [[references[i] for i in group]]).score for title, group in kept.items()}
+        name: {title: bleu_of(system["lines"], references, group) for title, group in kept.items()}
         for name, system in systems.items()
     }
     rows = [[name, *(f"{score:.2f}" for score in scores.values())] for name, scores in bleu.items()]

@@ -12,11 +12,17 @@ Rows are listed in the matrix:
     speed = "speed/native HRT k=2"    # benchmark and system with the speed
     seeds = ["test-hrt-seed2"]        # the same system trained with other seeds
     paper = "28.49 (AT 27.45)"        # what the paper has
+
+    [[table]]                         # the same rows for other models:
+    name = "main-2"
+    like = "main"
+    suffix = "-2"                     # test-hrt-2, hrt-2
+    seeds = ["-seed2"]                # and test-hrt-2-seed2
 """
 
 import logging
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
@@ -60,11 +66,29 @@ def read_rows(raw: Mapping[str, Any]) -> List[Row]:
             rows.append(Row(**table))
         except TypeError as error:
             raise ValueError(f"row {table.get('label')!r}: {error}") from None
+    for table in raw.get("table", []):
+        rows += _like(table, rows)
     names = [(row.table, row.label) for row in rows]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"table {name[0]!r} has two rows {name[1]!r}; give each its own label")
     return rows
+
+
+def _like(table: Mapping[str, Any], rows: Sequence[Row]) -> List[Row]:
+    """The rows of a ``[[table]]``; speed is measured of the first models only."""
+    try:
+        name, origin, suffix = table["name"], table["like"], table["suffix"]
+    except KeyError as error:
+        raise ValueError(f"[[table]] {table.get('name')!r} has no {error.args[0]!r}") from None
+    own = [row for row in rows if row.table == origin]
+    if not own:
+        raise ValueError(f"[[table]] {name!r}: like={origin!r} is no table; give one that has rows")
+    return [
+        replace(row, table=name, test=row.test + suffix, model=row.model + suffix if row.model else "", speed="",
+                seeds=[row.test + suffix + seed for seed in table.get("seeds", [])])
+        for row in own
+    ]  # fmt: skip
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

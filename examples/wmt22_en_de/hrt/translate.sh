@@ -3,8 +3,9 @@
 #
 #   DATA=data-bin/wmt22_en_de bash examples/wmt22_en_de/hrt/translate.sh [more options of fairseq-generate]
 #
-# CHUNK (2), BEAM (1) and NAT_BEAM (1) of the two stages, length penalty 0.6, at most 200 words. Result: $OUT/test.log (OUT=runs/wmt22_en_de/hrt). The paper (average of
-# newstest2019 and 2020): E12D1 39.8 (k = 2), 39.3 (3), 38.5 (4) BLEU, the autoregressive model 39.8.
+# CHUNK (2), BEAM (1) and NAT_BEAM (1) of the two stages, length penalty 0.6, at most 200 words. Result: $OUT/test.log
+# (OUT=runs/wmt22_en_de/hrt). The paper (average of newstest2019 and 2020): E12D1 39.8 (k = 2), 39.3 (3), 38.5 (4) BLEU, the autoregressive
+# model 39.8.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt22_en_de} CHUNK=${CHUNK:-2} BEAM=${BEAM:-1} NAT_BEAM=${NAT_BEAM:-1}

@@ -28,8 +28,8 @@ def test_by_length_takes_ratios_over_the_same_sentences(analyses, tmp_path):
         (comparison / f"translations_{number}_{name}.txt").write_text("ein haus mit einem dach\nein hund\nein baum im garten hier\n")
     (tmp_path / "sources").write_text("a b\nc d\ne f g h\n")
     (tmp_path / "references").write_text("ein haus mit einem dach\nein hund\nzwei bäume im garten dort\n")
-    arguments = [str(comparison), "--sources", str(tmp_path / "sources"), "--references", str(tmp_path / "references"), "--limits", "2,3",
-                 "--slow", "slow", "--fast", "fast", "--out", str(tmp_path / "out")]  # fmt: skip
+    arguments = [str(comparison), "--sources", str(tmp_path / "sources"), "--references", str(tmp_path / "references"),
+                 "--limits", "2,3", "--slow", "slow", "--fast", "fast", "--out", str(tmp_path / "out")]  # fmt: skip
     assert analyses["by_length"].main(arguments) == 0
     # Two sentences of two tokens: (1 + 2) / (1 + 1); one of four: 8/2 and 6/2, of which the median is 3.5. Nothing has three tokens.
     found = json.loads((tmp_path / "out/by_length.json").read_text())

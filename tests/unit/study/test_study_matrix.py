@@ -63,7 +63,8 @@ def test_like_takes_over_and_renames_also_what_comes_from_shared_tables(study):
 
 def test_copies_refer_to_each_other(study):
     raw = {
-        "entry": [entry("at", options={"seed": 1}), entry("s", use=["start"], command=["$(at/x)", "${data}"]), entry("data", kind="prepare", script="x")],
+        "entry": [entry("at", options={"seed": 1}), entry("s", use=["start"], command=["$(at/x)", "${data}"]),
+                  entry("data", kind="prepare", script="x")],
         "options": {"start": {"from": "${at}/model.pt"}},
         "copy": [{"suffix": "-2", "entries": ["s", "at"], "command": {"options": {"seed": 2}}}],
     }  # fmt: skip
@@ -71,7 +72,8 @@ def test_copies_refer_to_each_other(study):
     assert found["s-2"].fields["command"] == ["$(at-2/x)", "${data}"] and found["s-2"].parents == ("at-2", "data")
     assert found["s-2"].fields["options"] == {"from": "${at-2}/model.pt", "seed": 2} and found["at-2"].fields["options"] == {"seed": 2}
     assert list(found) == ["at", "data", "s", "at-2", "s-2"]
-    for wrong, message in (({"suffix": "", "entries": []}, "no suffix"), ({"suffix": "-2", "entries": ["x"]}, "no entry 'x'"), (raw["copy"][0], "two entries")):
+    unknown = {"suffix": "-2", "entries": ["x"]}
+    for wrong, message in (({"suffix": "", "entries": []}, "no suffix"), (unknown, "no entry 'x'"), (raw["copy"][0], "two entries")):
         with pytest.raises(ValueError, match=message):
             study.matrix.resolve({**raw, "copy": [*raw["copy"], wrong]})
 

@@ -43,8 +43,10 @@ def made(study, tmp_path):
     by_name = {entry.name: entry for entry in entries}
     for name in ("start", "moved", "m", "t", "data"):
         folder = store.prepare(by_name[name])
-        store.write(by_name[name], {"state": "finished", "attempts": [{"seconds": 90, "cpu_seconds": 30, "processor": "P", "cores": 2, "commit": "c" * 40}] * 2})
-        (folder / "log").write_text("epoch 001:     20 / 25 loss=9, num_updates=20, lr=1\nepoch 002:     5 / 25 loss=8, num_updates=30, lr=1\n")
+        attempt = {"seconds": 90, "cpu_seconds": 30, "processor": "P", "cores": 2, "commit": "c" * 40}
+        store.write(by_name[name], {"state": "finished", "attempts": [attempt] * 2})
+        lines = ("epoch 001:     20 / 25 loss=9, num_updates=20, lr=1", "epoch 002:     5 / 25 loss=8, num_updates=30, lr=1")
+        (folder / "log").write_text("\n".join(lines) + "\n")
     folder = store.path(by_name["t"])
     (store.path(by_name["data"]) / "test").write_text("".join(line + "\n" for line in REFERENCES))
     (folder / "results.json").write_text(json.dumps({"systems": [system("A", 60.5, 10), system("B", 30.25, 20)]}))
@@ -103,6 +105,18 @@ def test_a_wrong_row_is_refused(study, row, message):
         study.tables.read_rows({"row": [twice, twice]})
 
 
+def test_a_table_like_another(study):
+    row = {"table": "main", "label": "AT", "test": "test-at", "system": "A", "model": "at", "speed": "speed/A"}
+    more = {"name": "second", "like": "main", "suffix": "-2", "seeds": ["-seed2"]}
+    _, second = study.tables.read_rows({"row": [row], "table": [more]})
+    assert (second.table, second.label, second.test, second.model, second.speed) == ("second", "AT", "test-at-2", "at-2", "")
+    assert second.seeds == ["test-at-2-seed2"]
+    for wrong, message in (({"like": "x"}, "like='x' is no table"), ({"suffix": None}, "no 'suffix'")):
+        table = {key: value for key, value in {**more, **wrong}.items() if value is not None}
+        with pytest.raises(ValueError, match=message):
+            study.tables.read_rows({"row": [row], "table": [table]})
+
+
 def claim(**fields):
     return {"paper": "HRT", "place": "Table 2", "says": "good", "theirs": "28.49", "experiment": "t", **fields}
 
@@ -149,11 +163,13 @@ def test_the_matrix_of_the_study_is_sound(study):
     entries = study.matrix.resolve(raw)
     assert len({entry.identity for entry in entries}) == len(entries)
     names = {entry.name: entry for entry in entries}
-    for row in study.tables.read_rows(raw):
+    rows = study.tables.read_rows(raw)
+    for row in rows:
         assert row.model in names
-        for test, system in [(row.test, row.system), *((test, row.system) for test in row.seeds), *([tuple(row.speed.split("/", 1))] if row.speed else [])]:
+        measured = [(test, row.system) for test in (row.test, *row.seeds)] + ([tuple(row.speed.split("/", 1))] if row.speed else [])
+        for test, system in measured:
             assert any(f"name={system}," in text for text in names[test].fields["systems"]), row
-        assert not row.against or any(other.label == row.against and other.table == row.table for other in study.tables.read_rows(raw))
+        assert not row.against or any(other.label == row.against and other.table == row.table for other in rows)
 
 
 def test_every_training_of_the_matrix_is_accepted_by_fairseq(study, tmp_path):
