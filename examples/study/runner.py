@@ -129,8 +129,16 @@ class Job:
                 return False
             if not (self.out / result_of(self.entry)).exists():
                 return self.end("failed", f"its commands ended well, but {self.out / result_of(self.entry)} is not there")
+            if self.entry.kind == "train":
+                self.trim()
             return self.end("finished")
         return self.end("failed", f"a command ended with status {code}; see {self.out / LOG}")
+
+    def trim(self) -> None:
+        """Removes the checkpoints of a finished training but for its last state: the average is made, and each holds the optimiser's state too."""
+        for path in (self.out / "checkpoints").glob("checkpoint*.pt"):
+            if path.name != "checkpoint_last.pt":
+                path.unlink()
 
     def end(self, state: str, error: str = "") -> bool:
         """Writes the last record and lets the lock go."""

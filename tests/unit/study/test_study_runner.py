@@ -91,6 +91,19 @@ def test_a_command_that_leaves_nothing_has_failed(make):
     assert "is not there" in runner.failed["a"]
 
 
+def test_of_a_finished_training_the_average_and_the_last_state_are_kept(make, study, monkeypatch):
+    runner = make({"name": "m", "kind": "train", "data": "d", "options": {"max-update": 1}})
+    out = runner.store.path(runner.entries[0])
+    names = ("checkpoint_1_5.pt", "checkpoint_best.pt", "checkpoint_last.pt")
+    code = f"import pathlib; p = pathlib.Path({str(out)!r}); (p / 'checkpoints').mkdir()\n" + "".join(
+        f"(p / 'checkpoints/{name}').touch()\n" for name in names
+    ) + "(p / 'model.pt').touch()"  # fmt: skip
+    monkeypatch.setattr(study.runner, "steps_of", lambda entry, folders: [study.steps.Step([sys.executable, "-c", code])])
+    work(runner)
+    assert runner.store.finished(runner.entries[0]) and (out / "model.pt").exists()
+    assert [path.name for path in (out / "checkpoints").iterdir()] == ["checkpoint_last.pt"]
+
+
 def test_no_more_than_so_many_at_once_and_what_must_be_alone_is(make, tmp_path):
     log = tmp_path / "log"
     code = f"""
