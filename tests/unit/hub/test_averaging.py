@@ -92,8 +92,8 @@ def test_the_command(tmp_path, capsys):
 def test_a_full_disk(tmp_path, monkeypatch, capsys):
     save(tmp_path / "checkpoint1.pt", 1.0, update=1)
 
-    def fail(state, path):
-        path.write_bytes(b"half")
+    def fail(state, file):
+        file.write(b"half")
         raise RuntimeError("file write failed")
 
     monkeypatch.setattr(torch, "save", fail)

@@ -74,7 +74,8 @@ def make_client(monkeypatch, translator):
     monkeypatch.setattr(application, "load_system", load)
 
     def make(systems=("plain:en-de",), **settings):
-        chosen = Settings(systems=tuple((name, Path("unused")) for name in systems), **settings)
+        # How quick the machine is decides nothing.
+        chosen = Settings(systems=tuple((name, Path("unused")) for name in systems), **{"time_limit": 300, **settings})
         client = TestClient(application.create_application(chosen), raise_server_exceptions=False)
         clients.append(client)
         client.__enter__()
