@@ -28,10 +28,10 @@ EXAMPLES = ROOT / "examples"
 RECIPES = sorted(
     str(path.relative_to(EXAMPLES))
     for path in EXAMPLES.rglob("*.sh")
-    if path.name not in ("recipe.sh", "systems.sh", "summarise.sh", "setup_env.sh")
+    if path.name not in ("recipe.sh", "systems.sh", "summarise.sh", "hrt_at_full_size.sh", "setup_env.sh")
 )
 DIMENSIONS = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
-ARGUMENTS = {"common/prepare_text.sh": ["raw"], "common/distill.sh": ["at/checkpoint_best.pt"]}
+ARGUMENTS = {"common/prepare_text.sh": ["raw"], "common/collect_text.sh": ["folder"], "common/distill.sh": ["at/checkpoint_best.pt"]}
 
 
 def load(path):
@@ -310,6 +310,55 @@ def test_precision_decides_the_program_and_the_updates():
         updates.append([int(command[command.index("--max-update") + 1]) for command in training])
     assert all(fewer == more * 60 // 100 for more, fewer in zip(*updates))
     assert bash(EXAMPLES / "quickstart.sh", DRY_RUN="1", PRECISION="int8", check=False).returncode == 1
+
+
+FULL_SIZE = [recipe for recipe in RECIPES if recipe.startswith("wmt") and recipe.endswith("/train.sh")]
+
+
+@pytest.mark.parametrize("recipe", FULL_SIZE)
+def test_an_update_has_as_many_tokens_whatever_the_number_of_gpus(recipe, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    found = []
+    for gpus in ("1", "4", "8"):
+        trainings = [command for command in commands(recipe, GPUS=gpus) if command[0] == "fairseq-train"]
+        assert trainings
+        parsed = [options.parse_args_and_arch(options.get_training_parser(), command[1:]) for command in trainings]
+        assert all(own.distributed_world_size == int(gpus) for own in parsed)
+        found.append([own.max_tokens * own.update_freq[0] * int(gpus) for own in parsed])
+    assert found[0] == found[1] == found[2]
+    refused = bash(EXAMPLES / recipe, GPUS="3", DRY_RUN="1", check=False)
+    assert refused.returncode == 1 and "GPUS=3: give 1, " in refused.stderr
+
+
+@pytest.mark.parametrize("recipe, teacher, student", [
+    ("wmt14_en_de/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de"), ("wmt16_en_ro/hrt/train.sh", 0.3, "hrt_transformer_wmt_en_de"),
+    ("wmt22_en_de/hrt/train.sh", 0.1, "hrt_transformer_e12d1"),
+])  # fmt: skip
+def test_hrt_at_full_size_is_fine_tuned_from_a_teacher_of_its_shape(recipe, teacher, student, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    trainings = [command for command in commands(recipe) if command[0] == "fairseq-train"]
+    at, hrt = (options.parse_args_and_arch(options.get_training_parser(), command[1:]) for command in trainings)
+    names = [f"{side}_{name}" for side in ("encoder", "decoder") for name in (*DIMENSIONS, "normalize_before")]
+    # What a preset does not say is off.
+    assert [getattr(at, name, False) for name in names] == [getattr(hrt, name, False) for name in names]
+    assert (at.dropout, hrt.arch, at.max_update) == (teacher, student, hrt.max_update)
+    assert hrt.finetune_from_model == f"{at.save_dir}/averaged.pt"
+    averages = [command for command in commands(recipe) if command[:2] == ["fairseq-hrt", "average"]]
+    assert [command[-1] for command in averages] == [f"{at.save_dir}/averaged.pt", f"{hrt.save_dir}/averaged.pt"]
+
+
+@pytest.mark.slow
+def test_the_data_steps_run_on_a_sample(tmp_path):
+    for split, lines in (("train", 60), ("valid", 9), ("test", 9)):
+        for language, words in (("en", "a man rides his bike ."), ("ro", "un om merge cu bicicleta .")):
+            (tmp_path / f"{split}.{language}").write_text("".join(f"{words} {number}\n" for number in range(lines)))
+    settings = {"DATA": str(tmp_path), "OUT": str(tmp_path / "out"), "MERGES": "50"}
+    bash(EXAMPLES / "wmt16_en_ro/prepare.sh", SAMPLE="7", **settings)
+    assert (tmp_path / "out/bpe/train.ro").read_text().count("\n") == 7
+    assert (tmp_path / "out/data-bin/train.en-ro.ro.bin").exists()
+    assert "\n+ " not in bash(EXAMPLES / "wmt16_en_ro/prepare.sh", SAMPLE="7", **settings).stdout
+    missing = bash(EXAMPLES / "wmt14_en_de/prepare.sh", **settings, check=False)
+    assert missing.returncode == 1 and "has neither train.de nor train.de.gz" in missing.stderr
 
 
 def test_own_data_are_used(tmp_path):

@@ -216,7 +216,7 @@ TOGETHER = {
     "style": "rules, format and types",
 }
 # Folders that test something else than a package.
-ELSEWHERE = {"corpus", "helpers"}
+ELSEWHERE = {"corpus", "helpers", "study"}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests" / "unit").rglob("test_*.py")), ids=lambda path: f"{path.parent.name}/{path.stem}")

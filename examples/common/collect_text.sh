@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Takes a parallel corpus out of a folder and prepares it: collected, tokenised, joint subwords, binarised.
+#
+#   OUT=runs/wmt14_en_de SRC=en TGT=de MERGES=32000 bash examples/common/collect_text.sh FOLDER
+#   SAMPLE=2000 OUT=... bash examples/common/collect_text.sh FOLDER        the first 2,000 pairs of each part, to try a recipe out
+#
+# FOLDER holds train/valid/test.{$SRC,$TGT}, each plain or gzip (.gz). Results: $OUT/raw, and what prepare_text.sh makes of it.
+set -euo pipefail
+source "$(dirname "$0")/recipe.sh"
+FOLDER=${1:?"usage: OUT=... bash collect_text.sh FOLDER"}
+OUT=${OUT:?"OUT names the folder of the results"}
+SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-32000} SAMPLE=${SAMPLE:-}
+export OUT SRC TGT MERGES DRY_RUN
+
+# take FILE: the corpus's FILE becomes $OUT/raw/FILE.gz, cut off after SAMPLE lines
+take() {
+    local source target=$OUT/raw/$1.gz
+    for source in "$FOLDER/$1.gz" "$FOLDER/$1"; do
+        if [ -f "$source" ]; then break; fi
+    done
+    if [ -z "$DRY_RUN" ] && [ ! -f "$source" ]; then fail "$FOLDER has neither $1 nor $1.gz"; fi
+    run_to "$target" python examples/common/first_lines.py "$source" ${SAMPLE:+--lines "$SAMPLE"}
+}
+
+collect() {
+    local split language
+    for split in train valid test; do
+        for language in $SRC $TGT; do take "$split.$language"; done
+    done
+}
+
+stage collect "$OUT/raw" "$FOLDER $SRC $TGT ${SAMPLE:-all}" collect
+bash "$COMMON/prepare_text.sh" "$OUT/raw"

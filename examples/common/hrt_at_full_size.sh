@@ -1,0 +1,42 @@
+# What the recipes for HRT at base size share; sourced, never run. They set DATA, SRC, TGT, DROPOUT, UPDATES and OUT.
+#
+#   $OUT/at         autoregressive teacher, its last five checkpoints averaged
+#   $OUT/distilled  its translations of the training data
+#   $OUT/hrt        HRT fine-tuned from it, its last five checkpoints averaged
+
+GPUS=${GPUS:-1} SEED=${SEED:-1} RAW=${RAW:-0.5} CHUNK_SIZES=${CHUNK_SIZES:-2}
+case $GPUS in
+1) MAX_TOKENS=6250 UPDATE_FREQ=4 ;;
+4) MAX_TOKENS=6250 UPDATE_FREQ=1 ;;
+8) MAX_TOKENS=3125 UPDATE_FREQ=1 ;;
+*) fail "GPUS=$GPUS: give 1, 4 or 8" ;;
+esac
+SHARED=(
+    "$DATA" --user-dir fairseq_hrt --source-lang "$SRC" --target-lang "$TGT" --share-all-embeddings --dropout "$DROPOUT" --label-smoothing 0.1
+    --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9
+    --lr-scheduler inverse_sqrt --lr 0.0007 --warmup-updates 4000 --warmup-init-lr 1e-07 --max-update "$UPDATES"
+    --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16
+    --save-interval-updates 5000 --keep-interval-updates 5 --no-epoch-checkpoints --seed "$SEED" --log-format simple --log-interval 100
+)
+
+teacher() {
+    run fairseq-train "${SHARED[@]}" --task translation --arch transformer_wmt_en_de --criterion autoregressive_loss --save-dir "$OUT/at"
+    run fairseq-hrt average --folder "$OUT/at" --last 5 --output "$OUT/at/averaged.pt"
+}
+
+# Started by torchrun or SLURM this command shares the work out to several GPUs.
+distil() {
+    run fairseq-hrt distill "$DATA" --source-lang "$SRC" --target-lang "$TGT" --out "$OUT/distilled" \
+        --system "name=teacher,path=$OUT/at/averaged.pt,task=translation_autoregressive,beam=5"
+}
+
+student() {
+    run fairseq-train "${SHARED[@]}" --task translation_hrt --arch hrt_transformer_wmt_en_de --criterion hrt_loss \
+        --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW" --hrt-chunk-sizes "$CHUNK_SIZES" --hrt-relative-window 16 \
+        --finetune-from-model "$OUT/at/averaged.pt" --save-dir "$OUT/hrt"
+    run fairseq-hrt average --folder "$OUT/hrt" --last 5 --output "$OUT/hrt/averaged.pt"
+}
+
+stage teacher "$OUT/at" "dropout $DROPOUT, $UPDATES updates, seed $SEED" teacher
+stage distil "$OUT/distilled" "beam 5" distil
+stage student "$OUT/hrt" "chunks $CHUNK_SIZES, raw $RAW" student

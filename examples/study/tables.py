@@ -1,0 +1,287 @@
+"""The tables of a study, from what is finished: what is missing is shown as missing.
+
+Rows are listed in the matrix:
+
+    [[row]]
+    table = "main"                    # file of the table
+    label = "HRT k=2 (5,1)"
+    test = "test-hrt"                 # benchmark with the quality, and the system's name there
+    system = "HRT k=2 (5 1)"
+    model = "hrt"                     # what was trained
+    against = "AT beam 5"             # label of the row that the paired bootstrap compares with
+    speed = "speed/native HRT k=2"    # benchmark and system with the speed
+    seeds = ["test-hrt-seed2"]        # the same system trained with other seeds
+    paper = "28.49 (AT 27.45)"        # what the paper has
+
+    [[table]]                         # the same rows for other models:
+    name = "main-2"
+    like = "main"
+    suffix = "-2"                     # test-hrt-2, hrt-2
+    seeds = ["-seed2"]                # and test-hrt-2-seed2
+"""
+
+import logging
+import statistics
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from claims import claims_table
+from figures import Figures, timing
+from matrix import Entry
+from store import Store
+
+logger = logging.getLogger("study")
+MISSING = "not run yet"
+FIELDS = {"table", "label", "test", "system", "model", "against", "speed", "seeds", "paper"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table; see the module."""
+
+    table: str
+    label: str
+    test: str
+    system: str
+    model: str = ""
+    against: str = ""
+    speed: str = ""
+    seeds: Sequence[str] = ()
+    paper: str = ""
+
+
+def read_rows(raw: Mapping[str, Any]) -> List[Row]:
+    """The rows that a parsed matrix lists.
+
+    Raises:
+        ValueError: unknown or missing keys, or two rows of one label in a table.
+    """
+    rows: List[Row] = []
+    for table in raw.get("row", []):
+        unknown = set(table) - FIELDS
+        if unknown:
+            raise ValueError(f"row {table.get('label')!r}: unknown key {sorted(unknown)[0]!r}; give {', '.join(sorted(FIELDS))}")
+        try:
+            rows.append(Row(**table))
+        except TypeError as error:
+            raise ValueError(f"row {table.get('label')!r}: {error}") from None
+    for table in raw.get("table", []):
+        rows += _like(table, rows)
+    names = [(row.table, row.label) for row in rows]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"table {name[0]!r} has two rows {name[1]!r}; give each its own label")
+    return rows
+
+
+def _like(table: Mapping[str, Any], rows: Sequence[Row]) -> List[Row]:
+    """The rows of a ``[[table]]``; speed is measured of the first models only."""
+    try:
+        name, origin, suffix = table["name"], table["like"], table["suffix"]
+    except KeyError as error:
+        raise ValueError(f"[[table]] {table.get('name')!r} has no {error.args[0]!r}") from None
+    own = [row for row in rows if row.table == origin]
+    if not own:
+        raise ValueError(f"[[table]] {name!r}: like={origin!r} is no table; give one that has rows")
+    return [
+        replace(row, table=name, test=row.test + suffix, model=row.model + suffix if row.model else "", speed="",
+                seeds=[row.test + suffix + seed for seed in table.get("seeds", [])])
+        for row in own
+    ]  # fmt: skip
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose first column is text."""
+    lines = [list(header), ["---", *["---:"] * (len(header) - 1)], *map(list, rows)]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def number(value: Optional[float], digits: int = 2) -> str:
+    return MISSING if value is None else f"{value:.{digits}f}"
+
+
+def paired_bootstrap(baseline: List[str], other: List[str], references: List[str], samples: int = 1000) -> float:
+    """p of sacreBLEU's paired bootstrap test for the difference in BLEU."""
+    # sacreBLEU counts the samples whose difference is larger than the real one: none where both are the same text.
+    if baseline == other:
+        return 1.0
+    from sacrebleu.metrics import BLEU
+    from sacrebleu.significance import PairedTest
+
+    systems = [("baseline", baseline), ("other", other)]
+    _, scores = PairedTest(systems, {"BLEU": BLEU(references=[references])}, None, test_type="bs", n_samples=samples)()
+    return float(scores["BLEU"][1].p_value)
+
+
+def references_of(figures: Figures, test: str) -> List[str]:
+    """The reference lines that a benchmark used."""
+    from fairseq_hrt.evaluation.quality import read_lines
+
+    from steps import filled
+
+    entry = figures.entry(test)
+    folders = {name: figures.folder(name) for name in entry.parents}
+    return read_lines(Path(filled(entry.fields["options"]["references"], folders, figures.folder(test))))
+
+
+class MainTable:
+    """Quality, significance, speed and budget of rows that belong together.
+
+    Args:
+        rows: of one table.
+        figures: of the study.
+        reference_speed: ``ENTRY/SYSTEM`` whose speed counts as 1.
+    """
+
+    def __init__(self, rows: Sequence[Row], figures: Figures, reference_speed: str) -> None:
+        self.rows, self.figures, self.reference_speed = rows, figures, reference_speed
+        self.by_label = {row.label: row for row in rows}
+        self.signatures: Dict[str, None] = {}
+
+    def quality(self, row: Row) -> List[str]:
+        found = self.figures.system(row.test, row.system)
+        if found is None:
+            return [MISSING, "", "", ""]
+        quality = found["quality"]
+        self.signatures[f"BLEU `{quality['bleu_signature']}`, chrF `{quality['chrf_signature']}`"] = None
+        return [f"{quality['bleu']:.2f}", self.difference(row, quality["bleu"]), f"{quality['chrf']:.2f}", number(quality["length_ratio"], 3)]
+
+    def mean(self, row: Row) -> str:
+        """Mean and standard deviation of BLEU over the seeds that are finished: ``38.51 ± 0.12 (3)``."""
+        if not row.seeds:
+            return ""
+        found = [self.figures.system(test, row.system) for test in (row.test, *row.seeds)]
+        scores = [own["quality"]["bleu"] for own in found if own is not None]
+        if len(scores) < 2:
+            return MISSING
+        missing = f", {len(found) - len(scores)} {MISSING}" if len(scores) < len(found) else ""
+        return f"{statistics.mean(scores):.2f} ± {statistics.stdev(scores):.2f} ({len(scores)}{missing})"
+
+    def difference(self, row: Row, bleu: float) -> str:
+        """``−0.35 (p = 0.021)`` against the row's teacher, if both are measured on one test set."""
+        other = self.by_label.get(row.against)
+        if other is None or other is row:
+            return ""
+        baseline = self.figures.translations(other.test, other.system)
+        own = self.figures.translations(row.test, row.system)
+        if baseline is None or own is None:
+            return MISSING
+        references = references_of(self.figures, row.test)
+        difference = bleu - self.figures.system(other.test, other.system)["quality"]["bleu"]
+        return f"{difference:+.2f} (p = {paired_bootstrap(baseline, own, references):.3f})".replace("-", "−")
+
+    def speed(self, row: Row) -> List[str]:
+        """Milliseconds a sentence alone, sentences a second in batches of 32, and both as ratios."""
+        if not row.speed:
+            return ["", "", ""]
+        name, _, system = row.speed.partition("/")
+        found = self.figures.system(name, system)
+        if found is None:
+            return [MISSING, "", ""]
+        base_name, _, base_system = self.reference_speed.partition("/")
+        base = self.figures.system(base_name, base_system) if base_name == name else None
+        cells = [f"{timing(found, 'ms', '1'):.2f}", f"{timing(found, 'sentences', '32'):.0f}"]
+        if base is None:
+            return [*cells, ""]
+        ratios = [timing(found, "sentences", size) / timing(base, "sentences", size) for size in ("1", "32")]
+        return [*cells, " / ".join(f"{ratio:.2f}" for ratio in ratios)]
+
+    def budget(self, row: Row) -> List[str]:
+        if not row.model:
+            return ["", ""]
+        return [number(self.figures.epochs(row.model), 1), number(self.figures.value(f"{row.model}/minutes"), 0)]
+
+    def text(self) -> str:
+        reference = self.reference_speed.partition("/")[2]
+        header = ["System", "BLEU", "against its teacher", "chrF", "length ratio", "BLEU, mean of seeds", "ms, batch 1", "sentences/s, batch 32",
+                  f"× {reference} (batch 1 / 32)", "epochs", "minutes", "paper"]  # fmt: skip
+        lines = [[row.label, *self.quality(row), self.mean(row), *self.speed(row), *self.budget(row), row.paper] for row in self.rows]
+        notes = [
+            "Epochs: passes over the training data, those of the model it was started from included. Minutes: wall time of the training itself, "
+            "on a machine that did other work at the same time. p: paired bootstrap, 1,000 samples, sacreBLEU.",
+            *self.signatures,
+        ]
+        return markdown(header, lines) + "\n\n" + "  \n".join(notes) + "\n"
+
+
+def tuned_table(entries: Sequence[Entry], figures: Figures) -> str:
+    """Every choice that was made on the validation set, with all that it was made from."""
+    lines, missing = [], []
+    for entry in entries:
+        if entry.kind != "tune":
+            continue
+        system = entry.fields["system"].split(",")[0].removeprefix("name=")
+        path = figures.folder(entry.name) / "tuned.md"
+        if not figures.store.finished(entry):
+            missing.append(entry.name)
+            continue
+        lines.append(f"**{entry.name}** ({system})\n\n{path.read_text(encoding='utf-8').strip()}")
+    if missing:
+        lines.append(f"{MISSING}: {', '.join(missing)}")
+    return "\n\n".join(lines) + "\n"
+
+
+def trained_table(entries: Sequence[Entry], figures: Figures) -> str:
+    """Every model: state, budget, wall time and CPU time (of starts whose driver lived to see their end), machine, commit."""
+    header = ["Model", "state", "updates", "epochs", "minutes", "CPU minutes", "starts", "processor", "commit", "identity"]
+    lines, missing = [], []
+    for entry in entries:
+        if entry.kind != "train":
+            continue
+        record = figures.store.record(entry)
+        if not record:
+            missing.append(entry.name)
+            continue
+        attempts = record.get("attempts", [])
+        last: Mapping[str, Any] = attempts[-1] if attempts else {}
+        lines.append([
+            entry.name, record.get("state", "missing"), str(entry.fields["options"].get("max-update", "")),
+            number(figures.epochs(entry.name), 1), number(figures.value(f"{entry.name}/minutes"), 0),
+            f"{sum(attempt.get('cpu_seconds', 0.0) for attempt in attempts) / 60:.0f}", str(len(attempts)),
+            f"{last['processor']}, {last['cores']} cores" if last else "", last.get("commit", "")[:10], entry.identity,
+        ])  # fmt: skip
+    return markdown(header, lines) + "\n" + (f"\n{MISSING}: {', '.join(missing)}\n" if missing else "")
+
+
+def begun(table: str, rows: Sequence[Row], figures: Figures) -> bool:
+    """Whether a table has anything to show yet; one that has no rows of the matrix always has."""
+    own = [row for row in rows if row.table == table]
+    return not own or any(figures.system(row.test, row.system) is not None for row in own)
+
+
+def report(texts: Mapping[str, str], titles: Mapping[str, str], names: Sequence[str]) -> str:
+    """The tables ``names`` below each other under their titles: what can be published."""
+    return "\n".join(f"## {titles.get(name, name)}\n\n{texts[name]}" for name in names)
+
+
+def write_tables(entries: Sequence[Entry], raw: Mapping[str, Any], claims: Mapping[str, Any], store: Store, folder: Path) -> List[Path]:
+    """Writes all tables of a study.
+
+    Args:
+        entries: of the matrix.
+        raw: the parsed matrix, with its rows and ``reference_speed``.
+        claims: the parsed file of claims.
+        store: of the study.
+        folder: for the tables.
+
+    Returns:
+        the files that were written.
+    """
+    figures = Figures(entries, store)
+    rows = read_rows(raw)
+    texts: Dict[str, str] = {}
+    for table in dict.fromkeys(row.table for row in rows):
+        chosen = [row for row in rows if row.table == table]
+        texts[table] = MainTable(chosen, figures, raw.get("reference_speed", "")).text()
+    texts["tuned"] = tuned_table(entries, figures)
+    texts["trained"] = trained_table(entries, figures)
+    texts["claims"] = claims_table(claims, figures)
+    texts["report"] = report(texts, raw.get("titles", {}), [name for name in texts if begun(name, rows, figures)])
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, text in texts.items():
+        path = folder / f"{name}.md"
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# HRT on WMT14 English-German at full size: the autoregressive teacher, its translations, HRT fine-tuned from it on both targets.
+#
+#   DATA=data-bin/wmt14_en_de bash examples/wmt14_en_de/hrt/train.sh
+#   DATA=... GPUS=8 CHUNK_SIZES=2,3,4 bash examples/wmt14_en_de/hrt/train.sh
+#
+# DATA: binarised with a joint vocabulary of about 32,000 BPE merges (../prepare.sh). As in the papers: base model, label smoothing 0.1,
+# Adam (0.9, 0.98), 4,000 warm-up updates (Vaswani et al., 2017), about 25,000 target tokens an update, 300,000 updates for the teacher and as
+# many for HRT (RoyalFlush), beam 5 for the distilled targets, a window of 16 relative positions, a linear curriculum over the whole
+# training. RAW (0.5): the probability of a raw target, which the paper chose on the validation set and does not state for this pair.
+# GPUS (1): 1, 4 or 8; the tokens of an update stay the same. UPDATES (300000), CHUNK_SIZES (2), SEED (1). OUT (runs/wmt14_en_de/hrt):
+# at/averaged.pt, distilled/data-bin, hrt/averaged.pt. Goes on where it was stopped.
+set -euo pipefail
+source "$(dirname "$0")/../../common/recipe.sh"
+DATA=${DATA:-data-bin/wmt14_en_de} SRC=en TGT=de DROPOUT=0.1 UPDATES=${UPDATES:-300000}
+OUT=${OUT:-runs/wmt14_en_de/hrt}
+source "$COMMON/hrt_at_full_size.sh"

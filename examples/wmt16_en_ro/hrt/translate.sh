@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Translates the test set with the averaged HRT model of train.sh.
+#
+#   DATA=data-bin/wmt16_en_ro bash examples/wmt16_en_ro/hrt/translate.sh [more options of fairseq-generate]
+#
+# CHUNK (2), BEAM (5) and NAT_BEAM (5) of the two stages, length penalty 0.6, at most 200 words. Result: $OUT/test.log
+# (OUT=runs/wmt16_en_ro/hrt). The paper: better than its teacher on En-Ro.
+set -euo pipefail
+source "$(dirname "$0")/../../common/recipe.sh"
+DATA=${DATA:-data-bin/wmt16_en_ro} SRC=${SRC:-en} TGT=${TGT:-ro} CHUNK=${CHUNK:-2} BEAM=${BEAM:-5} NAT_BEAM=${NAT_BEAM:-5}
+OUT=${OUT:-runs/wmt16_en_ro/hrt}
+
+run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_hrt --source-lang "$SRC" --target-lang "$TGT" \
+    --path "$OUT/hrt/averaged.pt" --hrt-decode-chunk "$CHUNK" --beam "$BEAM" --hrt-nat-beam "$NAT_BEAM" --lenpen 0.6 \
+    --max-len-a 0 --max-len-b 200 --batch-size 32 --remove-bpe --quiet "$@"

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# The RoyalFlush system of the WMT22 efficiency task: HRT with 12 encoder layers and one decoder layer, on a teacher's translations.
+#
+#   DATA=data-bin/wmt22_en_de bash examples/wmt22_en_de/hrt/train.sh
+#   DATA=... GPUS=8 ENCODER_LAYERS=20 CHUNK_SIZES=3 bash examples/wmt22_en_de/hrt/train.sh
+#
+# DATA: the sources and the translations of the task's teacher (four big Transformers; 320 million pairs are published with the task),
+# segmented with its sentencepiece model and binarised with one dictionary. Width 512, inner width 2,048, 8 heads, pre-norm; first the
+# autoregressive model of the same size, 300,000 updates from scratch, then HRT from it, 300,000 updates on the same targets (no raw ones);
+# sources and targets of at most 200 tokens, longer ones cut (the autoregressive model leaves pairs with longer targets out). Other
+# hyper-parameters are those of Wang et al. (2019) for deep pre-norm encoders, as released: Adam (0.9, 0.997), learning rate 0.002, 16,000
+# warm-up updates, label smoothing 0.1, no clipping, 65,536 tokens an update. The last five checkpoints are averaged. ENCODER_LAYERS (12):
+# 6, 12 or 20; CHUNK_SIZES (2): 2, 3 or 4. GPUS (1): 1, 4 or 8; the tokens of an update stay the same. UPDATES (300000), SEED (1).
+# OUT (runs/wmt22_en_de/hrt): at/averaged.pt and hrt/averaged.pt. Goes on where it was stopped.
+set -euo pipefail
+source "$(dirname "$0")/../../common/recipe.sh"
+DATA=${DATA:-data-bin/wmt22_en_de} GPUS=${GPUS:-1} SEED=${SEED:-1} UPDATES=${UPDATES:-300000}
+ENCODER_LAYERS=${ENCODER_LAYERS:-12} CHUNK_SIZES=${CHUNK_SIZES:-2}
+OUT=${OUT:-runs/wmt22_en_de/hrt}
+case $GPUS in
+1) UPDATE_FREQ=16 ;;
+4) UPDATE_FREQ=4 ;;
+8) UPDATE_FREQ=2 ;;
+*) fail "GPUS=$GPUS: give 1, 4 or 8" ;;
+esac
+case $ENCODER_LAYERS in
+6 | 12 | 20) ;;
+*) fail "ENCODER_LAYERS=$ENCODER_LAYERS: give 6, 12 or 20" ;;
+esac
+SHARED=(
+    "$DATA" --user-dir fairseq_hrt --source-lang en --target-lang de --share-all-embeddings --dropout 0.1 --label-smoothing 0.1
+    --optimizer adam --adam-betas '(0.9, 0.997)' --clip-norm 0.0
+    --lr-scheduler inverse_sqrt --lr 0.002 --warmup-updates 16000 --warmup-init-lr 1e-07 --max-update "$UPDATES"
+    --max-tokens 4096 --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16 --truncate-source
+    --max-source-positions 200 --max-target-positions 200
+    --save-interval-updates 5000 --keep-interval-updates 5 --no-epoch-checkpoints --seed "$SEED" --log-format simple --log-interval 100
+)
+
+# Fairseq's Transformer in the shape of the student.
+teacher() {
+    run fairseq-train "${SHARED[@]}" --task translation --arch transformer_wmt_en_de --criterion autoregressive_loss \
+        --encoder-layers "$ENCODER_LAYERS" --decoder-layers 1 --encoder-normalize-before --decoder-normalize-before \
+        --skip-invalid-size-inputs-valid-test --save-dir "$OUT/at"
+    run fairseq-hrt average --folder "$OUT/at" --last 5 --output "$OUT/at/averaged.pt"
+}
+
+student() {
+    run fairseq-train "${SHARED[@]}" --task translation_hrt --arch "hrt_transformer_e${ENCODER_LAYERS}d1" --criterion hrt_loss \
+        --hrt-truncate-target --hrt-chunk-sizes "$CHUNK_SIZES" --hrt-relative-window 16 \
+        --finetune-from-model "$OUT/at/averaged.pt" --save-dir "$OUT/hrt"
+    run fairseq-hrt average --folder "$OUT/hrt" --last 5 --output "$OUT/hrt/averaged.pt"
+}
+
+stage teacher "$OUT/at" "$ENCODER_LAYERS encoder layers, $UPDATES updates, seed $SEED" teacher
+stage student "$OUT/hrt" "chunks $CHUNK_SIZES" student

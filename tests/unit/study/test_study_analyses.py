@@ -1,0 +1,160 @@
+"""examples/study: the analyses cut and count what they say."""
+
+import importlib
+import json
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def analyses(study):
+    return {name: importlib.import_module(name) for name in ("by_length", "masking", "threads")}
+
+
+def test_sentences_are_grouped_by_length(analyses):
+    assert analyses["by_length"].groups_of([3, 8, 9, 20, 12], [8, 12]) == [[0, 1], [2, 4], [3]]
+
+
+def test_by_length_takes_ratios_over_the_same_sentences(analyses, tmp_path):
+    def system(name, seconds):
+        return {"name": name, "timings": {"1": {"batches": [[0], [2], [1]], "seconds": seconds, "decoder_calls": 3}}}
+
+    systems = [system("slow", [[1.0, 8.0, 2.0], [1.0, 6.0, 2.0]]), system("fast", [[1.0, 2.0, 1.0], [1.0, 2.0, 1.0]])]
+    comparison = tmp_path / "comparison"
+    comparison.mkdir()
+    (comparison / "results.json").write_text(json.dumps({"systems": systems}))
+    for number, name in ((1, "slow"), (2, "fast")):
+        (comparison / f"translations_{number}_{name}.txt").write_text("ein haus mit einem dach\nein hund\nein baum im garten hier\n")
+    (tmp_path / "sources").write_text("a b\nc d\ne f g h\n")
+    (tmp_path / "references").write_text("ein haus mit einem dach\nein hund\nzwei bäume im garten dort\n")
+    arguments = [str(comparison), "--sources", str(tmp_path / "sources"), "--references", str(tmp_path / "references"),
+                 "--limits", "2,3", "--slow", "slow", "--fast", "fast", "--out", str(tmp_path / "out")]  # fmt: skip
+    assert analyses["by_length"].main(arguments) == 0
+    # Two sentences of two tokens: (1 + 2) / (1 + 1); one of four: 8/2 and 6/2, of which the median is 3.5. Nothing has three tokens.
+    found = json.loads((tmp_path / "out/by_length.json").read_text())
+    assert found["groups"] == {"1–2": 2, "4–": 1} and found["ratio"] == {"1–2": 1.5, "4–": 3.5} and (found["short"], found["long"]) == (1.5, 3.5)
+    assert found["bleu"]["slow"]["1–2"] == pytest.approx(100) and found["bleu"]["fast"]["4–"] < 50
+    assert (tmp_path / "out/by_length.md").read_text().count("100.00") == 2
+    assert (tmp_path / "out/by_length.png").stat().st_size > 0
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "results.json").write_text(json.dumps({"systems": [system("third", [[1.0, 1.0, 1.0]])]}))
+    (other / "translations_1_third.txt").write_text("a\nb\nc\n")
+    assert analyses["by_length"].main([*arguments[:1], str(other), *arguments[1:5], "--limits", "2,3", "--out", str(tmp_path / "two")]) == 0
+    found = json.loads((tmp_path / "two/by_length.json").read_text())
+    assert list(found["bleu"]) == ["slow", "fast", "third"] and "ratio" not in found
+    for wrong in (["--fast", "none"], ["--fast", ""], ["--sources", str(tmp_path / "out/by_length.md")]):
+        with pytest.raises(SystemExit):
+            analyses["by_length"].main([*arguments, *wrong])
+
+
+def test_what_is_masked(analyses):
+    masked = analyses["masking"].masked_positions
+    assert masked("head", 10, 35) == {0, 1, 2} and masked("tail", 10, 35) == {7, 8, 9}
+    # At least one; every chunk keeps its first token.
+    assert masked("head", 3, 10) == {0} and masked("chunk", 7, 3) == {1, 2, 4, 5} and masked("random", 0, 50) == set()
+    drawn = [masked("random", 10, 50, seed) for seed in range(20)]
+    assert all(len(own) == 5 and own <= set(range(10)) for own in drawn) and len(set(map(frozenset, drawn))) > 10
+    assert masked("random", 10, 50, 3) == drawn[3]
+    with pytest.raises(ValueError, match="strategy 'x'"):
+        masked("x", 3, 1)
+
+
+def test_masking_measures_every_strategy(analyses):
+    translations = [["a", "b", "c", "d"], ["e"]]
+
+    def fill(lines, positions):
+        return [["?" if number in own else word for number, word in enumerate(line)] for line, own in zip(lines, positions)]
+
+    def score(lines):
+        return 100 * sum(word != "?" for line in lines for word in line) / 5
+
+    found = analyses["masking"].measure(translations, fill, score)
+    assert found["none"] == 100 and found["chunk"] == {"2": 60, "3": 60, "4": 40}
+    assert found["head"]["50"] == found["tail"]["50"] == found["random"]["50"] == 40
+    assert list(found["random"]) == [str(percent) for percent in analyses["masking"].PERCENTS]
+
+
+def test_a_fillers_words_stand_where_the_masks_were(analyses, tmp_path):
+    """A model that gives every position the word after its own input, and masks a word of the source."""
+    import torch
+    from fairseq.data import Dictionary
+    from types import SimpleNamespace
+
+    words = Dictionary()
+    for letter in "abcde":
+        words.add_symbol(letter)
+    seen = []
+
+    class Model:
+        def encoder(self, tokens, src_lengths):
+            return tokens, src_lengths
+
+        def decoder(self, normalize, prev_output_tokens, encoder_out):
+            tokens, lengths = encoder_out
+            seen.append((prev_output_tokens, tokens, lengths))
+            scores = torch.zeros(*prev_output_tokens.shape, len(words))
+            # Special symbols would win, were they not forbidden.
+            scores[..., : words.nspecial] = 9.0
+            scores.scatter_(2, tokens[:, -1:, None].expand(-1, scores.size(1), 1), 5.0)
+            return scores
+
+    filler = analyses["masking"].Filler.__new__(analyses["masking"].Filler)
+    filler.torch, filler.model = torch, Model()
+    filler.task = SimpleNamespace(target_dictionary=words, source_dictionary=words)
+    filler.dataset = [{"source": torch.tensor([words.index("e")])}, {"source": torch.tensor([words.index("a"), words.index("d")])}]
+    filled = filler.fill([["a", "b", "c"], ["c"]], [{0, 2}, {0}], size=2)
+    assert filled == [["e", "b", "e"], ["d"]]
+    tokens, sources, lengths = seen[0]
+    assert tokens.tolist()[1] == [words.bos(), words.unk(), words.index("b"), words.unk(), words.eos()]
+    assert tokens.tolist()[0] == [words.bos(), words.unk(), words.eos(), words.pad(), words.pad()]
+    assert sources.tolist()[1] == [words.pad(), words.index("e")] and lengths.tolist() == [2, 1]
+
+
+def test_threads_measures_each_number_once(analyses, tmp_path, monkeypatch):
+    calls = []
+
+    def benchmark(command, **_):
+        threads, out = int(command[command.index("--threads") + 1]), command[command.index("--out") + 1]
+        calls.append(command)
+        (tmp_path / out).mkdir(parents=True)
+        systems = [{"name": name, "timings": {"1": {"batches": [[0]], "seconds": [[second / threads ** gain]], "decoder_calls": 1}}}
+                   for name, second, gain in (("one", 1.0, 0), ("many", 2.0, 1))]  # fmt: skip
+        (tmp_path / out / "results.json").write_text(json.dumps({"systems": systems}))
+
+    monkeypatch.setattr(analyses["threads"].subprocess, "run", benchmark)
+    arguments = ["data", "--threads", "1,2", "--system", "name=one,path=x", "--system", "name=many,path=x", "--base", "one",
+                 "--out", str(tmp_path / "out"), "--", "--repeats", "3"]  # fmt: skip
+    assert analyses["threads"].main(arguments) == 0
+    found = json.loads((tmp_path / "out/threads.json").read_text())
+    assert found == {"1": {"one": 1.0, "many": 0.5}, "2": {"one": 1.0, "many": 1.0}}
+    assert len(calls) == 2 and calls[0][:4] == [sys.executable, "-m", "fairseq_hrt", "benchmark"] and "--repeats" in calls[0]
+    assert analyses["threads"].main(arguments) == 0 and len(calls) == 2
+    with pytest.raises(SystemExit):
+        analyses["threads"].main(["data", "--threads", "x", *arguments[3:]])
+
+
+def test_the_claims_of_the_study_name_entries_that_exist(study, tmp_path):
+    """Every figure has a place that the matrix can fill, and every condition can be read."""
+    raw = study.matrix.read_toml(study.folder / "matrix.toml")
+    figures = study.figures.Figures(study.matrix.resolve(raw), study.store.Store(tmp_path))
+    claims = study.matrix.read_toml(study.folder / "claims.toml")
+    assert len(claims["claim"]) >= 25
+    text = study.claims.claims_table(claims, figures)
+    assert text.count("\n| ") == len(claims["claim"]) + 1
+    systems = {name: [part[5:] for own in entry.fields.get("systems", []) for part in own.split(",") if part.startswith("name=")]
+               for name, entry in figures.entries.items()}  # fmt: skip
+    for claim in claims["claim"]:
+        values = claim.get("values", {})
+        for place in values.values():
+            if ":" not in place:
+                name, rest = place.split("/", 1)
+                assert rest.rsplit("/", 1)[0] in systems[name], place
+        if values:
+            # Distinct numbers, in the kinds of places where they stand.
+            numbers = dict(zip(values, (30.0 + number for number in range(len(values)))))
+            for condition in ("yes", "only_if"):
+                if condition in claim:
+                    assert study.figures.evaluate(claim[condition], numbers) in (True, False)
+            assert claim["ours"].format(**numbers)

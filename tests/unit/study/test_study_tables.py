@@ -1,0 +1,198 @@
+"""examples/study: tables hold what is finished, and say of the rest that it is missing."""
+
+import json
+
+import pytest
+
+REFERENCES = ["ein hund läuft über die straße .", "zwei frauen sitzen im park .", "ein kind spielt mit einem ball ."] * 4
+GOOD = [line.replace("ball", "hund") for line in REFERENCES]
+BAD = [" ".join(reversed(line.split())) for line in REFERENCES]
+
+
+def system(name, bleu, milliseconds):
+    seconds = [[milliseconds / 1000, milliseconds / 500]] * 3
+    timings = {size: {"batches": [[0], [1, 2]], "seconds": seconds, "decoder_calls": 8} for size in ("1", "32")}
+    quality = {"bleu": bleu, "bleu_signature": "b", "chrf": bleu + 20, "chrf_signature": "c", "length_ratio": 1.01}
+    return {"name": name, "quality": quality, "timings": timings}
+
+
+@pytest.fixture
+def made(study, tmp_path):
+    """A study in which ``t`` and ``m`` are finished and ``later`` is not; and its matrix."""
+    train = {"kind": "train", "data": "d", "program": "train.py"}
+    raw = {
+        "reference_speed": "t/B",
+        "titles": {"main": "First"},
+        "entry": [
+            {"name": "start", **train, "options": {"max-update": 50}},
+            {"name": "moved", "kind": "command", "command": ["cp", "${start}/model.pt"], "result": "model.pt"},
+            {"name": "m", **train, "options": {"max-update": 100, "finetune-from-model": "${moved}/model.pt"}},
+            {"name": "data", "kind": "prepare", "script": "x"},
+            {"name": "t", "kind": "benchmark", "data": "d", "systems": ["A", "B"], "options": {"references": "${data}/test"}},
+            {"name": "later", "like": "t", "systems": ["A"]},
+        ],
+        "row": [
+            {"table": "main", "label": "AT", "test": "t", "system": "A", "model": "m", "speed": "t/A", "paper": "27.3 | 26.8"},
+            {"table": "main", "label": "student", "test": "t", "system": "B", "against": "AT", "speed": "t/B", "seeds": ["t", "later"]},
+            {"table": "late", "label": "AT", "test": "later", "system": "A"},
+            {"table": "main", "label": "other", "test": "later", "system": "A", "against": "AT", "model": "start"},
+        ],
+    }  # fmt: skip
+    entries = study.matrix.resolve(raw)
+    store = study.store.Store(tmp_path)
+    by_name = {entry.name: entry for entry in entries}
+    for name in ("start", "moved", "m", "t", "data"):
+        folder = store.prepare(by_name[name])
+        attempt = {"seconds": 90, "cpu_seconds": 30, "processor": "P", "cores": 2, "commit": "c" * 40}
+        store.write(by_name[name], {"state": "finished", "attempts": [attempt] * 2})
+        lines = ("epoch 001:     20 / 25 loss=9, num_updates=20, lr=1", "epoch 002:     5 / 25 loss=8, num_updates=30, lr=1")
+        (folder / "log").write_text("\n".join(lines) + "\n")
+    folder = store.path(by_name["t"])
+    (store.path(by_name["data"]) / "test").write_text("".join(line + "\n" for line in REFERENCES))
+    (folder / "results.json").write_text(json.dumps({"systems": [system("A", 60.5, 10), system("B", 30.25, 20)]}))
+    for number, name, lines in ((1, "A", GOOD), (2, "B", BAD)):
+        (folder / f"translations_{number}_{name}.txt").write_text("".join(line + "\n" for line in lines))
+    return raw, entries, store
+
+
+def test_figures_by_their_places(study, made):
+    raw, entries, store = made
+    figures = study.figures.Figures(entries, store)
+    assert figures.value("t/A/bleu") == 60.5 and figures.value("t/B/length_ratio") == 1.01
+    # Batches of one and two sentences take 10 and 20 ms.
+    assert figures.value("t/A/ms@1") == pytest.approx(15) and figures.value("t/A/sentences@32") == pytest.approx(100)
+    assert figures.value("t/A/calls@1") == 4
+    assert figures.value("t:results.json:systems.1.quality.chrf") == 50.25
+    assert figures.value("m/minutes") == 3
+    # 100 updates of 25 a pass, after 50 of the model it was made from.
+    assert figures.value("m/epochs") == 6
+    assert figures.value("later/A/bleu") is None and figures.value("later:results.json:x") is None
+    for place, message in (("t/C/bleu", "no system 'C', but A, B"), ("t/A/x", "unknown figure 'x'"), ("x/A/bleu", "no entry 'x'"),
+                           ("t/A/ms@4", "not timed at batch size 4"), ("t", "names no figure")):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            figures.value(place)
+
+
+def test_the_main_table(study, made):
+    raw, entries, store = made
+    paths = study.tables.write_tables(entries, raw, {}, store, store.folder / "tables")
+    assert [path.name for path in paths] == ["main.md", "late.md", "tuned.md", "trained.md", "claims.md", "report.md"]
+    at, student, other = paths[0].read_text().split("\n")[2:5]
+    assert at == r"| AT | 60.50 |  | 80.50 | 1.010 |  | 15.00 | 100 | 2.00 / 2.00 | 6.0 | 3 | 27.3 \| 26.8 |"
+    assert student.startswith("| student | 30.25 | −30.25 (p = 0.0") and "1.00 / 1.00" in student
+    assert "| 30.25 ± 0.00 (2, 1 not run yet) |" in student
+    assert other == "| other | not run yet |  |  |  |  |  |  |  | 2.0 | 3 |  |"
+    assert "BLEU `b`, chrF `c`" in paths[0].read_text()
+    # What has nothing to show yet is no part of the report.
+    assert [line for line in paths[-1].read_text().split("\n") if line.startswith("## ")] == ["## First", "## tuned", "## trained", "## claims"]
+    trained = paths[3].read_text()
+    assert "| start | finished | 50 | 2.0 | 3 | 1 | 2 | P, 2 cores | cccccccccc |" in trained
+
+
+def test_the_bootstrap_is_sacrebleus_and_always_the_same(study):
+    test = study.tables.paired_bootstrap
+    similar = [GOOD[0] + " ja", *GOOD[1:-1], GOOD[-1].replace("hund", "ball")]
+    assert test(GOOD, BAD, REFERENCES, 200) < 0.05 < test(GOOD, similar, REFERENCES, 200) <= test(GOOD, GOOD, REFERENCES, 200) == 1
+    assert test(GOOD, BAD, REFERENCES, 100) == test(GOOD, BAD, REFERENCES, 100)
+
+
+@pytest.mark.parametrize("row, message", [({"x": 1}, "unknown key 'x'"), ({}, "test")])
+def test_a_wrong_row_is_refused(study, row, message):
+    with pytest.raises(ValueError, match=message):
+        study.tables.read_rows({"row": [{"table": "main", "label": "AT", **row}]})
+    twice = {"table": "a", "label": "b", "test": "t", "system": "s"}
+    with pytest.raises(ValueError, match="two rows 'b'"):
+        study.tables.read_rows({"row": [twice, twice]})
+
+
+def test_a_table_like_another(study):
+    row = {"table": "main", "label": "AT", "test": "test-at", "system": "A", "model": "at", "speed": "speed/A"}
+    more = {"name": "second", "like": "main", "suffix": "-2", "seeds": ["-seed2"]}
+    _, second = study.tables.read_rows({"row": [row], "table": [more]})
+    assert (second.table, second.label, second.test, second.model, second.speed) == ("second", "AT", "test-at-2", "at-2", "")
+    assert second.seeds == ["test-at-2-seed2"]
+    for wrong, message in (({"like": "x"}, "like='x' is no table"), ({"suffix": None}, "no 'suffix'")):
+        table = {key: value for key, value in {**more, **wrong}.items() if value is not None}
+        with pytest.raises(ValueError, match=message):
+            study.tables.read_rows({"row": [row], "table": [table]})
+
+
+def claim(**fields):
+    return {"paper": "HRT", "place": "Table 2", "says": "good", "theirs": "28.49", "experiment": "t", **fields}
+
+
+def test_claims(study, made):
+    _, entries, store = made
+    values = {"a": "t/A/bleu", "b": "t/B/bleu"}
+    shows = "{a:.1f} against {b:.1f}"
+    limits = {"only_if": "b > 30", "unless": "half is enough"}
+    text = study.claims.claims_table({"claim": [
+        claim(values=values, ours=shows, yes="a >= b - 0.3"),
+        claim(values=values, ours=shows, yes="b >= a"),
+        claim(values=values, ours=shows, yes="b >= a", **limits),
+        claim(values={"a": "later/A/bleu"}, ours="{a}", yes="a > 0"),
+        claim(ours="measured elsewhere", verdict="yes"),
+        claim(),
+    ]}, study.figures.Figures(entries, store))  # fmt: skip
+    verdicts = [line.split(" | ")[4] for line in text.split("\n")[2:8]]
+    assert verdicts == ["**yes**", "**no**", "**only if half is enough**", "**not run yet**", "**yes**", "**not run yet**"]
+    assert "60.5 against 30.2" in text and text.endswith("6 claims: 2 yes, 1 only if, 2 not run yet, 1 no.\n")
+
+
+@pytest.mark.parametrize("fields, message", [
+    ({"values": {"a": "t/C/bleu"}, "ours": "", "yes": "a > 1"}, "no system 'C'"),
+    ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "__import__('os')"}, "not allowed"),
+    ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "b > 1"}, "not allowed"),
+    ({"values": {"a": "t/A/bleu"}, "ours": "{b}", "yes": "a > 1"}, "'b'"),
+    ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "a >"}, "no expression"),
+])  # fmt: skip
+def test_a_wrong_claim_is_refused_by_name(study, made, fields, message):
+    _, entries, store = made
+    with pytest.raises(ValueError, match=f"claim 'good': .*{message}"):
+        study.claims.claims_table({"claim": [claim(**fields)]}, study.figures.Figures(entries, store))
+
+
+def test_conditions(study):
+    values = {"a": 2.0, "b": 3.0}
+    for expression, expected in (("a < b <= 3", True), ("a - b > 0 or a * b == 6", True), ("a / b > 1 and b > 0", False), ("-a < 0", True)):
+        assert study.figures.evaluate(expression, values) is expected
+
+
+def test_the_matrix_of_the_study_is_sound(study):
+    raw = study.matrix.read_toml(study.folder / "matrix.toml")
+    entries = study.matrix.resolve(raw)
+    assert len({entry.identity for entry in entries}) == len(entries)
+    names = {entry.name: entry for entry in entries}
+    rows = study.tables.read_rows(raw)
+    for row in rows:
+        assert row.model in names
+        measured = [(test, row.system) for test in (row.test, *row.seeds)] + ([tuple(row.speed.split("/", 1))] if row.speed else [])
+        for test, system in measured:
+            assert any(f"name={system}," in text for text in names[test].fields["systems"]), row
+        assert not row.against or any(other.label == row.against and other.table == row.table for other in rows)
+
+
+def test_every_training_of_the_matrix_is_accepted_by_fairseq(study, tmp_path):
+    from fairseq import options
+
+    entries = study.matrix.read_matrix(study.folder / "matrix.toml")
+    folders = {entry.name: tmp_path / entry.name for entry in entries}
+    for entry in entries:
+        if entry.kind != "train":
+            continue
+        train = study.steps.steps_of(entry, folders)[0].arguments
+        assert (study.folder.parents[1] / train[1]).is_file()
+        options.parse_args_and_arch(options.get_training_parser(), train[2:])
+        # A schedule that ends elsewhere than the training is a slip of the pen.
+        own = entry.fields["options"]
+        # The average has to take in the end of the schedule; the search compares last states.
+        assert own["max-update"] % own["save-interval-updates"] == 0 or entry.name.startswith("search"), entry.name
+        assert own["lr-scheduler"] == "inverse_sqrt" or own["total-num-update"] == own["max-update"], entry.name
+
+
+def test_every_system_of_the_matrix_can_be_read(study):
+    from fairseq_hrt.systems import parse_system
+
+    for entry in study.matrix.read_matrix(study.folder / "matrix.toml"):
+        for text in [*entry.fields.get("systems", []), *([entry.fields["system"]] if "system" in entry.fields else [])]:
+            parse_system(study.matrix.TEXT.sub("lenpen=1.0", text))
