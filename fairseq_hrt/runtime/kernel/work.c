@@ -77,9 +77,14 @@ int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32
         int32_t token = tokens[r], position = positions[r];
         if (token < 0 || token >= words + special)
             return fh_fail(&w->error, FH_INVALID, "token %d is not in the dictionary of %d words", (int)token, (int)words);
-        if (token < words)
+        if (token < words) {
             fh_matrix_row(side->embedding, token, x);
-        else
+            if (side->rest) {
+                const int8_t *finer = side->rest + (size_t)token * d;
+                float step = side->embedding->scales[token] / 254.0f;
+                for (int32_t c = 0; c < d; c++) x[c] += step * (float)finer[c];
+            }
+        } else
             memcpy(x, m->special + (size_t)(token - words) * d, (size_t)d * sizeof *x);
         if (side->positions) {
             if (position < 0 || position >= side->shape.positions)

@@ -82,6 +82,8 @@ def test_wrong_tensors_are_not_written(files, tmp_path):
     for key, value, message in (
         (name, tensors[name][:, 1:], "shape"), (name, tensors[name].astype(np.int16), "int16"), (f"{name}.scale", -tensors[f"{name}.scale"], "negative"),
         (name, np.full_like(tensors[name], -128), "-128"), (f"{name}.bias", tensors[f"{name}.bias"] * np.nan, "not finite"), ("more", tensors[name], "more"),
+        ("decoder.embedding.rest", tensors["decoder.embedding"][1:], "rest is int8"), (f"{name}.rest", tensors[name], "belongs to no part"),
+        ("decoder.embedding.rest", np.full_like(tensors["decoder.embedding"], -128), "-128"),
     ):  # fmt: skip
         with pytest.raises(ModelFileError, match=message):
             write_model(tmp_path / "model", header, {**tensors, key: value})
