@@ -25,7 +25,7 @@ from .interface import describe_interface
 from .metrics import Metrics
 from .requests import TranslationRequest, check_key, decoding_options, parse_fields, text_of, translation_request
 from .settings import Settings
-from .systems import Catalogue, ServedSystem, alternatives_options, language_name, load_system
+from .systems import Catalogue, LoadTranslator, ServedSystem, alternatives_options, language_name, load_system, load_translator
 from .texts import DecodedText
 
 logger = logging.getLogger(__name__)
@@ -46,10 +46,11 @@ class Server:
 
     Args:
         settings: see there.
+        load: makes the translator of a bundle.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, load: LoadTranslator = load_translator) -> None:
+        self.settings, self._load_translator = settings, load
         self.keys = read_keys(settings.key_file)
         self.metrics = Metrics()
         self.catalogue = Catalogue(())
@@ -63,7 +64,8 @@ class Server:
         """
         if self.catalogue.systems:
             return
-        self.catalogue = Catalogue([load_system(name, folder, self.settings, self.metrics) for name, folder in self.settings.systems])
+        systems = self.settings.systems
+        self.catalogue = Catalogue([load_system(name, folder, self.settings, self.metrics, self._load_translator) for name, folder in systems])
         self.detector = LanguageDetector(self.catalogue.sources)
         self.detector.prepare()
 
@@ -239,13 +241,17 @@ def check(settings: Settings) -> None:
         load_bundle(folder, for_runtime=True)
 
 
-def create_application(settings: Settings) -> Starlette:
+def create_application(settings: Settings, load: LoadTranslator = load_translator) -> Starlette:
     """The application; its systems are loaded when it starts, or before by ``application.state.server.load()``.
+
+    Args:
+        settings: see there.
+        load: makes the translator of a bundle; another one puts something else behind the same interface.
 
     Raises:
         ValueError: the keys cannot be read.
     """
-    server = Server(settings)
+    server = Server(settings, load)
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:

@@ -22,6 +22,7 @@ from uvicorn.supervisors import Multiprocess
 
 from .application import CANNOT_START, SETTINGS_VARIABLE, check, create_application
 from .settings import Settings
+from .systems import LoadTranslator, load_translator
 
 # Seconds in which the head of a request has to arrive.
 HEAD_SECONDS = 10.0
@@ -143,10 +144,14 @@ def server_options(settings: Settings) -> Dict[str, Any]:
     }
 
 
-def serve(settings: Settings, host: str, port: int, workers: int) -> None:
+def serve(settings: Settings, host: str, port: int, workers: int, load: LoadTranslator = load_translator) -> None:
     """Answers requests until SIGTERM, SIGHUP or SIGINT; what was accepted by then is answered.
 
     Prints one line with the address when the first request would be answered.
+
+    Args:
+        settings, host, port, workers: see ``fairseq-hrt serve``.
+        load: see :func:`.application.create_application`; of one process, workers have the usual one.
 
     Raises:
         ValueError: a system cannot be loaded, or the address cannot be had.
@@ -155,7 +160,7 @@ def serve(settings: Settings, host: str, port: int, workers: int) -> None:
     with bound_socket(host, port) as listening:
         shared = {"workers": workers, **server_options(settings)}
         if workers == 1:
-            application = create_application(settings)
+            application = create_application(settings, load)
             application.state.server.load()
             _let_the_server_end()
             _announce(listening, host)

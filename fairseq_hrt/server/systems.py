@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 from ..hub.bundle import Bundle, load_bundle
 from .batching import Batcher
@@ -13,6 +13,10 @@ from .requests import TranslationRequest, unsupported_language
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
+
+# (folder of a bundle, settings) → what translates, with the methods of hub.translator.Translator that are used here: ``translate``,
+# ``identity``, and its ``bundle``.
+LoadTranslator = Callable[[Path, Settings], Any]
 
 # Names of the languages that our recipes know; another one is shown by its code.
 LANGUAGES = {
@@ -59,13 +63,13 @@ class ServedSystem:
         }
 
 
-def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics) -> ServedSystem:
+def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, load: LoadTranslator) -> ServedSystem:
     """Loads a bundle and decodes one word with it, so that the first request does not pay for what is made on first use.
 
     Raises:
         ValueError: no bundle, or one that cannot be loaded.
     """
-    translator = load_translator(folder, settings)
+    translator = load(folder, settings)
     bundle = translator.bundle
     translator.translate(["a"], details=True)
 

@@ -55,9 +55,9 @@ def environment():
 
 
 @contextmanager
-def serving(*arguments):
+def serving(*arguments, program=PROGRAM):
     """A running server: (process, address)."""
-    program = [*PROGRAM, *map(str, arguments), "--port", "0"]
+    program = [*map(str, program), *map(str, arguments), "--port", "0"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) as process:
         # Or its pipe fills up.
         log = []
@@ -301,6 +301,63 @@ def test_the_page_in_a_browser(bundles, browser):
         assert ended(process) == 0
         browser.write("b c d")
         browser.until("document.querySelector('#status.error') && document.getElementById('status').textContent === 'The server does not answer.'")
+
+
+def example(name, *arguments):
+    """A program of examples/serve, run to its end."""
+    program = [sys.executable, Path(fairseq_hrt.__file__).parents[1] / "examples" / "serve" / name, *arguments]
+    return subprocess.run(list(map(str, program)), capture_output=True, text=True, timeout=SECONDS, env=environment())
+
+
+def test_the_same_load_on_several_servers(bundles, tmp_path):
+    """Our engine and CTranslate2 behind the same server code: both translate, are measured, and end well."""
+    pytest.importorskip("ctranslate2", reason="is compared with")
+    from fairseq_hrt.cli import export
+
+    export.main([str(bundles / "autoregressive"), "--quantization", "int8", "--output", str(tmp_path / "converted")])
+    (tmp_path / "lines").write_text("a b c\n\nd e. f\n")
+    examples = Path(fairseq_hrt.__file__).parents[1] / "examples" / "serve"
+    other = f"CTranslate2=python '{examples}/ctranslate2_server.py' '{bundles}/autoregressive' --model '{tmp_path}/converted'"
+    own = f"native=fairseq-hrt serve '{bundles}/autoregressive'"
+    arguments = ["--lines", tmp_path / "lines", "--clients", "1", "3", "--seconds", "0.3", "--warm-up", "0.1", "--json", tmp_path / "figures"]
+    result = example("compare.py", "--server", own, "--server", other, *arguments)
+    assert result.returncode == 0, result.stderr
+    rows = json.loads((tmp_path / "figures").read_text())
+    assert [(row["server"], row["clients"]) for row in rows] == [("native", 1), ("native", 3), ("CTranslate2", 1), ("CTranslate2", 3)]
+    assert all(row["failures"] == 0 and row["requests/s"] > 0 and row["memory MB"] > 10 for row in rows)
+    assert result.stdout.count("| native |") == 2
+    for wrong, message in (("no command", "write NAME=COMMAND"), ("x=python -c pass", "does not start")):
+        result = example("compare.py", "--server", wrong, *arguments)
+        assert result.returncode == 1 and message in result.stderr and "Traceback" not in result.stderr
+
+
+def test_another_engine_translates_what_it_would_without_the_server(bundles, tmp_path):
+    pytest.importorskip("ctranslate2", reason="is put behind the server")
+    from fairseq_hrt.cli import export
+    from fairseq_hrt.server.systems import Settings, load_translator
+
+    export.main([str(bundles / "autoregressive"), "--output", str(tmp_path / "converted")])
+    expected = load_translator(bundles / "autoregressive", Settings(systems=(("x", bundles),))).translate("a b c", details=True)
+    program = [sys.executable, Path(fairseq_hrt.__file__).parents[1] / "examples/serve/ctranslate2_server.py", bundles / "autoregressive"]
+    program += ["--model", tmp_path / "converted", "--compute-type", "float32"]
+    with serving(*program[2:], program=program[:2]) as (process, address):
+        answer = httpx.post(f"{address}/v1/translate", json={**ASKED, "q": "a b c"}, timeout=SECONDS).json()
+        (sentence,) = answer["translations"][0]["sentences"]
+        assert (sentence["text"], sentence["tokens"], sentence["token_steps"]) == (expected.text, expected.tokens, expected.token_steps)
+        assert httpx.get(f"{address}/v1/systems").json()[0]["engine"] == "ctranslate2 float32"
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+
+
+def test_memory_is_watched(bundles, tmp_path):
+    (tmp_path / "lines").write_text("a b c\nd e f\n")
+    with serving(bundles / "hrt") as (process, address):
+        arguments = ["--source", "de", "--target", "en", "--lines", tmp_path / "lines", "--requests", "40", "--process", process.pid]
+        result = example("load.py", address, *arguments)
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+    rows = [line.split() for line in result.stdout.splitlines()[1:]]
+    assert [int(row[0]) for row in rows] == list(range(4, 41, 4)) and all(row[3] == "0" and float(row[4]) > 10 for row in rows)
 
 
 def test_what_is_refused_before_anything_is_served(bundles, tmp_path, capsys):

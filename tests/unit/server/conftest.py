@@ -62,7 +62,7 @@ def make_client(monkeypatch, translator):
     """A function that starts a server with some settings; systems are named ``name:source-target``."""
     clients = []
 
-    def load(name, folder, settings, metrics):
+    def load(name, folder, settings, metrics, load_translator):
         source, _, target = name.partition(":")[2].partition("-")
 
         def decode(lines, options):
