@@ -349,6 +349,23 @@ def test_another_engine_translates_what_it_would_without_the_server(bundles, tmp
         assert ended(process) == 0
 
 
+def test_replicas_on_a_ray_cluster(bundles):
+    """A cluster of this machine alone: the program says where, it answers, and ends at SIGTERM."""
+    pytest.importorskip("ray.serve", reason="deploys with Ray Serve, which is not installed")
+    expected = fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu").translate("a b c")
+    program = [sys.executable, Path(fairseq_hrt.__file__).parents[1] / "examples" / "scale" / "serve_deployment.py"]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    with subprocess.Popen([*program, bundles / "hrt", "--port", port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as process:
+        address = process.stdout.readline().decode().strip()
+        assert address == f"http://127.0.0.1:{port}"
+        with httpx.Client(base_url=address, timeout=SECONDS) as client:
+            assert {client.post("/translate", json={**ASKED, "q": "a b c"}).json()["translatedText"] for _ in range(20)} == {expected}
+            assert client.post("/translate", json={**ASKED, "target": "zz", "q": "a"}).json() == {"error": "zz is not supported"}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SECONDS) == 0
+
+
 def test_memory_is_watched(bundles, tmp_path):
     (tmp_path / "lines").write_text("a b c\nd e f\n")
     with serving(bundles / "hrt") as (process, address):
