@@ -1,22 +1,24 @@
-"""Which source word a written word comes from, and what to write for one that the model does not know."""
+"""Which source word a written word comes from, and what to write for one that the model does not know.
+
+PyTorch is loaded by :func:`align` alone: the runtime's translator replaces words, too.
+"""
 
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Sequence
 
-import torch
-from fairseq.data import Dictionary
-from torch import Tensor
+if TYPE_CHECKING:
+    from fairseq.data import Dictionary
+    from torch import Tensor
 
-from .ensemble import EngineEnsemble
-from .hypothesis import Hypothesis
+    from .ensemble import EngineEnsemble
+    from .hypothesis import Hypothesis
 
 
-@torch.no_grad()
 def align(
-    ensemble: EngineEnsemble,
-    net_input: Dict[str, Tensor],
-    hypotheses: Sequence[Sequence[Hypothesis]],
-    dictionary: Dictionary,
+    ensemble: "EngineEnsemble",
+    net_input: "Dict[str, Tensor]",
+    hypotheses: "Sequence[Sequence[Hypothesis]]",
+    dictionary: "Dictionary",
     *,
     start: Optional[int] = None,
 ) -> None:
@@ -29,6 +31,8 @@ def align(
         hypotheses: of each sentence.
         start: the start symbol; None: ``</s>``.
     """
+    import torch
+
     source, first = net_input["src_tokens"], dictionary.eos() if start is None else start
     pad, eos = dictionary.pad(), dictionary.eos()
     with torch.inference_mode():

@@ -29,9 +29,25 @@ from .format import Header, ModelFileError, read_header, read_model
 from .options import DecodeOptions, UnsupportedOption, options_for
 
 __all__ = [
-    "DecodeOptions", "Engine", "Header", "ModelFileError", "NumericalError", "Result", "Shortlist", "UnsupportedOption",
+    "DecodeOptions", "Engine", "Graph", "Header", "ModelFileError", "NumericalError", "Result", "Shortlist", "UnsupportedOption",
     "read_header", "read_model",
 ]  # fmt: skip
+
+
+class Graph(NamedTuple):
+    """The graph that a translation is a path of (dag).
+
+    Attributes:
+        tokens: int32 ``[L]``, what each vertex writes.
+        scores: float32 ``[L]``, its log-probability.
+        links: float32 ``[L, L]``, P(v | u).
+        path: the vertex of each token of the translation.
+    """
+
+    tokens: np.ndarray
+    scores: np.ndarray
+    links: np.ndarray
+    path: List[int]
 
 
 class NumericalError(ArithmeticError):
@@ -48,6 +64,8 @@ class Result:
         positional_scores: log-probability of each token; empty without scores.
         steps: decoder passes that the sentence needed.
         token_steps: the pass (1 = first) in which each token was fixed.
+        alignment: place in the source of each token, where alignments were asked for.
+        graph: where graphs were asked for.
     """
 
     tokens: List[int]
@@ -55,6 +73,8 @@ class Result:
     positional_scores: List[float]
     steps: int
     token_steps: List[int] = field(default_factory=list)
+    alignment: List[int] = field(default_factory=list)
+    graph: Optional[Graph] = field(default=None, compare=False)
 
 
 class Shortlist(NamedTuple):
@@ -143,7 +163,7 @@ class Engine:
             )
         _check(status, message)
         try:
-            results = _results(found.contents, options.scores)
+            results = _results(found.contents, options)
         finally:
             self._kernel.fh_results_free(found)
         if options.bidirectional_deduplicate and self.header.family == "bidirectional":
@@ -223,7 +243,8 @@ def _flatten(sources: Sequence[Sequence[int]]) -> Tuple[Any, Any]:
     return (C.c_int32 * max(len(flat), 1))(*flat), offsets
 
 
-def _results(found: binding.Results, scores: bool) -> List[List[Result]]:
+def _results(found: binding.Results, options: DecodeOptions) -> List[List[Result]]:
+    scores = options.scores
     results: List[List[Result]] = []
     number = 0
     for sentence in range(found.sentences):
@@ -238,11 +259,24 @@ def _results(found: binding.Results, scores: bool) -> List[List[Result]]:
                     positional_scores=found.positional[start:end] if scores else [],
                     steps=found.steps[number],
                     token_steps=found.token_steps[start:end],
+                    alignment=found.places[start:end] if options.alignments else [],
+                    graph=_graph(found, number, found.places[start:end]) if options.graphs else None,
                 )
             )
             number += 1
         results.append(best)
     return results
+
+
+def _graph(found: binding.Results, number: int, path: List[int]) -> Graph:
+    """The graph of a hypothesis, copied."""
+    size, vertex, link = found.graph_sizes[number], found.vertex_starts[number], found.link_starts[number]
+
+    def copy(values: Any, start: int, count: int, kind: Any) -> np.ndarray:
+        return np.array(values[start : start + count], kind)
+
+    links = copy(found.links, link, size * size, np.float32).reshape(size, size)
+    return Graph(copy(found.vertex_tokens, vertex, size, np.int32), copy(found.vertex_scores, vertex, size, np.float32), links, path)
 
 
 def _deduplicate(result: Result) -> None:
@@ -261,6 +295,6 @@ def _deduplicate(result: Result) -> None:
                 else:
                     place += 1
     kept.append(len(result.tokens) - 1)
-    for name in ("tokens", "positional_scores", "token_steps"):
+    for name in ("tokens", "positional_scores", "token_steps", "alignment"):
         values = getattr(result, name)
         setattr(result, name, [values[place] for place in kept] if values else values)

@@ -103,6 +103,8 @@ static int check_options(const fh_model *m, const fh_options *o, fh_error *error
     if (s->family == FH_DAG)
         fits = fits && o->strategy >= FH_GREEDY && o->strategy <= FH_JOINT_VITERBI && isfinite(o->beta) && isfinite(o->length_beta) && o->scale > 0 &&
                o->scale <= 1e6 && o->nbest == 1;
+    int blocks = s->family == FH_DAG || (s->family == FH_BIDIRECTIONAL && (s->block > 1 || s->directions > 1));
+    fits = fits && !(o->alignments && blocks) && !(o->graphs && s->family != FH_DAG);
     return fits ? FH_OK : fh_fail(error, FH_INVALID, "the decoding options do not fit the model");
 }
 
@@ -203,8 +205,9 @@ static void run_batch(void *context, int32_t batch, int32_t thread) {
         limits[i] = entries[i].limit;
     }
     if (!fh_encode(w, sources, lengths, count) && !fh_shortlist_batch(w, sources, lengths, count)) decode_batch(w, entries[0].chunk, limits, found);
+    for (int32_t i = 0; i < count; i++) fh_found_cut(&found[i], j->options->nbest);
+    if (j->options->alignments && !w->error.code) fh_align(w, sources, found);
     for (int32_t i = 0; i < count; i++) {
-        fh_found_cut(&found[i], j->options->nbest);
         j->found[entries[i].number] = found[i];
     }
     j->errors[batch] = w->error;
@@ -214,14 +217,20 @@ static void run_batch(void *context, int32_t batch, int32_t thread) {
 /* ------------------------------------------------------------------ results */
 
 static fh_results *flatten(const fh_found *found, int32_t sentences, fh_error *error) {
-    size_t hypotheses = 0, tokens = 0;
+    size_t hypotheses = 0, tokens = 0, vertices = 0, links = 0;
     for (int32_t i = 0; i < sentences; i++) {
         hypotheses += (size_t)found[i].count;
-        for (int32_t n = 0; n < found[i].count; n++) tokens += (size_t)found[i].items[n]->length;
+        for (int32_t n = 0; n < found[i].count; n++) {
+            const fh_hypothesis *h = found[i].items[n];
+            size_t size = h->graph ? (size_t)h->graph->size : 0;
+            tokens += (size_t)h->length;
+            vertices += size;
+            links += size * size;
+        }
     }
     size_t n = (size_t)sentences;
-    size_t bytes = sizeof(fh_results) + hypotheses * (sizeof(int64_t) + sizeof(double) + 2 * sizeof(int32_t)) + n * sizeof(int32_t) +
-                   tokens * (2 * sizeof(int32_t) + sizeof(float));
+    size_t bytes = sizeof(fh_results) + hypotheses * (3 * sizeof(int64_t) + sizeof(double) + 3 * sizeof(int32_t)) + n * sizeof(int32_t) +
+                   tokens * (3 * sizeof(int32_t) + sizeof(float)) + vertices * (sizeof(int32_t) + sizeof(float)) + links * sizeof(float);
     fh_results *r = malloc(bytes);
     if (!r) {
         fh_out_of_memory(error, bytes);
@@ -230,14 +239,21 @@ static fh_results *flatten(const fh_found *found, int32_t sentences, fh_error *e
     r->sentences = sentences;
     r->hypotheses = (int32_t)hypotheses;
     r->starts = (int64_t *)(r + 1);
-    r->scores = (double *)(r->starts + hypotheses);
+    r->vertex_starts = r->starts + hypotheses;
+    r->link_starts = r->vertex_starts + hypotheses;
+    r->scores = (double *)(r->link_starts + hypotheses);
     r->counts = (int32_t *)(r->scores + hypotheses);
     r->lengths = r->counts + n;
     r->steps = r->lengths + hypotheses;
-    r->tokens = r->steps + hypotheses;
+    r->graph_sizes = r->steps + hypotheses;
+    r->tokens = r->graph_sizes + hypotheses;
     r->token_steps = r->tokens + tokens;
-    r->positional = (float *)(r->token_steps + tokens);
-    int64_t at = 0;
+    r->places = r->token_steps + tokens;
+    r->vertex_tokens = r->places + tokens;
+    r->positional = (float *)(r->vertex_tokens + vertices);
+    r->vertex_scores = r->positional + tokens;
+    r->links = r->vertex_scores + vertices;
+    int64_t at = 0, vertex = 0, link = 0;
     size_t number = 0;
     for (int32_t i = 0; i < sentences; i++) {
         r->counts[i] = found[i].count;
@@ -250,8 +266,19 @@ static fh_results *flatten(const fh_found *found, int32_t sentences, fh_error *e
             r->scores[number] = h->score;
             memcpy(r->tokens + at, h->tokens, length * sizeof(int32_t));
             memcpy(r->token_steps + at, h->steps, length * sizeof(int32_t));
+            memcpy(r->places + at, h->places, length * sizeof(int32_t));
             memcpy(r->positional + at, h->scores, length * sizeof(float));
             at += h->length;
+            size_t size = h->graph ? (size_t)h->graph->size : 0;
+            r->graph_sizes[number] = (int32_t)size;
+            r->vertex_starts[number] = vertex;
+            r->link_starts[number] = link;
+            if (!size) continue;
+            memcpy(r->vertex_tokens + vertex, h->graph->tokens, size * sizeof(int32_t));
+            memcpy(r->vertex_scores + vertex, h->graph->scores, size * sizeof(float));
+            memcpy(r->links + link, h->graph->links, size * size * sizeof(float));
+            vertex += (int64_t)size;
+            link += (int64_t)(size * size);
         }
     }
     return r;

@@ -79,6 +79,8 @@ typedef struct {
     int32_t directions;       /* above 1: a token sees only the slots of its own direction, slot mod directions */
     const int32_t *chosen;    /* the new tokens whose features are wanted, ascending; NULL: all */
     int32_t chosen_count;
+    float *attention;         /* [tokens][attention_stride]: of the last layer to the source, mean over its heads; NULL: not wanted */
+    ptrdiff_t attention_stride;
 } fh_step;
 
 /* Decodes the tokens and appends them to the rows' caches (rollback: lower row.length). *features: [tokens or chosen][decoder width], valid
