@@ -16,8 +16,8 @@ from . import compat
 
 FAMILIES = ("autoregressive", "bidirectional", "dag", "hrt", "jacobi")
 _PACKAGE = __name__.rpartition(".")[0]
-# Modules of common that need nothing but the standard library: bundles, files and command lines start with them.
-LIGHT = ("data_options", "escaping", "files")
+# Modules of common that need nothing but the standard library: bundles, files, command lines and the runtime start with them.
+LIGHT = ("alignment", "data_options", "escaping", "files")
 
 
 def register_families() -> None:
