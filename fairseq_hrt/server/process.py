@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
 from .application import CANNOT_START, SETTINGS_VARIABLE, check, create_application
+from .metrics import forget_worker
 from .settings import Settings
 from .systems import LoadTranslator, load_translator
 
@@ -96,7 +97,10 @@ class Workers(Multiprocess):
         if self.failed:
             self.should_exit.set()
         else:
+            before = {process.pid for process in self.processes}
             super().keep_subprocess_alive()
+            for gone in before - {process.pid for process in self.processes}:
+                forget_worker(gone)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

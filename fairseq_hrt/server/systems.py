@@ -51,6 +51,11 @@ class ServedSystem:
     batcher: Batcher
     alternatives: bool = True
 
+    @property
+    def graph(self) -> bool:
+        """Whether its translations are paths of graphs."""
+        return self.bundle.task == "translation_dag" and hasattr(self.translator, "graphs")
+
     def describe(self) -> Dict[str, Any]:
         """What the page and ``/v1/systems`` say of it; no paths."""
         return {
@@ -60,6 +65,7 @@ class ServedSystem:
             "task": self.bundle.task,
             "engine": self.translator.identity()["engine"],
             "alternatives": self.alternatives,
+            "graph": self.graph,
         }
 
 
@@ -74,6 +80,8 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
     translator.translate(["a"], details=True)
 
     def decode(sentences: Sequence[str], options: Dict[str, Any]) -> Sequence[Any]:
+        if options.pop("graph", False):
+            return translator.graphs(list(sentences), batch_size=settings.max_batch, **options)
         return translator.translate(list(sentences), details=True, batch_size=settings.max_batch, **options)
 
     batcher = Batcher(
@@ -82,6 +90,7 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
         max_queue=settings.max_queue,
         wait=settings.batch_wait,
         observe=lambda sentences, seconds: metrics.observe_batch(name, sentences, seconds),
+        observe_queue=lambda waiting: metrics.observe_queue(name, waiting),
     )
     metrics.watch_queue(name, lambda: batcher.waiting)
     system = ServedSystem(name, bundle, translator, batcher, alternatives=_finds_alternatives(translator))

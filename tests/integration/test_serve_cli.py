@@ -30,7 +30,7 @@ ASKED = {"source": "de", "target": "en"}
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory):
-    """Two tiny bundles, for the runtime where it is installed."""
+    """Tiny bundles, for the runtime where it is installed."""
     from fairseq_hrt.hub.runtime_bundle import add_runtime
     from fairseq_hrt.runtime import library
 
@@ -39,7 +39,7 @@ def bundles(tmp_path_factory):
     def complete(bundle, family):
         add_runtime(bundle, "float32", data=folder / f"{family}_data")
 
-    for family in ("autoregressive", "hrt"):
+    for family in ("autoregressive", "hrt", "dag"):
         try:
             library.load_library()
         except library.LibraryUnavailable:
@@ -199,6 +199,7 @@ def test_a_worker_that_is_killed_is_replaced(bundles):
                     time.sleep(0.05)
             finally:
                 stop.set()
+        assert "fairseq_hrt_waiting_sentences" in httpx.get(f"{address}/metrics").text
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
     assert set(results) <= {(200, expected), "failed"}
@@ -243,6 +244,14 @@ class Browser:
         metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
         self.send("POST", "/goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params=metrics)
 
+    def nameless(self):
+        """What a screen reader would find without a name: (role, value) of everything that can be used or looked at."""
+        nodes = self.send("POST", "/goog/cdp/execute", cmd="Accessibility.getFullAXTree", params={})["nodes"]
+        used = ("button", "textbox", "combobox", "checkbox", "slider", "image", "link", "group", "region", "article")
+        found = [node for node in nodes if not node["ignored"] and node["role"]["value"] in used]
+        assert len(found) > 5
+        return [(node["role"]["value"], node.get("value")) for node in found if not node.get("name", {}).get("value", "").strip()]
+
     def close(self):
         self.send("DELETE", self._session)
 
@@ -266,7 +275,8 @@ def test_the_page_in_a_browser(bundles, browser):
     articles = "[...document.querySelectorAll('article')]"
     model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu")
     # A name is a text, whatever is in it.
-    with serving(f"<b>AT</b>={bundles / 'autoregressive'}", f"HRT={bundles / 'hrt'}") as (process, address):
+    systems = [f"<b>AT</b>={bundles / 'autoregressive'}", f"HRT={bundles / 'hrt'}", f"DAG={bundles / 'dag'}"]
+    with serving(*systems) as (process, address):
         browser.resize(1280)
         browser.send("POST", "/url", url=address)
         browser.until(f"{articles}.length === 2")
@@ -291,10 +301,20 @@ def test_the_page_in_a_browser(bundles, browser):
         browser.resize(375)
         (left, top), (same, below) = browser.run(places)
         assert left == same and below > top and browser.run("return document.documentElement.scrollWidth") <= 375
-        browser.run("document.querySelectorAll('#systems input').forEach((box) => box.click())")
+        choose = "[...document.querySelectorAll('#systems input')].forEach((box) => { if (box.checked !== arguments[0].includes(box.value)) box.click(); })"
+        browser.run(choose, [])
         browser.until("document.getElementById('status').textContent === 'Choose a system.'")
-        browser.run("document.querySelectorAll('#systems input').forEach((box) => box.click())")
+        browser.run(choose, ["<b>AT</b>", "HRT"])
         browser.until(f"{articles}.length === 2")
+        # What is written at once: the words of a graph, the chosen ones in a row.
+        browser.run(choose, ["DAG"])
+        browser.until(f"{articles}.length === 1 && document.querySelector('.graph svg')")
+        path = [token for token in fairseq_hrt.from_pretrained(bundles / "dag", device="cpu").graphs(["a b c"])[0][0]["vertices"] if token["chosen"]]
+        assert browser.run("return document.querySelectorAll('.graph g.chosen').length") == len(path)
+        assert browser.run("return document.querySelectorAll('.graph path.chosen').length") == len(path) - 1
+        assert "Chosen path: ▶ → " in browser.run("return document.querySelector('.graph svg').getAttribute('aria-label')")
+        assert browser.run("return document.documentElement.scrollWidth") <= 375
+        assert browser.nameless() == []
         # Nothing was blocked by the policy for contents, nothing failed.
         assert browser.send("POST", "/se/log", type="browser") == []
         process.send_signal(signal.SIGTERM)

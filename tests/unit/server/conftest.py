@@ -66,10 +66,13 @@ def make_client(monkeypatch, translator):
         source, _, target = name.partition(":")[2].partition("-")
 
         def decode(lines, options):
+            if options.pop("graph", False):
+                return translator.graphs(lines, batch_size=settings.max_batch, **options)
             return translator.translate(lines, details=True, **options)
 
         batcher = Batcher(decode, max_batch=settings.max_batch, max_queue=settings.max_queue, wait=settings.batch_wait)
-        return ServedSystem(name, bundle(source, target), translator, batcher)
+        task = "translation_dag" if name.startswith("dag") else "translation_autoregressive"
+        return ServedSystem(name, bundle(source, target, task), translator, batcher)
 
     monkeypatch.setattr(application, "load_system", load)
 
