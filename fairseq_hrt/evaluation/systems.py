@@ -130,6 +130,11 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> "System":
     return System(spec, data)
 
 
+def load_watched(spec: SystemSpec, data: Sequence[str]) -> "System":
+    """A loaded system that says in which pass each word was written: CTranslate2 does not; see :class:`System`."""
+    return load_system(spec, data) if spec.engine == "runtime" else System(spec, data)
+
+
 class System:
     """A loaded system.
 

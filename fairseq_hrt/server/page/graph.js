@@ -1,7 +1,7 @@
 // The graph that a translation is a path of, as a picture: words from left to right, lines between them, the chosen path below.
 "use strict";
 
-const LEAST = 0.1; // vertices that are passed with less probability, and weaker lines, are left out
+const LEAST = 0.05; // vertices that are passed with less probability, and weaker lines, are left out
 const drawn = (name, attributes, ...children) => {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
