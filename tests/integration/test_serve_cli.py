@@ -386,6 +386,18 @@ def test_replicas_on_a_ray_cluster(bundles):
         assert process.wait(SECONDS) == 0
 
 
+def test_hostile_requests(bundles):
+    """A few of each kind; the program counts what the server made of them, and whether it goes on."""
+    with serving(bundles / "hrt", "--time-limit", "2") as (process, address):
+        arguments = ["--source", "de", "--target", "en", "--requests", "150", "--patience", "40"]
+        result = example("hostile.py", address, *arguments)
+        assert result.returncode == 0 and "150 requests, 0 failures of the server; a right one afterwards: 200" in result.stdout, result.stdout + result.stderr
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+    result = example("hostile.py", address, *arguments[:-4], "--requests", "1", "--patience", "1")
+    assert result.returncode == 1
+
+
 def test_memory_is_watched(bundles, tmp_path):
     (tmp_path / "lines").write_text("a b c\nd e f\n")
     with serving(bundles / "hrt") as (process, address):

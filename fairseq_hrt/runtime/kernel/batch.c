@@ -6,10 +6,13 @@
 
 #include "search.h"
 #include "shortlist.h"
+#include "team.h"
 #include "threads.h"
 
 /* Source tokens of one batch at most, beyond its first sentence: what its buffers grow with. */
 #define MOST_TOKENS 2048
+/* More threads than this do not make one sentence faster. */
+#define MOST_HELPERS 7
 
 struct fh_engine {
     const fh_model *model;
@@ -33,6 +36,7 @@ typedef struct {
     int32_t batches;
     fh_found *found; /* [sentences], by number */
     fh_error *errors; /* [batches] */
+    fh_team *team;    /* of threads that have no batch; NULL: none */
 } job;
 
 static int report(const fh_error *error, char *message, size_t size) {
@@ -183,14 +187,14 @@ static int decode_batch(fh_work *w, int32_t chunk, const int32_t *limits, fh_fou
     }
 }
 
-static void run_batch(void *context, int32_t batch, int32_t thread) {
-    job *j = context;
+static void decode_entries(job *j, int32_t batch, int32_t thread) {
     fh_work *w = &j->engine->works[thread];
     entry *entries = j->entries + j->starts[batch];
     int32_t count = j->starts[batch + 1] - j->starts[batch];
     memset(&w->error, 0, sizeof w->error);
     w->options = j->options;
     w->shortlists = j->engine->shortlists;
+    w->team = j->team;
     size_t n = (size_t)count;
     fh_found *found = calloc(n, sizeof *found + sizeof(int32_t *) + 2 * sizeof(int32_t));
     if (!found) {
@@ -212,6 +216,25 @@ static void run_batch(void *context, int32_t batch, int32_t thread) {
     }
     j->errors[batch] = w->error;
     free(found);
+}
+
+/* Tasks behind the batches are those of helpers. */
+static void run_task(void *context, int32_t task, int32_t thread) {
+    job *j = context;
+    if (task >= j->batches) {
+        fh_team_help(j->team);
+        return;
+    }
+    decode_entries(j, task, thread);
+    if (j->team) fh_team_end(j->team);
+}
+
+/* Threads that can help with the only batch, if the model is large enough for it to pay. */
+static int32_t helpers(const job *j) {
+    const fh_matrix *output = j->engine->model->output;
+    int pays = j->batches == 1 && (int64_t)output->outputs * output->inputs >= FH_WORTH_SHARING;
+    int32_t others = j->engine->threads - 1;
+    return !pays ? 0 : others < MOST_HELPERS ? others : MOST_HELPERS;
 }
 
 /* ------------------------------------------------------------------ results */
@@ -301,11 +324,15 @@ int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32
         if (!j.entries || !j.starts || !j.found || !j.errors) fh_out_of_memory(&error, n * sizeof *j.errors);
     }
     if (!error.code && !make_entries(&j, sentences, &error)) {
-        fh_pool_run(e->pool, j.batches, run_batch, &j);
+        int32_t more = helpers(&j);
+        /* Without memory for a team the batch is decoded alone. */
+        if (more) j.team = fh_team_new(1 + more);
+        fh_pool_run(e->pool, j.batches + (j.team ? more : 0), run_task, &j);
         for (int32_t b = 0; b < j.batches && !error.code; b++) error = j.errors[b];
         if (!error.code) *results = flatten(j.found, sentences, &error);
     }
     for (size_t i = 0; j.found && i < n; i++) fh_found_clear(&j.found[i]);
+    fh_team_free(j.team);
     free(j.entries);
     free(j.starts);
     free(j.found);

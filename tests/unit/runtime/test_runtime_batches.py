@@ -147,3 +147,23 @@ def test_options_from_text(runtime):
     for strategy in ("beam", "sample", "x"):
         with runtime.runtime_engine(runtime.build("dag_transformer")) as engine, pytest.raises(UnsupportedOption, match=strategy):
             engine.decode([[4, 2]], runtime.options(beam=1, dag_decode_strategy=strategy))
+
+
+@pytest.mark.parametrize("weights", ("float32", "int8"))
+def test_one_sentence_on_several_threads(runtime, weights):
+    """A model whose products are large enough to be shared: the same to the last bit, whoever computes them."""
+    large = dict(symbols=9000, encoder_embed_dim=64, decoder_embed_dim=64, encoder_ffn_embed_dim=512, decoder_ffn_embed_dim=512)
+    model = runtime.build("hrt_transformer", seed=4, encoder_layers=1, decoder_layers=1, share_all_embeddings=True, **large)
+    rows = runtime.sources((30, 7), symbols=9000)
+    ways = (dict(beam=1), dict(beam=1, scores=False), dict(beam=3, nbest=2), dict(beam=1, unkpen=3.0, hrt_decode_chunk="1"))
+    found = []
+    for threads in (1, 2, 3):
+        with runtime.runtime_engine(model, weights=weights, threads=threads) as engine:
+            found.append([engine.decode([row], runtime.options(max_len_b=8, **way)) for row in rows for way in ways])
+            together = engine.decode(rows, runtime.options(max_len_b=8, beam=1))
+            assert together == [found[-1][0][0], found[-1][len(ways)][0]]
+    assert found[0] == found[1] == found[2]
+    if weights == "float32":
+        options = runtime.options(max_len_b=8, beam=1)
+        for expected, (mine,) in zip(runtime.eager_results(model, rows, options), (found[1][0][0], found[1][len(ways)][0])):
+            assert runtime.same_hypothesis(expected[0], mine)
