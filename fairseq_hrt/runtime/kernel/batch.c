@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "search.h"
 #include "shortlist.h"
@@ -13,6 +14,8 @@
 #define MOST_TOKENS 2048
 /* More threads than this do not make one sentence faster. */
 #define MOST_HELPERS 7
+/* Of so many lone batches one is decoded in the way that seems slower. */
+#define TRIAL 16
 
 struct fh_engine {
     const fh_model *model;
@@ -20,6 +23,10 @@ struct fh_engine {
     fh_pool *pool;
     fh_work *works; /* [threads] */
     fh_shortlists *shortlists;
+    /* Seconds a token of a lone batch, [0] without and [1] with helpers; 0: not measured yet. Others may need the processors, so whether
+     * help pays is measured again and again; the results are the same. */
+    double costs[2];
+    uint32_t lone;
 };
 
 typedef struct {
@@ -229,6 +236,28 @@ static void run_task(void *context, int32_t task, int32_t thread) {
     if (j->team) fh_team_end(j->team);
 }
 
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Whether the next lone batch is helped: both ways are tried first, and later now and then the one that is slower. */
+static int helped(fh_engine *e) {
+    int better = e->costs[1] <= e->costs[0], number = (int)(e->lone++ % TRIAL);
+    if (e->costs[1] == 0) return 1;
+    if (e->costs[0] == 0) return 0;
+    return number == 0 ? !better : better;
+}
+
+static void note_cost(fh_engine *e, int with_help, double seconds, const fh_found *found, int32_t sentences) {
+    double tokens = 1;
+    for (int32_t i = 0; i < sentences; i++)
+        for (int32_t n = 0; n < found[i].count; n++) tokens += found[i].items[n]->length;
+    double *cost = &e->costs[with_help];
+    *cost = *cost == 0 ? seconds / tokens : 0.75 * *cost + 0.25 * seconds / tokens;
+}
+
 /* Threads that can help with the only batch, if the model is large enough for it to pay. */
 static int32_t helpers(const job *j) {
     const fh_matrix *output = j->engine->model->output;
@@ -325,9 +354,11 @@ int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32
     }
     if (!error.code && !make_entries(&j, sentences, &error)) {
         int32_t more = helpers(&j);
+        double start = more ? now() : 0;
         /* Without memory for a team the batch is decoded alone. */
-        if (more) j.team = fh_team_new(1 + more);
+        if (more && helped(e)) j.team = fh_team_new(1 + more);
         fh_pool_run(e->pool, j.batches + (j.team ? more : 0), run_task, &j);
+        if (more) note_cost(e, j.team != NULL, now() - start, j.found, sentences);
         for (int32_t b = 0; b < j.batches && !error.code; b++) error = j.errors[b];
         if (!error.code) *results = flatten(j.found, sentences, &error);
     }
