@@ -10,7 +10,7 @@
     engine.close()
 
 Sources are dictionary ids that end in ``</s>``; results have their order and number. The result of a sentence does not
-depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the last bit. Options carry the names and defaults of
+depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the last bit (the steps of ``hrt_draft_chunk`` excepted). Options carry the names and defaults of
 ``fairseq-generate``; :meth:`DecodeOptions.parse` reads them from text. What the runtime does not know is refused by name with
 :class:`UnsupportedOption` (the eager engine does it then, ``--engine torch``), bad values with ValueError; both name the option.
 Calls release the interpreter's lock; calls from several threads take turns.
@@ -96,7 +96,8 @@ class Engine:
 
     Args:
         header, tensors: what :func:`.format.read_model` returns.
-        threads: sentences are decoded on that many threads, which share the weights.
+        threads: sentences are decoded on that many threads, which share the weights; those without a sentence help with the large products
+            of the last one, as long as that is measured to pay.
         isa: a forced instruction set; None: the best one that this machine has, or what FAIRSEQ_HRT_RUNTIME_ISA names.
     """
 

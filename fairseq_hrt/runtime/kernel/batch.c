@@ -3,19 +3,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "search.h"
 #include "shortlist.h"
 #include "team.h"
 #include "threads.h"
+#include "trial.h"
 
 /* Source tokens of one batch at most, beyond its first sentence: what its buffers grow with. */
 #define MOST_TOKENS 2048
 /* More threads than this do not make one sentence faster. */
 #define MOST_HELPERS 7
-/* Of so many lone batches one is decoded in the way that seems slower. */
-#define TRIAL 16
 
 struct fh_engine {
     const fh_model *model;
@@ -23,10 +21,7 @@ struct fh_engine {
     fh_pool *pool;
     fh_work *works; /* [threads] */
     fh_shortlists *shortlists;
-    /* Seconds a token of a lone batch, [0] without and [1] with helpers; 0: not measured yet. Others may need the processors, so whether
-     * help pays is measured again and again; the results are the same. */
-    double costs[2];
-    uint32_t lone;
+    fh_trial helping; /* a lone batch with helpers */
 };
 
 typedef struct {
@@ -180,10 +175,32 @@ static int make_entries(job *j, int32_t sentences, fh_error *error) {
     return FH_OK;
 }
 
+static double tokens_of(const fh_found *found, int32_t sentences) {
+    double tokens = 0;
+    for (int32_t i = 0; i < sentences; i++)
+        for (int32_t n = 0; n < found[i].count; n++) tokens += found[i].items[n]->length;
+    return tokens;
+}
+
+static int decode_without_drafts(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
+    (void)chunk;
+    return fh_decode_plain(w, limits, found);
+}
+
+/* Drafts of one's own, or no drafts where they do not pay: the words and scores are the same. A width that is asked for asks for drafts. */
+static int decode_lossless(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
+    if (w->options->draft_width) return fh_decode_drafts(w, chunk, limits, found);
+    int drafts = fh_trial_choice(&w->drafting, chunk);
+    double start = fh_seconds();
+    (drafts ? fh_decode_drafts : decode_without_drafts)(w, chunk, limits, found);
+    fh_trial_note(&w->drafting, drafts, fh_seconds() - start, tokens_of(found, w->sentences));
+    return w->error.code;
+}
+
 static int decode_batch(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
     switch (w->model->shape.family) {
         case FH_HRT:
-            if (w->options->draft_chunk) return fh_decode_drafts(w, chunk, limits, found);
+            if (w->options->draft_chunk) return decode_lossless(w, chunk, limits, found);
             return chunk == 1 ? fh_decode_plain(w, limits, found) : fh_decode_hrt(w, chunk, limits, found);
         case FH_BIDIRECTIONAL:
             return w->model->shape.block == 1 && w->model->shape.directions == 1 ? fh_decode_plain(w, limits, found) : fh_decode_blocks(w, limits, found);
@@ -234,28 +251,6 @@ static void run_task(void *context, int32_t task, int32_t thread) {
     }
     decode_entries(j, task, thread);
     if (j->team) fh_team_end(j->team);
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-/* Whether the next lone batch is helped: both ways are tried first, and later now and then the one that is slower. */
-static int helped(fh_engine *e) {
-    int better = e->costs[1] <= e->costs[0], number = (int)(e->lone++ % TRIAL);
-    if (e->costs[1] == 0) return 1;
-    if (e->costs[0] == 0) return 0;
-    return number == 0 ? !better : better;
-}
-
-static void note_cost(fh_engine *e, int with_help, double seconds, const fh_found *found, int32_t sentences) {
-    double tokens = 1;
-    for (int32_t i = 0; i < sentences; i++)
-        for (int32_t n = 0; n < found[i].count; n++) tokens += found[i].items[n]->length;
-    double *cost = &e->costs[with_help];
-    *cost = *cost == 0 ? seconds / tokens : 0.75 * *cost + 0.25 * seconds / tokens;
 }
 
 /* Threads that can help with the only batch, if the model is large enough for it to pay. */
@@ -354,11 +349,11 @@ int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32
     }
     if (!error.code && !make_entries(&j, sentences, &error)) {
         int32_t more = helpers(&j);
-        double start = more ? now() : 0;
+        double start = more ? fh_seconds() : 0;
         /* Without memory for a team the batch is decoded alone. */
-        if (more && helped(e)) j.team = fh_team_new(1 + more);
+        if (more && fh_trial_choice(&e->helping, more)) j.team = fh_team_new(1 + more);
         fh_pool_run(e->pool, j.batches + (j.team ? more : 0), run_task, &j);
-        if (more) note_cost(e, j.team != NULL, now() - start, j.found, sentences);
+        if (more) fh_trial_note(&e->helping, j.team != NULL, fh_seconds() - start, tokens_of(j.found, sentences));
         for (int32_t b = 0; b < j.batches && !error.code; b++) error = j.errors[b];
         if (!error.code) *results = flatten(j.found, sentences, &error);
     }
