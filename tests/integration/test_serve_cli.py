@@ -323,6 +323,40 @@ def test_the_page_in_a_browser(bundles, browser):
         browser.until("document.querySelector('#status.error') && document.getElementById('status').textContent === 'The server does not answer.'")
 
 
+def test_accessibility(bundles, browser):
+    """No violation that axe-core finds, on a wide and on a narrow page, light and dark."""
+    path = os.environ.get("AXE_CORE")
+    if not path:
+        pytest.skip("looks with axe-core: npm install axe-core, and AXE_CORE=node_modules/axe-core/axe.min.js")
+    with serving(f"AT={bundles / 'autoregressive'}", f"DAG={bundles / 'dag'}") as (process, address):
+        for width, scheme in ((1280, "light"), (375, "dark")):
+            browser.resize(width)
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            browser.send("POST", "/goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params={"features": features})
+            browser.send("POST", "/url", url=address)
+            browser.write("a b c")
+            browser.until("document.querySelectorAll('article').length === 2 && document.querySelector('.graph svg')")
+            browser.run(Path(path).read_text(encoding="utf-8"))
+            browser.run("window.found = null; axe.run().then((found) => { window.found = found.violations.map((one) => one.id); })")
+            assert browser.until("window.found !== null && JSON.stringify(window.found)") == "[]"
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+
+
+def test_requests_made_from_the_description(bundles, tmp_path):
+    """What schemathesis makes of /spec, right and wrong: no answer is a failure of the server, and all are as described."""
+    program = shutil.which("schemathesis")
+    if program is None:
+        pytest.skip("asks with schemathesis, which is not installed")
+    checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+    with serving(bundles / "hrt") as (process, address):
+        command = [program, "run", f"{address}/spec", "--max-examples", "5", "--seed", "1", "--checks", checks, "--phases", "examples,fuzzing"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=4 * SECONDS, cwd=tmp_path)
+        assert result.returncode == 0, result.stdout[-4000:]
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+
+
 def example(name, *arguments):
     """A program of examples/serve, run to its end."""
     program = [sys.executable, Path(fairseq_hrt.__file__).parents[1] / "examples" / "serve" / name, *arguments]
