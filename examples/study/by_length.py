@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
 import sacrebleu
-from fairseq_hrt.evaluation.quality import read_lines
-
 from tables import markdown
+
+from fairseq_hrt.evaluation.quality import read_lines
 
 
 def groups_of(lengths: Sequence[int], limits: Sequence[int]) -> List[List[int]]:

@@ -77,9 +77,10 @@ class Filler:
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
-        import fairseq_hrt  # noqa: F401  (repairs fairseq)
         import torch
         from fairseq import checkpoint_utils
+
+        import fairseq_hrt  # noqa: F401  (repairs fairseq)
 
         self.torch = torch
         overrides = {"data": options.data}
@@ -168,6 +169,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
     import sacrebleu
+
     from fairseq_hrt.evaluation.quality import build_detokenizer, read_lines
 
     options.out.mkdir(parents=True, exist_ok=True)

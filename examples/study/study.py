@@ -46,7 +46,7 @@ def chosen(entries: List[Entry], names: Optional[Sequence[str]], alone: bool) ->
     kept: Dict[str, Entry] = {}
     for entry in entries:
         # Parents come first.
-        if alone or not entry.alone and all(parent in kept for parent in entry.parents):
+        if alone or (not entry.alone and all(parent in kept for parent in entry.parents)):
             kept[entry.name] = entry
     return list(kept.values())
 

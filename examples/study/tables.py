@@ -116,9 +116,9 @@ def paired_bootstrap(baseline: List[str], other: List[str], references: List[str
 
 def references_of(figures: Figures, test: str) -> List[str]:
     """The reference lines that a benchmark used."""
-    from fairseq_hrt.evaluation.quality import read_lines
-
     from steps import filled
+
+    from fairseq_hrt.evaluation.quality import read_lines
 
     entry = figures.entry(test)
     folders = {name: figures.folder(name) for name in entry.parents}

@@ -7,6 +7,7 @@ Example:
         --system 'name=HRT,path=hrt/checkpoint_last.pt,beam=1'
     echo 'ein hund läuft' | fairseq-hrt trace data-bin --text - --system name=...,path=...
     fairseq-hrt trace bundle --text 'Ein Hund läuft.' --out trace
+    fairseq-hrt trace data-bin --sentence 3 --system name=native,path=hrt/checkpoint_last.pt,engine=runtime,beam=1
 
 The passes are shown in the terminal (in colour with FORCE_COLOR, never with NO_COLOR). Written into --out: trace.json, trace.html
 (one file without any network, with a slider through the passes) and a picture of passes × words with their probabilities and
@@ -62,13 +63,13 @@ def run(options: argparse.Namespace) -> None:
     """
     from ..evaluation import sentence_trace
     from ..evaluation.step_colours import use_colour
-    from ..systems import FairseqSystem
+    from ..systems import load_watched
 
     specs = given_systems(options)
     text = given_text(options)
     traces = []
     for spec in specs:
-        system = FairseqSystem(spec, data_arguments(options))
+        system = load_watched(spec, data_arguments(options))
         sample, source = sentence(system, options.sentence, text)
         traces.append(sentence_trace.trace(system, sample, source))
     colour = use_colour(sys.stdout)

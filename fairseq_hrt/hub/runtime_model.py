@@ -11,7 +11,7 @@ from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbe
 from torch import Tensor, nn
 
 from ..engine import FairseqModule, TransformerEngine, UnsupportedModelError
-from ..runtime.format import ACTIVATIONS, STORED, Header, write_model
+from ..runtime.format import ACTIVATIONS, EMBEDDINGS, STORED, Header, write_model
 
 # The best link of a graph is often a near tie: its small matrices are never rounded.
 EXACT = ("links",)
@@ -50,6 +50,9 @@ def convert(
         matrix = array.ndim == 2 and not name.endswith(("positions", "relative", "special", "table", "length_head"))
         if weights == "int8" and matrix and name not in EXACT:
             tensors[name], tensors[f"{name}.scale"] = quantise_rows(array)
+            if name in EMBEDDINGS:
+                # Read a row at a time, so that finer values cost no time; what rounding does to them goes through the whole model.
+                tensors[f"{name}.rest"] = rest_of_rows(array, tensors[name], tensors[f"{name}.scale"])
         else:
             tensors[name] = array
     return header, tensors
@@ -62,6 +65,13 @@ def quantise_rows(weights: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
     divisor = np.where(scale > 1e-36, scale, np.float32(1))
     integers = np.clip(np.rint(weights / divisor[:, None]), -127, 127).astype(np.int8)
     return integers, np.where(scale > 1e-36, scale, np.float32(0)).astype(np.float32)
+
+
+def rest_of_rows(weights: np.ndarray, integers: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """What :func:`quantise_rows` left, in 254ths of the scale: int8 ``[N, K]``."""
+    divisor = np.where(scale > 0, scale, np.float32(1)).astype(np.float64)
+    left = weights / divisor[:, None] - integers
+    return np.where(scale[:, None] > 0, np.clip(np.rint(254 * left), -127, 127), 0).astype(np.int8)
 
 
 def check_convertible(model: FairseqModule, source: Dictionary, target: Dictionary) -> str:

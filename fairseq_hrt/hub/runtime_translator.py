@@ -7,12 +7,15 @@ the engine was left open (``engine="auto"``), done by that one.
 import logging
 import os
 import threading
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..runtime.engine import DecodeOptions, Engine, Result, UnsupportedOption
 from ..runtime.options import options_for
 from .bundle import Bundle
 from .dictionary import Words
+from .graphs import describe_graph
+from .replacement import read_lexicon, with_words
 from .shortlist import read_shortlist
 from .translation import DEFAULTS, LONGEST, Translation, join_pieces
 
@@ -104,13 +107,27 @@ class RuntimeTranslator:
         single = isinstance(lines, str)
         rows = [lines] if single else list(lines)
         pieces = [self._pieces(line) for line in rows]
+        lexicon = self._lexicon(decoding)
         found = self._decode([piece for line in pieces for piece in line], options, progress)
         results, place = [], 0
         for line, own in zip(rows, pieces):
             best = found[place : place + len(own)]
             place += len(own)
-            results.append(self._join(line, best) if details else self._text(best))
+            words = None if lexicon is None else self._replaced(line, own, best, lexicon)
+            results.append(self._join(line, own, best, words) if details else self._text(best, words))
         return results[0] if single else results
+
+    def graphs(self, lines: Sequence[str], *, batch_size: int = 32, **decoding: Any) -> List[List[Dict[str, Any]]]:
+        """The graphs that a ``dag_transformer`` writes for raw lines; see :meth:`.translator.Translator.graphs`."""
+        try:
+            options = replace(self.decode_options(decoding, batch_size=batch_size), graphs=True)
+        except UnsupportedOption as error:
+            if self._fallback is None:
+                raise
+            return self.fallback_translator(str(error)).graphs(lines, batch_size=batch_size, **decoding)
+        pieces = [self._pieces(line) for line in lines]
+        found = iter(self._decode([piece for line in pieces for piece in line], options, None))
+        return [[describe_graph(next(found)[0], self.target.words) for _ in line] for line in pieces]
 
     def identity(self) -> Dict[str, Any]:
         """What its translations depend on beside bundle and options; see :meth:`.translator.Translator.identity`."""
@@ -150,12 +167,41 @@ class RuntimeTranslator:
                 )
             chosen = {**self.bundle.runtime_options, **given}
             chosen = {name: value for name, value in chosen.items() if name not in WITHOUT_EFFECT}
+            replacing = chosen.pop("replace_unk", None) is not None
+            if replacing and chosen.get("unkpen") == "inf":
+                chosen["unkpen"] = "0"
+            if replacing:
+                chosen["alignments"] = "true"
             found = DecodeOptions.parse(chosen, scores=scores, batch_size=batch_size)
             # Refused now and not at the first line.
             options_for(self.engine.header, found)
             if _hashable(key) and len(self._options) < 64:
                 self._options[key] = found
         return found
+
+    def _lexicon(self, decoding: Mapping[str, Any]) -> Optional[Mapping[str, str]]:
+        """What is written for words of the source where the model does not know one; None: ``<unk>`` is not replaced.
+
+        Raises:
+            ValueError: the lexicon cannot be read.
+        """
+        asked = {**self.bundle.runtime_options, **self.defaults, **_texts(decoding)}.get("replace_unk", "false")
+        # A switch alone copies source words; otherwise it names a lexicon.
+        return None if asked == "false" else read_lexicon({"true": ""}.get(asked, asked))
+
+    def _replaced(
+        self, line: str, pieces: List[List[int]], found: Sequence[Sequence[Result]], lexicon: Mapping[str, str]
+    ) -> List[List[List[str]]]:
+        """The words of each hypothesis of a line's pieces, those of the source or of the lexicon in place of ``<unk>``."""
+        subwords, written = self.pipeline.words(line), []
+        unknown = self.target.words[self.engine.header.unk]
+        for piece, hypotheses in zip(pieces, found):
+            own, subwords = subwords[: len(piece) - 1], subwords[len(piece) - 1 :]
+            written.append([
+                with_words(self._words(one), one.alignment, own, scheme=self.bundle.subwords, lexicon=lexicon, unknown=unknown)
+                for one in hypotheses
+            ])  # fmt: skip
+        return written
 
     def _pieces(self, line: str) -> List[List[int]]:
         """Source ids of a line, ``</s>`` at the end of each piece."""
@@ -179,8 +225,9 @@ class RuntimeTranslator:
             progress(min(start + size, len(order)), len(order))
         return found
 
-    def _text(self, pieces: Sequence[Sequence[Result]]) -> str:
-        texts = [self.pipeline.text(self._sentence(self._words(best[0]))) for best in pieces]
+    def _text(self, pieces: Sequence[Sequence[Result]], words: Optional[List[List[List[str]]]]) -> str:
+        written = [self._words(best[0]) for best in pieces] if words is None else [own[0] for own in words]
+        texts = [self.pipeline.text(self._sentence(tokens)) for tokens in written]
         return texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
 
     @staticmethod
@@ -191,19 +238,27 @@ class RuntimeTranslator:
         words = self.target.words
         return [words[token] for token in result.tokens]
 
-    def _join(self, line: str, pieces: Sequence[Sequence[Result]]) -> Translation:
-        return join_pieces(line, [[self._translation(line, result) for result in best] for best in pieces])
+    def _join(
+        self, line: str, pieces: List[List[int]], found: Sequence[Sequence[Result]], words: Optional[List[List[List[str]]]]
+    ) -> Translation:
+        translations, offset = [], 0
+        for piece, (ids, best) in enumerate(zip(pieces, found)):
+            written = [None] * len(best) if words is None else words[piece]
+            translations.append([self._translation(line, result, own, offset) for result, own in zip(best, written)])
+            offset += len(ids) - 1
+        return join_pieces(line, translations)
 
-    def _translation(self, line: str, result: Result) -> Translation:
+    def _translation(self, line: str, result: Result, words: Optional[List[str]], offset: int) -> Translation:
         tokens = self._words(result)
         return Translation(
-            text=self.pipeline.text(self._sentence(tokens)),
+            text=self.pipeline.text(self._sentence(tokens if words is None else words)),
             source=line,
             tokens=tokens,
             score=result.score,
             positional_scores=list(result.positional_scores),
             steps=result.steps,
             token_steps=list(result.token_steps),
+            alignment=[place + offset for place in result.alignment],
         )
 
 

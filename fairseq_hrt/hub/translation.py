@@ -21,6 +21,7 @@ class Translation:
         positional_scores: log-probability of each token.
         steps: decoder passes that the sentence needed.
         token_steps: the pass (1 = first) in which each token was fixed.
+        alignment: the source subword (from 0) that each token comes from; by the runtime, asked for with ``alignments`` or ``replace_unk``.
         alternatives: further hypotheses, best first (``nbest``).
     """
 
@@ -31,6 +32,7 @@ class Translation:
     positional_scores: List[float] = field(default_factory=list)
     steps: int = 0
     token_steps: List[int] = field(default_factory=list)
+    alignment: List[int] = field(default_factory=list)
     alternatives: List["Translation"] = field(default_factory=list)
 
 
@@ -57,4 +59,5 @@ def join_pieces(line: str, pieces: Sequence[Sequence[Translation]]) -> Translati
         positional_scores=[score for part in parts for score in part.positional_scores],
         steps=sum(part.steps for part in parts),
         token_steps=[step for part in parts for step in part.token_steps],
+        alignment=[place for part in parts for place in part.alignment],
     )

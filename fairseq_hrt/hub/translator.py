@@ -169,6 +169,36 @@ class Translator:
             token_steps=hypothesis["token_steps"].tolist() if "token_steps" in hypothesis else [],
         )
 
+    def graphs(self, lines: Sequence[str], *, batch_size: int = 32, **decoding: Any) -> List[List[Dict[str, Any]]]:
+        """The graphs that a ``dag_transformer`` writes for raw lines: the documents of ``fairseq-hrt graph``.
+
+        Args:
+            lines: raw text.
+            batch_size, decoding: see :meth:`translate`.
+
+        Returns:
+            For each line the graphs of its pieces: one, unless it is empty or was cut.
+
+        Raises:
+            ValueError: the model writes no graph, or see :meth:`translate`.
+        """
+        with self._lock:
+            task, generator, _ = self._decoder(decoding)
+            if not hasattr(generator, "graph_hooks"):
+                raise ValueError(f"{self.bundle.folder} holds no model that writes graphs: give a dag_transformer")
+            pieces = [self._pieces(line, task) for line in lines]
+            flat = [piece for line in pieces for piece in line]
+            found: List[Dict[str, Any]] = []
+            for start in range(0, len(flat), batch_size):
+                members = flat[start : start + batch_size]
+                dataset = task.build_dataset_for_inference(members, [len(piece) for piece in members])
+                sample = self._collate(dataset)
+                documents = generator.describe_graphs(self.models, sample)
+                # A batch is ordered by length.
+                found += [documents[place] for place in sample["id"].argsort().tolist()]
+        documents_in_order = iter(found)
+        return [[next(documents_in_order) for _ in line] for line in pieces]
+
     # ------------------------------------------------------------------ scoring
 
     def score(self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 32, **decoding: Any) -> List[Translation]:

@@ -9,7 +9,7 @@ import numpy as np
 from .format import ACTIVATIONS, FAMILIES, Header
 from .library import load_library
 
-INTERFACE = 1
+INTERFACE = 2
 OK, MEMORY, INVALID, NUMBER, REFUSED = range(5)
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi")
 # gelu_fast and gelu_accurate are two names of one formula.
@@ -54,7 +54,7 @@ class Options(C.Structure):
     _fields_ = [
         *((name, C.c_int32) for name in (
             "beam nbest min_len max_len_b normalize scores batch_size nat_beam eos_last_chunk draft_chunk draft_width table_size "
-            "strategy keep_repeats"
+            "strategy keep_repeats alignments graphs"
         ).split()),
         ("table_limits", C.POINTER(C.c_double)),
         ("table_chunks", C.POINTER(C.c_int32)),
@@ -76,6 +76,13 @@ class Results(C.Structure):
         ("tokens", C.POINTER(C.c_int32)),
         ("token_steps", C.POINTER(C.c_int32)),
         ("positional", C.POINTER(C.c_float)),
+        ("places", C.POINTER(C.c_int32)),
+        ("graph_sizes", C.POINTER(C.c_int32)),
+        ("vertex_starts", C.POINTER(C.c_int64)),
+        ("link_starts", C.POINTER(C.c_int64)),
+        ("vertex_tokens", C.POINTER(C.c_int32)),
+        ("vertex_scores", C.POINTER(C.c_float)),
+        ("links", C.POINTER(C.c_float)),
     ]
 
 

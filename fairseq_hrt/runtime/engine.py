@@ -10,8 +10,9 @@
     engine.close()
 
 Sources are dictionary ids that end in ``</s>``; results have their order and number. The result of a sentence does not
-depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the last bit. Options carry the names and defaults of
-``fairseq-generate``; :meth:`DecodeOptions.parse` reads them from text. What the runtime does not know is refused by name with
+depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the last bit (the steps of ``hrt_draft_chunk`` excepted).
+Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodeOptions.parse` reads them from text. What the runtime does not
+know is refused by name with
 :class:`UnsupportedOption` (the eager engine does it then, ``--engine torch``), bad values with ValueError; both name the option.
 Calls release the interpreter's lock; calls from several threads take turns.
 """
@@ -29,9 +30,25 @@ from .format import Header, ModelFileError, read_header, read_model
 from .options import DecodeOptions, UnsupportedOption, options_for
 
 __all__ = [
-    "DecodeOptions", "Engine", "Header", "ModelFileError", "NumericalError", "Result", "Shortlist", "UnsupportedOption",
+    "DecodeOptions", "Engine", "Graph", "Header", "ModelFileError", "NumericalError", "Result", "Shortlist", "UnsupportedOption",
     "read_header", "read_model",
 ]  # fmt: skip
+
+
+class Graph(NamedTuple):
+    """The graph that a translation is a path of (dag).
+
+    Attributes:
+        tokens: int32 ``[L]``, what each vertex writes.
+        scores: float32 ``[L]``, its log-probability.
+        links: float32 ``[L, L]``, P(v | u).
+        path: the vertex of each token of the translation.
+    """
+
+    tokens: np.ndarray
+    scores: np.ndarray
+    links: np.ndarray
+    path: List[int]
 
 
 class NumericalError(ArithmeticError):
@@ -48,6 +65,8 @@ class Result:
         positional_scores: log-probability of each token; empty without scores.
         steps: decoder passes that the sentence needed.
         token_steps: the pass (1 = first) in which each token was fixed.
+        alignment: place in the source of each token, where alignments were asked for.
+        graph: where graphs were asked for.
     """
 
     tokens: List[int]
@@ -55,6 +74,8 @@ class Result:
     positional_scores: List[float]
     steps: int
     token_steps: List[int] = field(default_factory=list)
+    alignment: List[int] = field(default_factory=list)
+    graph: Optional[Graph] = field(default=None, compare=False)
 
 
 class Shortlist(NamedTuple):
@@ -76,7 +97,8 @@ class Engine:
 
     Args:
         header, tensors: what :func:`.format.read_model` returns.
-        threads: sentences are decoded on that many threads, which share the weights.
+        threads: sentences are decoded on that many threads, which share the weights; those without a sentence help with the large products
+            of the last one, as long as that is measured to pay.
         isa: a forced instruction set; None: the best one that this machine has, or what FAIRSEQ_HRT_RUNTIME_ISA names.
     """
 
@@ -143,7 +165,7 @@ class Engine:
             )
         _check(status, message)
         try:
-            results = _results(found.contents, options.scores)
+            results = _results(found.contents, options)
         finally:
             self._kernel.fh_results_free(found)
         if options.bidirectional_deduplicate and self.header.family == "bidirectional":
@@ -223,7 +245,8 @@ def _flatten(sources: Sequence[Sequence[int]]) -> Tuple[Any, Any]:
     return (C.c_int32 * max(len(flat), 1))(*flat), offsets
 
 
-def _results(found: binding.Results, scores: bool) -> List[List[Result]]:
+def _results(found: binding.Results, options: DecodeOptions) -> List[List[Result]]:
+    scores = options.scores
     results: List[List[Result]] = []
     number = 0
     for sentence in range(found.sentences):
@@ -238,11 +261,24 @@ def _results(found: binding.Results, scores: bool) -> List[List[Result]]:
                     positional_scores=found.positional[start:end] if scores else [],
                     steps=found.steps[number],
                     token_steps=found.token_steps[start:end],
+                    alignment=found.places[start:end] if options.alignments else [],
+                    graph=_graph(found, number, found.places[start:end]) if options.graphs else None,
                 )
             )
             number += 1
         results.append(best)
     return results
+
+
+def _graph(found: binding.Results, number: int, path: List[int]) -> Graph:
+    """The graph of a hypothesis, copied."""
+    size, vertex, link = found.graph_sizes[number], found.vertex_starts[number], found.link_starts[number]
+
+    def copy(values: Any, start: int, count: int, kind: Any) -> np.ndarray:
+        return np.array(values[start : start + count], kind)
+
+    links = copy(found.links, link, size * size, np.float32).reshape(size, size)
+    return Graph(copy(found.vertex_tokens, vertex, size, np.int32), copy(found.vertex_scores, vertex, size, np.float32), links, path)
 
 
 def _deduplicate(result: Result) -> None:
@@ -261,6 +297,6 @@ def _deduplicate(result: Result) -> None:
                 else:
                     place += 1
     kept.append(len(result.tokens) - 1)
-    for name in ("tokens", "positional_scores", "token_steps"):
+    for name in ("tokens", "positional_scores", "token_steps", "alignment"):
         values = getattr(result, name)
         setattr(result, name, [values[place] for place in kept] if values else values)

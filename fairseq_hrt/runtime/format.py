@@ -2,7 +2,8 @@
 
 A matrix is either float32 ``[outputs, inputs]``, or int8 of that shape beside ``NAME.scale``, float32 ``[outputs]``: row r stands for
 ``scale[r] * int8[r]``. Biases, norms, position tables and the like are float32. :func:`expected_tensors` lists all tensors of a header;
-a file has exactly these.
+a file has exactly these. Beside an embedding in int8 there may be ``NAME.rest``, int8 of the same shape: as the vector of a word, row r
+stands for ``scale[r] * (int8[r] + rest[r] / 254)``. The output layer that shares the embedding does without.
 """
 
 import os
@@ -15,12 +16,15 @@ import numpy as np
 from .header import ACTIVATIONS, FAMILIES, STORED, Header, ModelFileError
 
 __all__ = [
-    "ACTIVATIONS", "FAMILIES", "KEY", "STORED", "Header", "ModelFileError", "check_tensors", "expected_tensors", "read_header",
+    "ACTIVATIONS", "EMBEDDINGS", "FAMILIES", "KEY", "STORED", "Header", "ModelFileError", "check_tensors", "expected_tensors", "read_header",
     "read_model", "write_model",
 ]  # fmt: skip
 
 # Where the JSON stands in the metadata of the file.
 KEY = "fairseq_hrt.runtime"
+
+# Matrices that may have a finer part.
+EMBEDDINGS = ("encoder.embedding", "decoder.embedding")
 
 # ---------------------------------------------------------------- tensors
 
@@ -99,19 +103,34 @@ def check_tensors(header: Header, tensors: Mapping[str, np.ndarray]) -> None:
         if tensor.shape != shape:
             raise ModelFileError(f"its tensor {name} has the shape {list(tensor.shape)}, not {list(shape)}")
         if kind == "matrix" and tensor.dtype == np.int8:
-            if tensor.size and tensor.min() == -128:
-                raise ModelFileError(f"its tensor {name} holds -128; int8 weights lie between -127 and 127")
-            scale = _one(tensors, unread, f"{name}.scale")
-            if scale.dtype != np.float32 or scale.shape != shape[:1]:
-                raise ModelFileError(f"its tensor {name}.scale is {scale.dtype} {list(scale.shape)}, not float32 {[shape[0]]}")
-            if not np.isfinite(scale).all() or (scale < 0).any():
-                raise ModelFileError(f"its tensor {name}.scale holds a number that is not finite, or negative")
+            _check_integers(tensor, name)
+            _check_scale(_one(tensors, unread, f"{name}.scale"), name, shape)
+            if name in EMBEDDINGS and f"{name}.rest" in tensors:
+                _check_rest(_one(tensors, unread, f"{name}.rest"), name, shape)
         elif tensor.dtype != np.float32:
             raise ModelFileError(f"its tensor {name} is {tensor.dtype}, not float32" + (" or int8" if kind == "matrix" else ""))
         elif not _finite(tensor):
             raise ModelFileError(f"its tensor {name} holds a number that is not finite")
     if unread:
         raise ModelFileError(f"its tensor {sorted(unread)[0]!r:.100} belongs to no part of the model")
+
+
+def _check_rest(rest: np.ndarray, name: str, shape: Tuple[int, ...]) -> None:
+    if rest.dtype != np.int8 or rest.shape != shape:
+        raise ModelFileError(f"its tensor {name}.rest is {rest.dtype} {list(rest.shape)}, not int8 {list(shape)}")
+    _check_integers(rest, f"{name}.rest")
+
+
+def _check_integers(tensor: np.ndarray, name: str) -> None:
+    if tensor.size and tensor.min() == -128:
+        raise ModelFileError(f"its tensor {name} holds -128; int8 weights lie between -127 and 127")
+
+
+def _check_scale(scale: np.ndarray, name: str, shape: Tuple[int, ...]) -> None:
+    if scale.dtype != np.float32 or scale.shape != shape[:1]:
+        raise ModelFileError(f"its tensor {name}.scale is {scale.dtype} {list(scale.shape)}, not float32 {[shape[0]]}")
+    if not np.isfinite(scale).all() or (scale < 0).any():
+        raise ModelFileError(f"its tensor {name}.scale holds a number that is not finite, or negative")
 
 
 def _finite(tensor: np.ndarray) -> bool:
@@ -183,7 +202,8 @@ def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
             header = Header.from_json(text)
             names: List[str] = list(file.keys()) if whole else []
             # Before anything is read: a file of a million tensors is refused by its names.
-            strange = set(names) - {key for name in expected_tensors(header) for key in (name, f"{name}.scale")} if whole else ()
+            known = {key for name in expected_tensors(header) for key in (name, f"{name}.scale")} | {f"{name}.rest" for name in EMBEDDINGS}
+            strange = set(names) - known if whole else ()
             if strange:
                 raise ModelFileError(f"its tensor {sorted(strange)[0]!r:.100} belongs to no part of the model")
             tensors = {name: file.get_tensor(name) for name in names}

@@ -21,9 +21,13 @@ class DecodeOptions:
         scores: compute scores and positional scores. False saves the logsumexp over the vocabulary of greedy decoding; scores
             of the results are then None.
         batch_size: most sentences decoded together.
+        alignments: the source token that each token comes from (most of the last layer's attention), by one more pass; for models that
+            write from left to right.
+        graphs: the graph of each sentence; for dag.
         hrt_draft_chunk: lossless drafts: decode with this chunk, correct the draft by the same model's C_d = 1, greedily. The
             tokens are those of ``hrt_decode_chunk="1"``, ``beam=1``. None: no drafts.
-        hrt_draft_width: most draft tokens that are checked in one pass; 0: chosen from the sizes of the model.
+        hrt_draft_width: most draft tokens that are checked in one pass; 0: as many as were right lately, and plain greedy decoding, whose tokens
+            and scores are the same, where it is measured to be quicker. Then ``steps`` tell what was done, and may differ from call to call.
         dag_decode_upsample_scale: None: that of the training.
         dag_allow_unk: vertices may write the unknown word, less ``unkpen``.
     """
@@ -38,6 +42,8 @@ class DecodeOptions:
     max_len_b: int = 200
     scores: bool = True
     batch_size: int = 32
+    alignments: bool = False
+    graphs: bool = False
     hrt_decode_chunk: Optional[str] = None
     hrt_chunk_table: str = "10:1,30:2,inf:1"
     hrt_nat_beam: Optional[int] = None
@@ -217,6 +223,11 @@ def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options
         raise ValueError(f"--hrt-decode-chunk and hrt_draft_chunk: this is no hrt_transformer but a model of the family {header.family}")
     if header.family == "dag":
         _check_dag(options, scale)
+    blocks = header.family == "dag" or (header.family == "bidirectional" and (header.block, header.directions) != (1, 1))
+    if options.alignments and blocks:
+        raise ValueError(f"alignments: the words of a {header.family}_transformer are not aligned with the source; --unkpen inf forbids <unk>")
+    if options.graphs and header.family != "dag":
+        raise ValueError(f"graphs: a model of the family {header.family} writes no graph; give a dag_transformer")
     # Vertices never write the unknown word unless they are allowed to.
     unkpen = math.inf if header.family == "dag" and not options.dag_allow_unk else options.unkpen
     limits = (C.c_double * len(table))(*(limit for limit, _ in table))
@@ -226,8 +237,8 @@ def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options
         scores=options.scores, batch_size=options.batch_size, nat_beam=nat_beam, eos_last_chunk=options.hrt_eos_last_chunk,
         draft_chunk=options.hrt_draft_chunk or 0, draft_width=options.hrt_draft_width, table_size=len(table),
         strategy=binding.STRATEGIES.index(options.dag_decode_strategy) if header.family == "dag" else 0,
-        keep_repeats=options.dag_keep_repeats, lenpen=options.lenpen, unkpen=unkpen, max_len_a=options.max_len_a,
-        beta=options.dag_decode_beta, length_beta=options.dag_decode_length_beta, scale=scale or 1.0,
+        keep_repeats=options.dag_keep_repeats, alignments=options.alignments, graphs=options.graphs, lenpen=options.lenpen, unkpen=unkpen,
+        max_len_a=options.max_len_a, beta=options.dag_decode_beta, length_beta=options.dag_decode_length_beta, scale=scale or 1.0,
     )  # fmt: skip
     values.table_limits, values.table_chunks = C.cast(limits, C.POINTER(C.c_double)), C.cast(chunks, C.POINTER(C.c_int32))
     return values, (limits, chunks)

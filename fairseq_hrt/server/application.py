@@ -25,7 +25,15 @@ from .interface import describe_interface
 from .metrics import Metrics
 from .requests import TranslationRequest, check_key, decoding_options, parse_fields, text_of, translation_request
 from .settings import Settings
-from .systems import Catalogue, ServedSystem, alternatives_options, language_name, load_system
+from .systems import (
+    Catalogue,
+    LoadTranslator,
+    ServedSystem,
+    alternatives_options,
+    language_name,
+    load_system,
+    load_translator,
+)
 from .texts import DecodedText
 
 logger = logging.getLogger(__name__)
@@ -36,7 +44,10 @@ SETTINGS_VARIABLE = "FAIRSEQ_HRT_SERVER_SETTINGS"
 # Status of a worker that cannot start; uvicorn's, so that it does not try again for ever.
 CANNOT_START = 3
 PAGE = Path(__file__).parent / "page"
-_FILES = {"/": ("index.html", "text/html"), "/page.js": ("page.js", "text/javascript"), "/page.css": ("page.css", "text/css")}
+_FILES = {
+    "/": ("index.html", "text/html"), "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"), "/graph.js": ("graph.js", "text/javascript"),
+}  # fmt: skip
 # Characters of a request that are prepared at once; more are prepared in a thread, as others wait meanwhile.
 _SHORT = 2000
 
@@ -46,10 +57,11 @@ class Server:
 
     Args:
         settings: see there.
+        load: makes the translator of a bundle.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, load: LoadTranslator = load_translator) -> None:
+        self.settings, self._load_translator = settings, load
         self.keys = read_keys(settings.key_file)
         self.metrics = Metrics()
         self.catalogue = Catalogue(())
@@ -63,7 +75,8 @@ class Server:
         """
         if self.catalogue.systems:
             return
-        self.catalogue = Catalogue([load_system(name, folder, self.settings, self.metrics) for name, folder in self.settings.systems])
+        systems = self.settings.systems
+        self.catalogue = Catalogue([load_system(name, folder, self.settings, self.metrics, self._load_translator) for name, folder in systems])
         self.detector = LanguageDetector(self.catalogue.sources)
         self.detector.prepare()
 
@@ -127,17 +140,26 @@ class Server:
             raise invalid("format html has no details; use /translate")
         source, detected = await self._source(wanted)
         system = self.catalogue.choose(wanted, source)
-        options: Dict[str, Any] = dict(decoding_options(fields))
+        options = decoding_options(fields, system.bundle.task)
+        if wanted.graph and not system.graph:
+            raise invalid("this system writes no graph")
         if wanted.alternatives and system.alternatives:
             least = wanted.alternatives + 1
-            options = {**alternatives_options(system, least), **{name: max(value, least) for name, value in options.items()}}
+            own = alternatives_options(system, least)
+            widened = {name: max(value, least) for name, value in options.items() if isinstance(own.get(name), int)}
+            options = {**own, **options, **widened}
         start = time.perf_counter()
         found = await self._decode(system, wanted, options)
+        milliseconds = round(1000 * (time.perf_counter() - start), 3)
+        sentences = [[_details(translation) for translation in text.translations] for text in found]
+        if wanted.graph:
+            chosen = {name: value for name, value in options.items() if name not in ("beam", "nbest")}
+            await self._add_graphs(system, [sentence for text in sentences for sentence in text], chosen)
         answer = {
             "system": system.name,
-            "milliseconds": round(1000 * (time.perf_counter() - start), 3),
+            "milliseconds": milliseconds,
             "source": source,
-            "translations": [{"text": one.text(), "sentences": [_details(t) for t in one.translations]} for one in found],
+            "translations": [{"text": text.text(), "sentences": own} for text, own in zip(found, sentences)],
         }
         if detected is not None:
             answer["detectedLanguage"] = detected
@@ -173,11 +195,26 @@ class Server:
             # A decoder's words may name files.
             logger.warning("%s refused a request: %s", system.name, error)
             raise invalid("this system does not take these options") from None
+        self._share_out(found, texts)
+        return texts
+
+    async def _add_graphs(self, system: ServedSystem, sentences: List[Dict[str, Any]], options: Dict[str, Any]) -> None:
+        """Gives each sentence that was translated its graph (a second pass; whoever wants only translations does not pay for it)."""
+        try:
+            found = await system.batcher.submit([sentence["source"] for sentence in sentences], graph=True, **options) if sentences else []
+        except ValueError as error:
+            logger.warning("%s draws no graph: %s", system.name, error)
+            raise invalid("this system does not draw graphs with these options") from None
+        for sentence, graphs in zip(sentences, found):
+            # A sentence that was cut has several: the first one is shown.
+            sentence["graph"] = graphs[0] if graphs else None
+
+    @staticmethod
+    def _share_out(found: Sequence[Any], texts: Sequence["DecodedText"]) -> None:
         place = 0
         for text in texts:
             text.translations = list(found[place : place + len(text.sentences)])
             place += len(text.sentences)
-        return texts
 
 
 async def _prepared(wanted: TranslationRequest, work: Callable[[], Result]) -> Result:
@@ -239,13 +276,17 @@ def check(settings: Settings) -> None:
         load_bundle(folder, for_runtime=True)
 
 
-def create_application(settings: Settings) -> Starlette:
+def create_application(settings: Settings, load: LoadTranslator = load_translator) -> Starlette:
     """The application; its systems are loaded when it starts, or before by ``application.state.server.load()``.
+
+    Args:
+        settings: see there.
+        load: makes the translator of a bundle; another one puts something else behind the same interface.
 
     Raises:
         ValueError: the keys cannot be read.
     """
-    server = Server(settings)
+    server = Server(settings, load)
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:

@@ -39,6 +39,7 @@ class Batcher:
         max_queue: sentences that may wait.
         wait: seconds that the first sentence of a batch waits for company.
         observe: called with (sentences of a batch, seconds) after each batch.
+        observe_queue: called with the length of the queue whenever it has changed.
     """
 
     def __init__(
@@ -49,8 +50,9 @@ class Batcher:
         max_queue: int,
         wait: float,
         observe: Callable[[int, float], None] = lambda sentences, seconds: None,
+        observe_queue: Callable[[int], None] = lambda waiting: None,
     ) -> None:
-        self._decode, self._observe = decode, observe
+        self._decode, self._observe, self._observe_queue = decode, observe, observe_queue
         self._max_batch, self._max_queue, self._wait = max_batch, max_queue, wait
         self._queue: List[_Waiting] = []
         self._changed = threading.Condition()
@@ -78,7 +80,7 @@ class Batcher:
                 raise RequestError(503, "The server is shutting down", {"Retry-After": "5"})
             if len(self._queue) + len(entries) > self._max_queue:
                 raise RequestError(429, "Too many requests: the queue is full, try again later", {"Retry-After": "1"})
-            self._queue.extend(entries)
+            self._set_queue([*self._queue, *entries])
             self._changed.notify()
         try:
             return list(await asyncio.gather(*(entry.answer for entry in entries)))
@@ -86,7 +88,7 @@ class Batcher:
             # A request that was given up must not cost a decoder's time.
             with self._changed:
                 gone = {id(entry) for entry in entries}
-                self._queue = [entry for entry in self._queue if id(entry) not in gone]
+                self._set_queue([entry for entry in self._queue if id(entry) not in gone])
 
     def close(self, patience: float = 0.0) -> None:
         """Decodes what waits, for at most ``patience`` seconds, and ends the thread."""
@@ -125,8 +127,14 @@ class Batcher:
         company.sort(key=lambda entry: (entry is not first, abs(len(entry.sentence) - len(first.sentence))))
         batch = company[: self._max_batch]
         taken = {id(entry) for entry in batch}
-        self._queue = [entry for entry in self._queue if id(entry) not in taken]
+        self._set_queue([entry for entry in self._queue if id(entry) not in taken])
         return batch
+
+    def _set_queue(self, entries: List[_Waiting]) -> None:
+        changed = len(entries) != len(self._queue)
+        self._queue = entries
+        if changed:
+            self._observe_queue(len(entries))
 
     def _answer(self, batch: List[_Waiting]) -> None:
         start = time.monotonic()

@@ -3,7 +3,7 @@
 from typing import Any, Dict, List
 
 from .. import __version__
-from .requests import DECODING, FORMATS
+from .requests import DECODING, FORMATS, Choice
 from .settings import Settings
 
 
@@ -23,11 +23,12 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
         },
         ["q", "source", "target"],
     )
-    options = {name: {"type": "integer", "minimum": least, "maximum": most} for name, (least, most) in DECODING.items()}
+    options = {name: _choice(choice) for name, choice in DECODING.items()}
     detailed = _object(
         {
             **translate["properties"],
             "system": {"type": "string", "description": "name of a system, see /v1/systems; default: the first that fits"},
+            "graph": {"type": "boolean", "default": False, "description": "the graph of each sentence, of systems that write graphs"},
             "options": {"type": "object", "properties": options, "additionalProperties": False},
         },
         ["q", "source", "target"],
@@ -60,6 +61,17 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
             "/v1/systems": {"get": _operation("Systems", {"type": "array", "items": {"type": "object"}})},
         },
     }
+
+
+def _choice(choice: Choice) -> Dict[str, Any]:
+    """A decoding option's schema."""
+    if choice.kind is str:
+        found: Dict[str, Any] = {"type": "string", "enum": list(choice.values)}
+    elif choice.kind is bool:
+        found = {"type": "boolean"}
+    else:
+        found = {"type": "integer" if choice.kind is int else "number", "minimum": choice.least, "maximum": choice.most}
+    return found if choice.task is None else {**found, "description": f"of systems with the task {choice.task}"}
 
 
 def _object(properties: Dict[str, Any], required: List[str]) -> Dict[str, Any]:

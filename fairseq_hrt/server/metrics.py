@@ -51,8 +51,13 @@ class Metrics:
         self._batches.labels(system).observe(sentences)
         self._decoding.labels(system).observe(seconds)
 
+    def observe_queue(self, system: str, waiting: int) -> None:
+        """Notes the length of a queue for whoever reads the figures in another worker."""
+        if _shared():
+            self._queue.labels(system).set(waiting)
+
     def watch_queue(self, system: str, waiting: Callable[[], int]) -> None:
-        """Asks ``waiting`` for the length of a queue whenever the figures are read."""
+        """Asks ``waiting`` for the length of a queue whenever the figures are read; of several workers each notes its own."""
         if not _shared():
             self._queue.labels(system).set_function(waiting)
 
@@ -63,6 +68,12 @@ class Metrics:
             registry = CollectorRegistry()
             multiprocess.MultiProcessCollector(registry)
         return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+def forget_worker(process: int) -> None:
+    """Takes what a dead worker had in its queue out of the figures; what it has done stays counted."""
+    if _shared():
+        multiprocess.mark_process_dead(process)
 
 
 def _shared() -> bool:

@@ -21,7 +21,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
 from .application import CANNOT_START, SETTINGS_VARIABLE, check, create_application
+from .metrics import forget_worker
 from .settings import Settings
+from .systems import LoadTranslator, load_translator
 
 # Seconds in which the head of a request has to arrive.
 HEAD_SECONDS = 10.0
@@ -95,7 +97,11 @@ class Workers(Multiprocess):
         if self.failed:
             self.should_exit.set()
         else:
+            before = {process.pid for process in self.processes}
             super().keep_subprocess_alive()
+            for gone in before - {process.pid for process in self.processes}:
+                if gone is not None:
+                    forget_worker(gone)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -143,10 +149,14 @@ def server_options(settings: Settings) -> Dict[str, Any]:
     }
 
 
-def serve(settings: Settings, host: str, port: int, workers: int) -> None:
+def serve(settings: Settings, host: str, port: int, workers: int, load: LoadTranslator = load_translator) -> None:
     """Answers requests until SIGTERM, SIGHUP or SIGINT; what was accepted by then is answered.
 
     Prints one line with the address when the first request would be answered.
+
+    Args:
+        settings, host, port, workers: see ``fairseq-hrt serve``.
+        load: see :func:`.application.create_application`; of one process, workers have the usual one.
 
     Raises:
         ValueError: a system cannot be loaded, or the address cannot be had.
@@ -155,7 +165,7 @@ def serve(settings: Settings, host: str, port: int, workers: int) -> None:
     with bound_socket(host, port) as listening:
         shared = {"workers": workers, **server_options(settings)}
         if workers == 1:
-            application = create_application(settings)
+            application = create_application(settings, load)
             application.state.server.load()
             _let_the_server_end()
             _announce(listening, host)

@@ -11,8 +11,60 @@ from .errors import RequestError, invalid
 from .settings import Settings
 
 FORMATS = ("text", "html")
-# Decoding options that a request may choose, with the values that it may give them.
-DECODING = {"beam": (1, 16), "nbest": (1, 16)}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A decoding option that a request may choose.
+
+    Attributes:
+        kind: ``int``, ``float`` or ``bool``; ``str`` for one of ``values``.
+        least, most: of a number.
+        values: of a text.
+        task: the only task that knows it, or None.
+    """
+
+    kind: type
+    least: float = 0
+    most: float = 0
+    values: Tuple[str, ...] = ()
+    task: Optional[str] = None
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a value of a request is one of those."""
+        if self.kind is str:
+            return isinstance(value, str) and value in self.values
+        if self.kind is bool or isinstance(value, bool):
+            return self.kind is bool and isinstance(value, bool)
+        # No comparison with nan is true.
+        is_number = isinstance(value, int) or (self.kind is float and isinstance(value, float))
+        return is_number and self.least <= value <= self.most
+
+    def __str__(self) -> str:
+        if self.kind is str:
+            return "one of " + ", ".join(self.values)
+        return "true or false" if self.kind is bool else f"a {'whole ' * (self.kind is int)}number from {self.least} to {self.most}"
+
+
+_HRT, _DAG = "translation_hrt", "translation_dag"
+# By the names of fairseq-generate. Nothing here names a file, or lets a request take more than its share of time.
+DECODING: Dict[str, Choice] = {
+    "beam": Choice(int, 1, 16),
+    "nbest": Choice(int, 1, 16),
+    "lenpen": Choice(float, 0, 10),
+    "min_len": Choice(int, 0, 256),
+    "max_len_a": Choice(float, 0, 4),
+    "max_len_b": Choice(int, 0, 512),
+    "unnormalized": Choice(bool),
+    "replace_unk": Choice(bool),
+    "hrt_decode_chunk": Choice(str, values=("auto", *map(str, range(1, 17))), task=_HRT),
+    "hrt_nat_beam": Choice(int, 1, 16, task=_HRT),
+    "bidirectional_deduplicate": Choice(bool, task="translation_bidirectional"),
+    "dag_decode_strategy": Choice(str, values=("greedy", "lookahead", "viterbi", "joint-viterbi", "beam"), task=_DAG),
+    "dag_decode_beta": Choice(float, 0, 10, task=_DAG),
+    "dag_decode_length_beta": Choice(float, 0, 10, task=_DAG),
+    "dag_keep_repeats": Choice(bool, task=_DAG),
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +79,7 @@ class TranslationRequest:
         format: ``text`` or ``html``.
         alternatives: other translations that are asked for.
         system: name of one, or None for the first that fits.
-        decoding: options of the decoder.
+        graph: whether the graphs of the translations are asked for.
     """
 
     texts: Tuple[str, ...]
@@ -37,7 +89,7 @@ class TranslationRequest:
     format: str = "text"
     alternatives: int = 0
     system: Optional[str] = None
-    decoding: Tuple[Tuple[str, int], ...] = ()
+    graph: bool = False
 
 
 def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
@@ -120,6 +172,9 @@ def translation_request(fields: Mapping[str, Any], settings: Settings) -> Transl
     system = fields.get("system")
     if system is not None and not isinstance(system, str):
         raise invalid("system must be a string")
+    graph = fields.get("graph", False)
+    if not isinstance(graph, bool):
+        raise invalid("graph must be true or false")
     return TranslationRequest(
         texts=tuple(texts),
         single=isinstance(query, str),
@@ -128,11 +183,16 @@ def translation_request(fields: Mapping[str, Any], settings: Settings) -> Transl
         format=form,
         alternatives=min(_count(fields, "alternatives", 0), settings.max_alternatives),
         system=system,
+        graph=graph,
     )
 
 
-def decoding_options(fields: Mapping[str, Any]) -> Tuple[Tuple[str, int], ...]:
+def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
     """The decoder's options of a request of our own interface.
+
+    Args:
+        fields: of the request.
+        task: of the system that is asked.
 
     Raises:
         RequestError: 400 for an option that may not be chosen, or a value out of its range.
@@ -140,16 +200,13 @@ def decoding_options(fields: Mapping[str, Any]) -> Tuple[Tuple[str, int], ...]:
     given = fields.get("options") or {}
     if not isinstance(given, dict):
         raise invalid("options must be an object")
-    chosen = []
-    for name in sorted(given):
-        if name not in DECODING:
-            raise invalid(f"option {_shown(name)} cannot be chosen; there are: {', '.join(sorted(DECODING))}")
-        least, most = DECODING[name]
-        value = given[name]
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise invalid(f"option {name} must be a whole number from {least} to {most}")
-        chosen.append((name, value))
-    return tuple(chosen)
+    known = {name: choice for name, choice in DECODING.items() if choice.task in (None, task)}
+    for name, value in sorted(given.items()):
+        if name not in known:
+            raise invalid(f"option {_shown(name)} cannot be chosen here; there are: {', '.join(known)}")
+        if not known[name].accepts(value):
+            raise invalid(f"option {name} must be {known[name]}")
+    return {name: given[name] for name in sorted(given)}
 
 
 def text_of(fields: Mapping[str, Any], settings: Settings) -> str:

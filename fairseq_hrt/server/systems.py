@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 from ..hub.bundle import Bundle, load_bundle
 from .batching import Batcher
@@ -13,6 +13,10 @@ from .requests import TranslationRequest, unsupported_language
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
+
+# (folder of a bundle, settings) → what translates, with the methods of hub.translator.Translator that are used here: ``translate``,
+# ``identity``, and its ``bundle``.
+LoadTranslator = Callable[[Path, Settings], Any]
 
 # Names of the languages that our recipes know; another one is shown by its code.
 LANGUAGES = {
@@ -47,6 +51,11 @@ class ServedSystem:
     batcher: Batcher
     alternatives: bool = True
 
+    @property
+    def graph(self) -> bool:
+        """Whether its translations are paths of graphs."""
+        return self.bundle.task == "translation_dag" and hasattr(self.translator, "graphs")
+
     def describe(self) -> Dict[str, Any]:
         """What the page and ``/v1/systems`` say of it; no paths."""
         return {
@@ -56,20 +65,23 @@ class ServedSystem:
             "task": self.bundle.task,
             "engine": self.translator.identity()["engine"],
             "alternatives": self.alternatives,
+            "graph": self.graph,
         }
 
 
-def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics) -> ServedSystem:
+def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, load: LoadTranslator) -> ServedSystem:
     """Loads a bundle and decodes one word with it, so that the first request does not pay for what is made on first use.
 
     Raises:
         ValueError: no bundle, or one that cannot be loaded.
     """
-    translator = load_translator(folder, settings)
+    translator = load(folder, settings)
     bundle = translator.bundle
     translator.translate(["a"], details=True)
 
     def decode(sentences: Sequence[str], options: Dict[str, Any]) -> Sequence[Any]:
+        if options.pop("graph", False):
+            return translator.graphs(list(sentences), batch_size=settings.max_batch, **options)
         return translator.translate(list(sentences), details=True, batch_size=settings.max_batch, **options)
 
     batcher = Batcher(
@@ -78,6 +90,7 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics) -
         max_queue=settings.max_queue,
         wait=settings.batch_wait,
         observe=lambda sentences, seconds: metrics.observe_batch(name, sentences, seconds),
+        observe_queue=lambda waiting: metrics.observe_queue(name, waiting),
     )
     metrics.watch_queue(name, lambda: batcher.waiting)
     system = ServedSystem(name, bundle, translator, batcher, alternatives=_finds_alternatives(translator))

@@ -1,7 +1,7 @@
 """Systems: trained models and the way they are decoded, behind one interface whatever decodes them."""
 
 from .fairseq_system import FairseqSystem, count_calls
-from .load import load_system
+from .load import load_system, load_watched
 from .specification import SystemSpec, generate_arguments, parse_system, read_systems
 from .system import System
 
@@ -12,6 +12,7 @@ __all__ = [
     "count_calls",
     "generate_arguments",
     "load_system",
+    "load_watched",
     "parse_system",
     "read_systems",
 ]

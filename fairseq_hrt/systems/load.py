@@ -28,3 +28,8 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
 
         return RuntimeSystem(spec, data)
     return FairseqSystem(spec, data)
+
+
+def load_watched(spec: SystemSpec, data: Sequence[str]) -> System:
+    """A loaded system that says in which pass each word was written: CTranslate2 does not, its model is decoded by our engine."""
+    return load_system(spec, data) if spec.engine == "runtime" else FairseqSystem(spec, data)

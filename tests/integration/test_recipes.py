@@ -504,7 +504,7 @@ def test_ctrl_c_stops_both_and_the_next_start_goes_on_with_both(lanes, number):
     environment = {**os.environ, "WAIT": "1"}
     process = subprocess.Popen(["bash", str(script), str(out)], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
     for name in ("one", "three"):
-        until(lambda: (out / name / "begun").exists())
+        until((out / name / "begun").exists)
     # As a terminal does: to the group of the recipe, in which the two are not.
     os.killpg(process.pid, number)
     # Only when all of them have ended is the pipe closed.

@@ -30,7 +30,7 @@ ASKED = {"source": "de", "target": "en"}
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory):
-    """Two tiny bundles, for the runtime where it is installed."""
+    """Tiny bundles, for the runtime where it is installed."""
     from fairseq_hrt.hub.runtime_bundle import add_runtime
     from fairseq_hrt.runtime import library
 
@@ -39,7 +39,7 @@ def bundles(tmp_path_factory):
     def complete(bundle, family):
         add_runtime(bundle, "float32", data=folder / f"{family}_data")
 
-    for family in ("autoregressive", "hrt"):
+    for family in ("autoregressive", "hrt", "dag"):
         try:
             library.load_library()
         except library.LibraryUnavailable:
@@ -55,9 +55,9 @@ def environment():
 
 
 @contextmanager
-def serving(*arguments):
+def serving(*arguments, program=PROGRAM):
     """A running server: (process, address)."""
-    program = [*PROGRAM, *map(str, arguments), "--port", "0"]
+    program = [*map(str, program), *map(str, arguments), "--port", "0"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) as process:
         # Or its pipe fills up.
         log = []
@@ -199,6 +199,7 @@ def test_a_worker_that_is_killed_is_replaced(bundles):
                     time.sleep(0.05)
             finally:
                 stop.set()
+        assert "fairseq_hrt_waiting_sentences" in httpx.get(f"{address}/metrics").text
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
     assert set(results) <= {(200, expected), "failed"}
@@ -243,6 +244,14 @@ class Browser:
         metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
         self.send("POST", "/goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params=metrics)
 
+    def nameless(self):
+        """What a screen reader would find without a name: (role, value) of everything that can be used or looked at."""
+        nodes = self.send("POST", "/goog/cdp/execute", cmd="Accessibility.getFullAXTree", params={})["nodes"]
+        used = ("button", "textbox", "combobox", "checkbox", "slider", "image", "link", "group", "region", "article")
+        found = [node for node in nodes if not node["ignored"] and node["role"]["value"] in used]
+        assert len(found) > 5
+        return [(node["role"]["value"], node.get("value")) for node in found if not node.get("name", {}).get("value", "").strip()]
+
     def close(self):
         self.send("DELETE", self._session)
 
@@ -266,7 +275,8 @@ def test_the_page_in_a_browser(bundles, browser):
     articles = "[...document.querySelectorAll('article')]"
     model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu")
     # A name is a text, whatever is in it.
-    with serving(f"<b>AT</b>={bundles / 'autoregressive'}", f"HRT={bundles / 'hrt'}") as (process, address):
+    systems = [f"<b>AT</b>={bundles / 'autoregressive'}", f"HRT={bundles / 'hrt'}", f"DAG={bundles / 'dag'}"]
+    with serving(*systems) as (process, address):
         browser.resize(1280)
         browser.send("POST", "/url", url=address)
         browser.until(f"{articles}.length === 2")
@@ -291,16 +301,146 @@ def test_the_page_in_a_browser(bundles, browser):
         browser.resize(375)
         (left, top), (same, below) = browser.run(places)
         assert left == same and below > top and browser.run("return document.documentElement.scrollWidth") <= 375
-        browser.run("document.querySelectorAll('#systems input').forEach((box) => box.click())")
+        choose = "[...document.querySelectorAll('#systems input')].forEach((box) => { if (box.checked !== arguments[0].includes(box.value)) box.click(); })"
+        browser.run(choose, [])
         browser.until("document.getElementById('status').textContent === 'Choose a system.'")
-        browser.run("document.querySelectorAll('#systems input').forEach((box) => box.click())")
+        browser.run(choose, ["<b>AT</b>", "HRT"])
         browser.until(f"{articles}.length === 2")
+        # What is written at once: the words of a graph, the chosen ones in a row.
+        browser.run(choose, ["DAG"])
+        browser.until(f"{articles}.length === 1 && document.querySelector('.graph svg')")
+        path = [token for token in fairseq_hrt.from_pretrained(bundles / "dag", device="cpu").graphs(["a b c"])[0][0]["vertices"] if token["chosen"]]
+        assert browser.run("return document.querySelectorAll('.graph g.chosen').length") == len(path)
+        assert browser.run("return document.querySelectorAll('.graph path.chosen').length") == len(path) - 1
+        assert "Chosen path: ▶ → " in browser.run("return document.querySelector('.graph svg').getAttribute('aria-label')")
+        assert browser.run("return document.documentElement.scrollWidth") <= 375
+        assert browser.nameless() == []
         # Nothing was blocked by the policy for contents, nothing failed.
         assert browser.send("POST", "/se/log", type="browser") == []
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
         browser.write("b c d")
         browser.until("document.querySelector('#status.error') && document.getElementById('status').textContent === 'The server does not answer.'")
+
+
+def test_accessibility(bundles, browser):
+    """No violation that axe-core finds, on a wide and on a narrow page, light and dark."""
+    path = os.environ.get("AXE_CORE")
+    if not path:
+        pytest.skip("looks with axe-core: npm install axe-core, and AXE_CORE=node_modules/axe-core/axe.min.js")
+    with serving(f"AT={bundles / 'autoregressive'}", f"DAG={bundles / 'dag'}") as (process, address):
+        for width, scheme in ((1280, "light"), (375, "dark")):
+            browser.resize(width)
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            browser.send("POST", "/goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params={"features": features})
+            browser.send("POST", "/url", url=address)
+            browser.write("a b c")
+            browser.until("document.querySelectorAll('article').length === 2 && document.querySelector('.graph svg')")
+            browser.run(Path(path).read_text(encoding="utf-8"))
+            browser.run("window.found = null; axe.run().then((found) => { window.found = found.violations.map((one) => one.id); })")
+            assert browser.until("window.found !== null && JSON.stringify(window.found)") == "[]"
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+
+
+def test_requests_made_from_the_description(bundles, tmp_path):
+    """What schemathesis makes of /spec, right and wrong: no answer is a failure of the server, and all are as described."""
+    program = shutil.which("schemathesis")
+    if program is None:
+        pytest.skip("asks with schemathesis, which is not installed")
+    checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+    with serving(bundles / "hrt") as (process, address):
+        command = [program, "run", f"{address}/spec", "--max-examples", "5", "--seed", "1", "--checks", checks, "--phases", "examples,fuzzing"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=4 * SECONDS, cwd=tmp_path)
+        assert result.returncode == 0, result.stdout[-4000:]
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+
+
+def example(name, *arguments):
+    """A program of examples/serve, run to its end."""
+    program = [sys.executable, Path(fairseq_hrt.__file__).parents[1] / "examples" / "serve" / name, *arguments]
+    return subprocess.run(list(map(str, program)), capture_output=True, text=True, timeout=SECONDS, env=environment())
+
+
+def test_the_same_load_on_several_servers(bundles, tmp_path):
+    """Our engine and CTranslate2 behind the same server code: both translate, are measured, and end well."""
+    pytest.importorskip("ctranslate2", reason="is compared with")
+    from fairseq_hrt.cli import export
+
+    export.main([str(bundles / "autoregressive"), "--quantization", "int8", "--output", str(tmp_path / "converted")])
+    (tmp_path / "lines").write_text("a b c\n\nd e. f\n")
+    examples = Path(fairseq_hrt.__file__).parents[1] / "examples" / "serve"
+    other = f"CTranslate2=python '{examples}/ctranslate2_server.py' '{bundles}/autoregressive' --model '{tmp_path}/converted'"
+    own = f"native=fairseq-hrt serve '{bundles}/autoregressive'"
+    arguments = ["--lines", tmp_path / "lines", "--clients", "1", "3", "--seconds", "0.3", "--warm-up", "0.1", "--json", tmp_path / "figures"]
+    result = example("compare.py", "--server", own, "--server", other, *arguments)
+    assert result.returncode == 0, result.stderr
+    rows = json.loads((tmp_path / "figures").read_text())
+    assert [(row["server"], row["clients"]) for row in rows] == [("native", 1), ("native", 3), ("CTranslate2", 1), ("CTranslate2", 3)]
+    assert all(row["failures"] == 0 and row["requests/s"] > 0 and row["memory MB"] > 10 for row in rows)
+    assert result.stdout.count("| native |") == 2
+    for wrong, message in (("no command", "write NAME=COMMAND"), ("x=python -c pass", "does not start")):
+        result = example("compare.py", "--server", wrong, *arguments)
+        assert result.returncode == 1 and message in result.stderr and "Traceback" not in result.stderr
+
+
+def test_another_engine_translates_what_it_would_without_the_server(bundles, tmp_path):
+    pytest.importorskip("ctranslate2", reason="is put behind the server")
+    from fairseq_hrt.cli import export
+    from fairseq_hrt.server.systems import Settings, load_translator
+
+    export.main([str(bundles / "autoregressive"), "--output", str(tmp_path / "converted")])
+    expected = load_translator(bundles / "autoregressive", Settings(systems=(("x", bundles),))).translate("a b c", details=True)
+    program = [sys.executable, Path(fairseq_hrt.__file__).parents[1] / "examples/serve/ctranslate2_server.py", bundles / "autoregressive"]
+    program += ["--model", tmp_path / "converted", "--compute-type", "float32"]
+    with serving(*program[2:], program=program[:2]) as (process, address):
+        answer = httpx.post(f"{address}/v1/translate", json={**ASKED, "q": "a b c"}, timeout=SECONDS).json()
+        (sentence,) = answer["translations"][0]["sentences"]
+        assert (sentence["text"], sentence["tokens"], sentence["token_steps"]) == (expected.text, expected.tokens, expected.token_steps)
+        assert httpx.get(f"{address}/v1/systems").json()[0]["engine"] == "ctranslate2 float32"
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+
+
+def test_replicas_on_a_ray_cluster(bundles):
+    """A cluster of this machine alone: the program says where, it answers, and ends at SIGTERM."""
+    pytest.importorskip("ray.serve", reason="deploys with Ray Serve, which is not installed")
+    expected = fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu").translate("a b c")
+    program = [sys.executable, Path(fairseq_hrt.__file__).parents[1] / "examples" / "scale" / "serve_deployment.py"]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    with subprocess.Popen([*program, bundles / "hrt", "--port", port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as process:
+        address = process.stdout.readline().decode().strip()
+        assert address == f"http://127.0.0.1:{port}"
+        with httpx.Client(base_url=address, timeout=SECONDS) as client:
+            assert {client.post("/translate", json={**ASKED, "q": "a b c"}).json()["translatedText"] for _ in range(20)} == {expected}
+            assert client.post("/translate", json={**ASKED, "target": "zz", "q": "a"}).json() == {"error": "zz is not supported"}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SECONDS) == 0
+
+
+def test_hostile_requests(bundles):
+    """A few of each kind; the program counts what the server made of them, and whether it goes on."""
+    with serving(bundles / "hrt", "--time-limit", "2") as (process, address):
+        arguments = ["--source", "de", "--target", "en", "--requests", "150", "--patience", "40"]
+        result = example("hostile.py", address, *arguments)
+        assert result.returncode == 0 and "150 requests, 0 failures of the server; a right one afterwards: 200" in result.stdout, result.stdout + result.stderr
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+    result = example("hostile.py", address, *arguments[:-4], "--requests", "1", "--patience", "1")
+    assert result.returncode == 1
+
+
+def test_memory_is_watched(bundles, tmp_path):
+    (tmp_path / "lines").write_text("a b c\nd e f\n")
+    with serving(bundles / "hrt") as (process, address):
+        arguments = ["--source", "de", "--target", "en", "--lines", tmp_path / "lines", "--requests", "40", "--process", process.pid]
+        result = example("load.py", address, *arguments)
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+    rows = [line.split() for line in result.stdout.splitlines()[1:]]
+    assert [int(row[0]) for row in rows] == list(range(4, 41, 4)) and all(row[3] == "0" and float(row[4]) > 10 for row in rows)
 
 
 def test_what_is_refused_before_anything_is_served(bundles, tmp_path, capsys):

@@ -53,6 +53,30 @@ def test_data_and_pictures(traced):
     assert len(list(folder.glob("trace_*.png"))) == len(list(folder.glob("trace_*.svg"))) == 3
 
 
+def test_steps_of_the_runtime(toy_data, teacher, tmp_path, capsys):
+    """The passes that the native runtime tells of are those of the eager engine; CTranslate2 does not tell."""
+    from fairseq_hrt.cli import trace as verb
+    from fairseq_hrt.runtime import library
+
+    try:
+        library.load_library()
+    except library.LibraryUnavailable as error:
+        pytest.skip(str(error))
+    shared = f"path={teacher},beam=1,max_len_b=9,task=translation_autoregressive"
+    systems = ["--system", f"name=eager,{shared}", "--system", f"name=native,{shared},engine=runtime,weights=float32"]
+    verb.main([str(toy_data), "--sentence", "2", "--out", str(tmp_path), *systems])
+    eager, native = json.loads((tmp_path / "trace.json").read_text())
+    for name in ("tokens", "fixed", "arcs", "source", "decoder_calls"):
+        assert native[name] == eager[name], name
+    for row, other in zip(native["passes"], eager["passes"]):
+        assert [(cell["state"], cell["token"]) for cell in row] == [(cell["state"], cell["token"]) for cell in other]
+        assert [cell["probability"] or 0 for cell in row] == pytest.approx([cell["probability"] or 0 for cell in other], abs=1e-3)
+    assert "native: " in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        verb.main([str(toy_data), "--system", f"name=x,path={teacher},engine=ctranslate2"])
+    assert "its steps cannot be watched" in capsys.readouterr().err
+
+
 def test_the_terminal(traced, command, toy_data, teacher):
     _, shown = traced
     assert shown.startswith("· open") and "IB: " in shown and "\x1b" not in shown

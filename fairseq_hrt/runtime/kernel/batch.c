@@ -6,10 +6,14 @@
 
 #include "search.h"
 #include "shortlist.h"
+#include "team.h"
 #include "threads.h"
+#include "trial.h"
 
 /* Source tokens of one batch at most, beyond its first sentence: what its buffers grow with. */
 #define MOST_TOKENS 2048
+/* More threads than this do not make one sentence faster. */
+#define MOST_HELPERS 7
 
 struct fh_engine {
     const fh_model *model;
@@ -17,6 +21,7 @@ struct fh_engine {
     fh_pool *pool;
     fh_work *works; /* [threads] */
     fh_shortlists *shortlists;
+    fh_trial helping; /* a lone batch with helpers */
 };
 
 typedef struct {
@@ -33,6 +38,7 @@ typedef struct {
     int32_t batches;
     fh_found *found; /* [sentences], by number */
     fh_error *errors; /* [batches] */
+    fh_team *team;    /* of threads that have no batch; NULL: none */
 } job;
 
 static int report(const fh_error *error, char *message, size_t size) {
@@ -103,6 +109,8 @@ static int check_options(const fh_model *m, const fh_options *o, fh_error *error
     if (s->family == FH_DAG)
         fits = fits && o->strategy >= FH_GREEDY && o->strategy <= FH_JOINT_VITERBI && isfinite(o->beta) && isfinite(o->length_beta) && o->scale > 0 &&
                o->scale <= 1e6 && o->nbest == 1;
+    int blocks = s->family == FH_DAG || (s->family == FH_BIDIRECTIONAL && (s->block > 1 || s->directions > 1));
+    fits = fits && !(o->alignments && blocks) && !(o->graphs && s->family != FH_DAG);
     return fits ? FH_OK : fh_fail(error, FH_INVALID, "the decoding options do not fit the model");
 }
 
@@ -167,10 +175,32 @@ static int make_entries(job *j, int32_t sentences, fh_error *error) {
     return FH_OK;
 }
 
+static double tokens_of(const fh_found *found, int32_t sentences) {
+    double tokens = 0;
+    for (int32_t i = 0; i < sentences; i++)
+        for (int32_t n = 0; n < found[i].count; n++) tokens += found[i].items[n]->length;
+    return tokens;
+}
+
+static int decode_without_drafts(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
+    (void)chunk;
+    return fh_decode_plain(w, limits, found);
+}
+
+/* Drafts of one's own, or no drafts where they do not pay: the words and scores are the same. A width that is asked for asks for drafts. */
+static int decode_lossless(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
+    if (w->options->draft_width) return fh_decode_drafts(w, chunk, limits, found);
+    int drafts = fh_trial_choice(&w->drafting, chunk);
+    double start = fh_seconds();
+    (drafts ? fh_decode_drafts : decode_without_drafts)(w, chunk, limits, found);
+    fh_trial_note(&w->drafting, drafts, fh_seconds() - start, tokens_of(found, w->sentences));
+    return w->error.code;
+}
+
 static int decode_batch(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
     switch (w->model->shape.family) {
         case FH_HRT:
-            if (w->options->draft_chunk) return fh_decode_drafts(w, chunk, limits, found);
+            if (w->options->draft_chunk) return decode_lossless(w, chunk, limits, found);
             return chunk == 1 ? fh_decode_plain(w, limits, found) : fh_decode_hrt(w, chunk, limits, found);
         case FH_BIDIRECTIONAL:
             return w->model->shape.block == 1 && w->model->shape.directions == 1 ? fh_decode_plain(w, limits, found) : fh_decode_blocks(w, limits, found);
@@ -181,14 +211,14 @@ static int decode_batch(fh_work *w, int32_t chunk, const int32_t *limits, fh_fou
     }
 }
 
-static void run_batch(void *context, int32_t batch, int32_t thread) {
-    job *j = context;
+static void decode_entries(job *j, int32_t batch, int32_t thread) {
     fh_work *w = &j->engine->works[thread];
     entry *entries = j->entries + j->starts[batch];
     int32_t count = j->starts[batch + 1] - j->starts[batch];
     memset(&w->error, 0, sizeof w->error);
     w->options = j->options;
     w->shortlists = j->engine->shortlists;
+    w->team = j->team;
     size_t n = (size_t)count;
     fh_found *found = calloc(n, sizeof *found + sizeof(int32_t *) + 2 * sizeof(int32_t));
     if (!found) {
@@ -203,25 +233,51 @@ static void run_batch(void *context, int32_t batch, int32_t thread) {
         limits[i] = entries[i].limit;
     }
     if (!fh_encode(w, sources, lengths, count) && !fh_shortlist_batch(w, sources, lengths, count)) decode_batch(w, entries[0].chunk, limits, found);
+    for (int32_t i = 0; i < count; i++) fh_found_cut(&found[i], j->options->nbest);
+    if (j->options->alignments && !w->error.code) fh_align(w, sources, found);
     for (int32_t i = 0; i < count; i++) {
-        fh_found_cut(&found[i], j->options->nbest);
         j->found[entries[i].number] = found[i];
     }
     j->errors[batch] = w->error;
     free(found);
 }
 
+/* Tasks behind the batches are those of helpers. */
+static void run_task(void *context, int32_t task, int32_t thread) {
+    job *j = context;
+    if (task >= j->batches) {
+        fh_team_help(j->team);
+        return;
+    }
+    decode_entries(j, task, thread);
+    if (j->team) fh_team_end(j->team);
+}
+
+/* Threads that can help with the only batch, if the model is large enough for it to pay. */
+static int32_t helpers(const job *j) {
+    const fh_matrix *output = j->engine->model->output;
+    int pays = j->batches == 1 && (int64_t)output->outputs * output->inputs >= FH_WORTH_SHARING;
+    int32_t others = j->engine->threads - 1;
+    return !pays ? 0 : others < MOST_HELPERS ? others : MOST_HELPERS;
+}
+
 /* ------------------------------------------------------------------ results */
 
 static fh_results *flatten(const fh_found *found, int32_t sentences, fh_error *error) {
-    size_t hypotheses = 0, tokens = 0;
+    size_t hypotheses = 0, tokens = 0, vertices = 0, links = 0;
     for (int32_t i = 0; i < sentences; i++) {
         hypotheses += (size_t)found[i].count;
-        for (int32_t n = 0; n < found[i].count; n++) tokens += (size_t)found[i].items[n]->length;
+        for (int32_t n = 0; n < found[i].count; n++) {
+            const fh_hypothesis *h = found[i].items[n];
+            size_t size = h->graph ? (size_t)h->graph->size : 0;
+            tokens += (size_t)h->length;
+            vertices += size;
+            links += size * size;
+        }
     }
     size_t n = (size_t)sentences;
-    size_t bytes = sizeof(fh_results) + hypotheses * (sizeof(int64_t) + sizeof(double) + 2 * sizeof(int32_t)) + n * sizeof(int32_t) +
-                   tokens * (2 * sizeof(int32_t) + sizeof(float));
+    size_t bytes = sizeof(fh_results) + hypotheses * (3 * sizeof(int64_t) + sizeof(double) + 3 * sizeof(int32_t)) + n * sizeof(int32_t) +
+                   tokens * (3 * sizeof(int32_t) + sizeof(float)) + vertices * (sizeof(int32_t) + sizeof(float)) + links * sizeof(float);
     fh_results *r = malloc(bytes);
     if (!r) {
         fh_out_of_memory(error, bytes);
@@ -230,14 +286,21 @@ static fh_results *flatten(const fh_found *found, int32_t sentences, fh_error *e
     r->sentences = sentences;
     r->hypotheses = (int32_t)hypotheses;
     r->starts = (int64_t *)(r + 1);
-    r->scores = (double *)(r->starts + hypotheses);
+    r->vertex_starts = r->starts + hypotheses;
+    r->link_starts = r->vertex_starts + hypotheses;
+    r->scores = (double *)(r->link_starts + hypotheses);
     r->counts = (int32_t *)(r->scores + hypotheses);
     r->lengths = r->counts + n;
     r->steps = r->lengths + hypotheses;
-    r->tokens = r->steps + hypotheses;
+    r->graph_sizes = r->steps + hypotheses;
+    r->tokens = r->graph_sizes + hypotheses;
     r->token_steps = r->tokens + tokens;
-    r->positional = (float *)(r->token_steps + tokens);
-    int64_t at = 0;
+    r->places = r->token_steps + tokens;
+    r->vertex_tokens = r->places + tokens;
+    r->positional = (float *)(r->vertex_tokens + vertices);
+    r->vertex_scores = r->positional + tokens;
+    r->links = r->vertex_scores + vertices;
+    int64_t at = 0, vertex = 0, link = 0;
     size_t number = 0;
     for (int32_t i = 0; i < sentences; i++) {
         r->counts[i] = found[i].count;
@@ -250,8 +313,19 @@ static fh_results *flatten(const fh_found *found, int32_t sentences, fh_error *e
             r->scores[number] = h->score;
             memcpy(r->tokens + at, h->tokens, length * sizeof(int32_t));
             memcpy(r->token_steps + at, h->steps, length * sizeof(int32_t));
+            memcpy(r->places + at, h->places, length * sizeof(int32_t));
             memcpy(r->positional + at, h->scores, length * sizeof(float));
             at += h->length;
+            size_t size = h->graph ? (size_t)h->graph->size : 0;
+            r->graph_sizes[number] = (int32_t)size;
+            r->vertex_starts[number] = vertex;
+            r->link_starts[number] = link;
+            if (!size) continue;
+            memcpy(r->vertex_tokens + vertex, h->graph->tokens, size * sizeof(int32_t));
+            memcpy(r->vertex_scores + vertex, h->graph->scores, size * sizeof(float));
+            memcpy(r->links + link, h->graph->links, size * size * sizeof(float));
+            vertex += (int64_t)size;
+            link += (int64_t)(size * size);
         }
     }
     return r;
@@ -274,11 +348,17 @@ int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32
         if (!j.entries || !j.starts || !j.found || !j.errors) fh_out_of_memory(&error, n * sizeof *j.errors);
     }
     if (!error.code && !make_entries(&j, sentences, &error)) {
-        fh_pool_run(e->pool, j.batches, run_batch, &j);
+        int32_t more = helpers(&j);
+        double start = more ? fh_seconds() : 0;
+        /* Without memory for a team the batch is decoded alone. */
+        if (more && fh_trial_choice(&e->helping, more)) j.team = fh_team_new(1 + more);
+        fh_pool_run(e->pool, j.batches + (j.team ? more : 0), run_task, &j);
+        if (more) fh_trial_note(&e->helping, j.team != NULL, fh_seconds() - start, tokens_of(j.found, sentences));
         for (int32_t b = 0; b < j.batches && !error.code; b++) error = j.errors[b];
         if (!error.code) *results = flatten(j.found, sentences, &error);
     }
     for (size_t i = 0; j.found && i < n; i++) fh_found_clear(&j.found[i]);
+    fh_team_free(j.team);
     free(j.entries);
     free(j.starts);
     free(j.found);

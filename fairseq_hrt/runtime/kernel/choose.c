@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "shortlist.h"
+#include "team.h"
 
 /* Rows whose values over the whole vocabulary are held at once. */
 #define HELD 64
@@ -58,6 +59,72 @@ static int make_rules(fh_work *w, const fh_ask *asks, int32_t rows, const fh_cho
     return FH_OK;
 }
 
+/* A large output layer in parts of so many words. Fixed, as the sum of probabilities is one of the parts' sums: it must not depend on the
+ * number of threads. */
+#define PART 2048
+
+typedef struct {
+    const fh_operations *operations;
+    const fh_matrix *matrix;
+    const fh_input *input;
+    const fh_rule *rules;
+    int32_t rows, parts;
+    fh_rule *own;    /* [parts][rows] */
+    int32_t *banned; /* [parts][rows][FH_MOST_BANS] */
+    int32_t *tokens; /* [parts][rows] */
+    float *values, *sums;
+    int summing;
+} divided;
+
+static void best_of_part(void *context, int32_t part) {
+    const divided *p = context;
+    int32_t first = part * PART, left = p->matrix->outputs - first;
+    fh_matrix slice = fh_matrix_slice(p->matrix, first, left < PART ? left : PART);
+    size_t at = (size_t)part * (size_t)p->rows;
+    fh_rule *own = p->own + at;
+    int32_t *banned = p->banned + at * FH_MOST_BANS;
+    for (int32_t r = 0; r < p->rows; r++, banned += FH_MOST_BANS) {
+        own[r] = p->rules[r];
+        own[r].banned = banned;
+        for (int32_t i = 0; i < own[r].bans; i++) banned[i] = p->rules[r].banned[i] - first;
+        int32_t unk = p->rules[r].unk - first;
+        own[r].unk = p->rules[r].unk >= 0 && unk >= 0 && unk < slice.outputs ? unk : -1;
+    }
+    p->operations->best(&slice, p->input, own, p->tokens + at, p->values + at, p->summing ? p->sums + at : NULL);
+}
+
+/* operations->best, part by part: the best of the parts' best ones, the lowest id among equals. */
+static int best_in_parts(fh_work *w, const fh_matrix *matrix, const fh_input *input, const fh_rule *rules, int32_t *tokens, float *values, float *sums) {
+    int32_t rows = input->rows, parts = (matrix->outputs + PART - 1) / PART;
+    size_t all = (size_t)parts * (size_t)rows;
+    if (fh_reserve(&w->parts, all, sizeof(fh_rule) + (FH_MOST_BANS + 3) * sizeof(int32_t), &w->error)) return w->error.code;
+    divided p = {w->model->operations, matrix, input, rules, rows, parts, w->parts.data, NULL, NULL, NULL, NULL, sums != NULL};
+    p.banned = (int32_t *)(p.own + all);
+    p.tokens = p.banned + all * FH_MOST_BANS;
+    p.values = (float *)(p.tokens + all);
+    p.sums = p.values + all;
+    fh_team_run(w->team, parts, best_of_part, &p);
+    for (int32_t r = 0; r < rows; r++) {
+        int32_t token = FH_NONE;
+        float best = -INFINITY, highest = -INFINITY;
+        double sum = 0;
+        for (int32_t part = 0; part < parts && token != FH_NAN; part++) {
+            size_t at = (size_t)part * rows + r;
+            if (p.tokens[at] == FH_NAN) token = FH_NAN;
+            if (p.tokens[at] >= 0 && (token == FH_NONE || p.values[at] > best)) {
+                token = p.tokens[at] + part * PART;
+                best = p.values[at];
+            }
+            if (sums && p.sums[at] > highest) highest = p.sums[at];
+        }
+        for (int32_t part = 0; part < parts && sums && highest > -INFINITY; part++) sum += exp((double)p.sums[(size_t)part * rows + r] - highest);
+        tokens[r] = token;
+        if (values) values[r] = token == FH_NAN ? NAN : best;
+        if (sums) sums[r] = highest > -INFINITY ? highest + (float)log(sum) : highest;
+    }
+    return FH_OK;
+}
+
 static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, const fh_matrix *matrix, const fh_choice_list *list,
                    int32_t *tokens, float *scores) {
     int32_t d = w->model->decoder.shape.width;
@@ -69,7 +136,12 @@ static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_
         if (fh_reserve(&w->logits, (size_t)rows, sizeof(float), &w->error)) return w->error.code;
         sums = w->logits.data;
     }
-    w->model->operations->best(matrix, &input, rules, tokens, scores, sums);
+    int large = (int64_t)matrix->outputs * matrix->inputs >= FH_WORTH_SHARING;
+    if (large && (scores || fh_team_members(w->team) > 1)) {
+        if (best_in_parts(w, matrix, &input, rules, tokens, scores, sums)) return w->error.code;
+    } else {
+        w->model->operations->best(matrix, &input, rules, tokens, scores, sums);
+    }
     for (int32_t r = 0; r < rows; r++) {
         if (tokens[r] == FH_NAN) return not_a_number(w);
         if (tokens[r] == FH_NONE) return fh_fail(&w->error, FH_INVALID, "every word is forbidden; lower --unkpen or give a larger shortlist");
@@ -102,7 +174,7 @@ static int values_of(fh_work *w, const float *features, int32_t rows, const fh_m
     if (fh_reserve(&w->logits, (size_t)rows * matrix->outputs, sizeof(float), &w->error) ||
         fh_prepare(w, &input, matrix->kind, features, d, rows, d, 0))
         return w->error.code;
-    w->model->operations->product(matrix, &input, *values = w->logits.data, matrix->outputs, 0, NULL, 0);
+    fh_product(w, matrix, &input, *values = w->logits.data, matrix->outputs, 0, NULL, 0);
     return FH_OK;
 }
 

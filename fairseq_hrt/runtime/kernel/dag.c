@@ -1,5 +1,6 @@
 /* Directed acyclic graphs: one decoder pass, then a path. See dag/generator.py. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph.h"
@@ -43,6 +44,24 @@ static int ends(fh_work *w, fh_graph *g, int scores) {
     return w->error.code;
 }
 
+/* The whole graph, for those who want to see it. */
+static fh_kept_graph *keep_graph(fh_work *w, const fh_graph *g) {
+    size_t n = (size_t)g->size, bytes = sizeof(fh_kept_graph) + n * (sizeof(int32_t) + sizeof(float)) + n * n * sizeof(float);
+    fh_kept_graph *kept = malloc(bytes);
+    if (!kept) {
+        fh_out_of_memory(&w->error, bytes);
+        return NULL;
+    }
+    kept->size = g->size;
+    kept->tokens = (int32_t *)(kept + 1);
+    kept->scores = (float *)(kept->tokens + n);
+    kept->links = kept->scores + n;
+    memcpy(kept->tokens, g->tokens, n * sizeof *kept->tokens);
+    memcpy(kept->scores, g->scores, n * sizeof *kept->scores);
+    for (size_t i = 0; i < n * n; i++) kept->links[i] = (float)g->links[i];
+    return kept;
+}
+
 /* The path as a translation: repetitions of the word before are dropped, what they cost stays in the word that is kept. */
 static int finish(fh_work *w, const fh_graph *g, const double *links, int scores, fh_found *found) {
     fh_hypothesis *h = fh_hypothesis_new(w, g->length);
@@ -59,12 +78,14 @@ static int finish(fh_work *w, const fh_graph *g, const double *links, int scores
             h->tokens[kept] = g->tokens[v];
             h->scores[kept] = (float)(part + carried);
             total += part + carried;
+            h->places[kept] = v;
             h->steps[kept++] = 1;
             carried = 0;
         }
     }
     h->length = kept;
     h->passes = 1;
+    if (w->options->graphs) h->graph = keep_graph(w, g);
     h->score = fh_rank(w->options, total, kept);
     if (isnan(h->score)) fh_fail(&w->error, FH_NUMBER, "the model computed NaN probabilities: its weights are broken; convert another checkpoint");
     return fh_found_add(w, found, h);
@@ -100,7 +121,7 @@ static int lookahead(fh_work *w, fh_graph *g, const double *links) {
 static int decode_graph(fh_work *w, fh_graph *g, fh_found *found) {
     const fh_options *o = w->options;
     int32_t strategy = o->strategy, scores = o->scores;
-    int keeps = o->keep_repeats || strategy == FH_GREEDY, all = !keeps || strategy == FH_LOOKAHEAD || strategy == FH_JOINT_VITERBI;
+    int keeps = o->keep_repeats || strategy == FH_GREEDY, all = !keeps || strategy == FH_LOOKAHEAD || strategy == FH_JOINT_VITERBI || o->graphs;
     const double *searched = g->links, *counted = g->links;
     if (fh_graph_links(w, g)) return w->error.code;
     if (all) {

@@ -119,6 +119,7 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
             one->wants++;
         }
     }
+    if (step->attention && step->chosen) return fh_fail(&w->error, FH_INVALID, "attention is given for all tokens of a step");
     if (wanted != (step->chosen ? step->chosen_count : 0)) return fh_fail(&w->error, FH_INVALID, "a token outside the step was asked for");
     return FH_OK;
 }
@@ -165,6 +166,10 @@ static void attend_source(fh_work *w, const plan *p, int32_t number, const float
         fh_cache cache = fh_memory(w, source, number);
         fh_attention a = {.cache = &cache, .tokens = w->source_lengths[source], .rows = rows, .queries = queries + (size_t)from * d, .ldq = d,
                           .out = (float *)w->mixed.data + (size_t)from * d, .ldo = d, .scratch = w->scratch.data};
+        if (p->step->attention && number + 1 == t->shape.layers) {
+            a.weights = p->step->attention + (size_t)from * p->step->attention_stride;
+            a.ldw = p->step->attention_stride;
+        }
         w->model->operations->attend(&a);
     }
 }

@@ -44,7 +44,7 @@ static int remember(fh_work *w, const float *x, int32_t tokens) {
         const fh_matrix *matrix = &t->layers[l].cross_memory;
         if ((int32_t)input.kind != matrix->kind && fh_prepare(w, &input, matrix->kind, x, matrix->inputs, tokens, matrix->inputs, 0))
             return w->error.code;
-        m->operations->product(matrix, &input, both, 2 * d, 0, NULL, 0);
+        fh_product(w, matrix, &input, both, 2 * d, 0, NULL, 0);
         for (int32_t s = 0, first = 0; s < w->sentences; first += w->source_lengths[s++]) {
             fh_cache cache = fh_memory(w, s, l);
             const float *rows = both + (size_t)first * 2 * d;

@@ -37,7 +37,7 @@ static void *part(builder *b, size_t bytes) {
     return data;
 }
 
-static const fh_tensor *find(builder *b, const char *name) {
+static const fh_tensor *look_for(builder *b, const char *name) {
     for (int64_t i = 1; i <= b->count; i++) {
         int64_t at = (b->last + i) % b->count;
         if (strcmp(b->tensors[at].name, name) == 0) {
@@ -45,6 +45,12 @@ static const fh_tensor *find(builder *b, const char *name) {
             return &b->tensors[at];
         }
     }
+    return NULL;
+}
+
+static const fh_tensor *find(builder *b, const char *name) {
+    const fh_tensor *found = look_for(b, name);
+    if (found) return found;
     fh_fail(b->error, FH_INVALID, "the model has no tensor %.120s", name);
     return NULL;
 }
@@ -114,6 +120,17 @@ static int matrix(builder *b, fh_matrix *to, const char *name, int32_t outputs, 
     int wrong = fh_matrix_pack(to, buffer, kind, outputs, inputs, t->data, inputs, scales, bias);
     if (wrong) return fh_fail(b->error, FH_INVALID, "the tensor %.120s holds %s", name, wrong == -2 ? "-128" : "sizes out of range");
     return FH_OK;
+}
+
+/* The finer part of an embedding, if the file has one; only int8 matrices do. */
+static const int8_t *rest(builder *b, const char *name, const fh_matrix *embedding) {
+    if (b->error->code || embedding->kind != FH_INT8 || !look_for(b, name)) return NULL;
+    const fh_tensor *t = take(b, name, embedding->outputs, embedding->inputs, 1);
+    if (!t) return NULL;
+    size_t count = (size_t)t->rows * (size_t)t->columns;
+    int8_t *copy = part(b, count);
+    if (copy) memcpy(copy, t->data, count);
+    return copy;
 }
 
 static int linear(builder *b, fh_matrix *to, const char *prefix, const char *name, int32_t outputs, int32_t inputs) {
@@ -223,6 +240,7 @@ static int build(builder *b) {
     const char *bias = s->output_bias ? "output.bias" : NULL;
     matrix(b, &m->target_embedding, "decoder.embedding", words, width, s->tied_output ? bias : NULL);
     m->decoder.embedding = m->encoder.embedding = m->output = &m->target_embedding;
+    m->decoder.rest = m->encoder.rest = rest(b, "decoder.embedding.rest", &m->target_embedding);
     if (!s->tied_output) {
         matrix(b, &m->own_output, "output", words, width, bias);
         m->output = &m->own_output;
@@ -230,6 +248,7 @@ static int build(builder *b) {
     if (!s->shared_embedding) {
         matrix(b, &m->source_embedding, "encoder.embedding", s->encoder.vocabulary, s->encoder.width, NULL);
         m->encoder.embedding = &m->source_embedding;
+        m->encoder.rest = rest(b, "encoder.embedding.rest", &m->source_embedding);
     }
     if (s->special_symbols) m->special = floats(b, "decoder.special", s->special_symbols, width);
     if (s->family == FH_DAG) {

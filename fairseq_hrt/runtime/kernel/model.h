@@ -19,6 +19,7 @@ typedef struct {
     fh_side_shape shape;
     int32_t head_width;
     const fh_matrix *embedding; /* a row is the vector of a word */
+    const int8_t *rest;         /* [vocabulary][width]: what int8 left of it, in 254ths of the row's scale; NULL: none */
     const float *positions;     /* [positions][width]; NULL: none */
     fh_norm embedding_norm, final_norm;
     fh_layer *layers;

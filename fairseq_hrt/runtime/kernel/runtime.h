@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 1 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 2 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
@@ -63,6 +63,7 @@ typedef struct {
     int32_t nat_beam, eos_last_chunk, draft_chunk, draft_width; /* hrt; draft_chunk 0: no drafts */
     int32_t table_size;                                         /* hrt: source length -> chunk size */
     int32_t strategy, keep_repeats;                             /* dag */
+    int32_t alignments, graphs;                                 /* are wanted: of models that write from left to right; of dag */
     const double *table_limits;                                 /* [table_size], ascending, the last one infinite */
     const int32_t *table_chunks;                                /* [table_size] */
     double lenpen, unkpen, max_len_a, beta, length_beta, scale;
@@ -80,6 +81,12 @@ typedef struct {
     double *scores;           /* [hypotheses] */
     int32_t *tokens, *token_steps;
     float *positional;
+    int32_t *places; /* of each token: its source token with alignments, its vertex with graphs, else 0 */
+    /* With graphs: hypothesis h has graph_sizes[h] vertices from vertex_starts[h] on, and its links [size][size] from link_starts[h] on. */
+    int32_t *graph_sizes;                 /* [hypotheses], 0: none */
+    int64_t *vertex_starts, *link_starts; /* [hypotheses] */
+    int32_t *vertex_tokens;               /* what each vertex writes */
+    float *vertex_scores, *links;         /* its log-probability; P(v | u) */
 } fh_results;
 
 FH_PUBLIC int32_t fh_interface(void);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 fh_hypothesis *fh_hypothesis_new(fh_work *w, int32_t length) {
-    size_t bytes = sizeof(fh_hypothesis) + (size_t)length * (2 * sizeof(int32_t) + sizeof(float));
+    size_t bytes = sizeof(fh_hypothesis) + (size_t)length * (3 * sizeof(int32_t) + sizeof(float));
     fh_hypothesis *h = calloc(1, bytes);
     if (!h) {
         fh_out_of_memory(&w->error, bytes);
@@ -15,8 +15,14 @@ fh_hypothesis *fh_hypothesis_new(fh_work *w, int32_t length) {
     h->length = length;
     h->tokens = (int32_t *)(h + 1);
     h->steps = h->tokens + length;
-    h->scores = (float *)(h->steps + length);
+    h->places = h->steps + length;
+    h->scores = (float *)(h->places + length);
     return h;
+}
+
+void fh_hypothesis_free(fh_hypothesis *h) {
+    if (h) free(h->graph);
+    free(h);
 }
 
 int fh_found_add(fh_work *w, fh_found *found, fh_hypothesis *hypothesis) {
@@ -25,7 +31,7 @@ int fh_found_add(fh_work *w, fh_found *found, fh_hypothesis *hypothesis) {
         int32_t room = found->room ? 2 * found->room : 1;
         fh_hypothesis **items = realloc(found->items, (size_t)room * sizeof *items);
         if (!items) {
-            free(hypothesis);
+            fh_hypothesis_free(hypothesis);
             return fh_out_of_memory(&w->error, (size_t)room * sizeof *items);
         }
         found->items = items;
@@ -45,7 +51,7 @@ void fh_found_sort(fh_found *found) {
 }
 
 void fh_found_cut(fh_found *found, int32_t count) {
-    while (found->count > count) free(found->items[--found->count]);
+    while (found->count > count) fh_hypothesis_free(found->items[--found->count]);
 }
 
 void fh_found_clear(fh_found *found) {

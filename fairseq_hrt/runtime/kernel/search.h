@@ -10,8 +10,16 @@ typedef struct {
     int32_t length, passes; /* tokens with </s>; decoder passes that the sentence needed */
     double score;           /* what hypotheses are ranked by */
     int32_t *tokens, *steps; /* steps: the pass that fixed each token, from 1 */
+    int32_t *places;         /* see fh_results */
     float *scores;
+    struct fh_kept_graph *graph; /* its own allocation; NULL: none */
 } fh_hypothesis;
+
+/* The graph that a hypothesis is a path of; the arrays lie in the same allocation. */
+typedef struct fh_kept_graph {
+    int32_t size, *tokens;
+    float *scores, *links; /* [size], [size][size] */
+} fh_kept_graph;
 
 /* The hypotheses of one sentence. */
 typedef struct {
@@ -20,6 +28,7 @@ typedef struct {
 } fh_found;
 
 fh_hypothesis *fh_hypothesis_new(fh_work *work, int32_t length);
+void fh_hypothesis_free(fh_hypothesis *hypothesis);
 /* Takes the hypothesis over, also when it fails. */
 int fh_found_add(fh_work *work, fh_found *found, fh_hypothesis *hypothesis);
 /* Best first; those of equal score keep their order. */
@@ -50,6 +59,8 @@ int fh_two_stages(fh_work *work, int32_t chunk, const int32_t *limits, int32_t b
 int fh_decode_drafts(fh_work *work, int32_t chunk, const int32_t *limits, fh_found *found);
 int fh_decode_blocks(fh_work *work, const int32_t *limits, fh_found *found);
 int fh_decode_dag(fh_work *work, fh_found *found);
+/* Fills in the places of all hypotheses of a batch that is encoded still. */
+int fh_align(fh_work *work, const int32_t *const *sources, fh_found *found);
 /* The rule of the maximum length: min(int(a x + b), capacity - 1), at least 0. */
 int32_t fh_length_limit(const fh_options *options, int32_t source_length, int32_t capacity);
 /* The most hypotheses a beam may have. */

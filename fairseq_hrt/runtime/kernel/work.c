@@ -1,4 +1,5 @@
 /* The pieces that encoder and decoder share. */
+#include "team.h"
 #include "work.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@ int fh_work_start(fh_work *work, const fh_model *model) {
 void fh_work_free(fh_work *w) {
     fh_buffer *buffers[] = {&w->memory, &w->memory_starts, &w->encoded, &w->marks,     &w->x,     &w->y,     &w->projected,
                             &w->mixed,  &w->inner,         &w->prepared, &w->scratch,  &w->own_cache, &w->ahead, &w->key_positions,
-                            &w->mask,   &w->slots,         &w->logits,  &w->choice,    &w->gathered,  &w->links, &w->path};
+                            &w->mask,   &w->slots,         &w->logits,  &w->choice,    &w->gathered,  &w->links, &w->path,
+                            &w->parts};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) fh_release(buffers[i]);
     for (int32_t i = 0; i < w->row_room; i++) fh_release(&w->rows[i].cache);
     for (int32_t i = 0; i < w->list_room; i++) {
@@ -32,11 +34,42 @@ int fh_prepare(fh_work *w, fh_input *input, fh_kind kind, const float *x, ptrdif
     return FH_OK;
 }
 
+typedef struct {
+    const fh_operations *operations;
+    const fh_matrix *matrix;
+    const fh_input *input;
+    float *out;
+    const float *residual;
+    ptrdiff_t ldo, ldr;
+    int relu;
+    int32_t outputs; /* of a part */
+} shared_product;
+
+static void one_part(void *context, int32_t part) {
+    const shared_product *p = context;
+    int32_t first = part * p->outputs, left = p->matrix->outputs - first;
+    fh_matrix slice = fh_matrix_slice(p->matrix, first, left < p->outputs ? left : p->outputs);
+    p->operations->product(&slice, p->input, p->out + first, p->ldo, p->relu, p->residual ? p->residual + first : NULL, p->ldr);
+}
+
+void fh_product(const fh_work *w, const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo, int relu, const float *residual,
+                ptrdiff_t ldr) {
+    int32_t members = fh_team_members(w->team);
+    if (members < 2 || (int64_t)matrix->outputs * matrix->inputs * input->rows < FH_WORTH_SHARING) {
+        w->model->operations->product(matrix, input, out, ldo, relu, residual, ldr);
+        return;
+    }
+    /* Twice as many parts as there are members, in whole panels: nobody waits long for the slowest. */
+    int32_t panels = (matrix->outputs + FH_PANEL - 1) / FH_PANEL, each = (panels + 2 * members - 1) / (2 * members);
+    shared_product p = {w->model->operations, matrix, input, out, residual, ldo, ldr, relu, each * FH_PANEL};
+    fh_team_run(w->team, (panels + each - 1) / each, one_part, &p);
+}
+
 int fh_linear(fh_work *w, const fh_matrix *matrix, const float *x, ptrdiff_t ldx, int32_t rows, int positive, float *out, ptrdiff_t ldo,
               int relu, const float *residual, ptrdiff_t ldr) {
     fh_input input;
     if (fh_prepare(w, &input, matrix->kind, x, ldx, rows, matrix->inputs, positive)) return w->error.code;
-    w->model->operations->product(matrix, &input, out, ldo, relu, residual, ldr);
+    fh_product(w, matrix, &input, out, ldo, relu, residual, ldr);
     return FH_OK;
 }
 
@@ -77,9 +110,14 @@ int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32
         int32_t token = tokens[r], position = positions[r];
         if (token < 0 || token >= words + special)
             return fh_fail(&w->error, FH_INVALID, "token %d is not in the dictionary of %d words", (int)token, (int)words);
-        if (token < words)
+        if (token < words) {
             fh_matrix_row(side->embedding, token, x);
-        else
+            if (side->rest) {
+                const int8_t *finer = side->rest + (size_t)token * d;
+                float step = side->embedding->scales[token] / 254.0f;
+                for (int32_t c = 0; c < d; c++) x[c] += step * (float)finer[c];
+            }
+        } else
             memcpy(x, m->special + (size_t)(token - words) * d, (size_t)d * sizeof *x);
         if (side->positions) {
             if (position < 0 || position >= side->shape.positions)

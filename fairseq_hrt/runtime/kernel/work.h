@@ -4,8 +4,10 @@
 
 #include "memory.h"
 #include "model.h"
+#include "trial.h"
 
 struct fh_shortlists;
+struct fh_team;
 
 /* One target that is being written: the keys and values of its tokens so far, layer behind layer. */
 typedef struct {
@@ -24,6 +26,7 @@ typedef struct fh_work {
     const fh_model *model;
     const fh_options *options;
     const struct fh_shortlists *shortlists; /* NULL: none */
+    struct fh_team *team;                   /* helps with large products; NULL: nobody */
     fh_error error;
     /* The encoded batch. */
     int32_t sentences;
@@ -40,13 +43,17 @@ typedef struct fh_work {
     /* Scratch of encoder and decoder. */
     fh_buffer x, y, projected, mixed, inner, prepared, scratch, own_cache, ahead, key_positions, mask, slots;
     /* Scratch of choosing and searching. */
-    fh_buffer logits, choice, gathered, links, path;
+    fh_buffer logits, choice, gathered, links, path, parts;
     int64_t passes; /* decoder calls */
+    fh_trial drafting; /* drafts against plain greedy decoding */
 } fh_work;
 
 int fh_work_start(fh_work *work, const fh_model *model);
 void fh_work_free(fh_work *work);
 
+/* The product of prepared rows, see operations.h; shared with the team where it is large. The values do not depend on who computes them. */
+void fh_product(const fh_work *work, const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo, int relu, const float *residual,
+                ptrdiff_t ldr);
 /* out = x W^T + b (+ residual), with relu if asked for; positive: x is the output of a relu. */
 int fh_linear(fh_work *work, const fh_matrix *matrix, const float *x, ptrdiff_t ldx, int32_t rows, int positive, float *out, ptrdiff_t ldo,
               int relu, const float *residual, ptrdiff_t ldr);
@@ -79,6 +86,8 @@ typedef struct {
     int32_t directions;       /* above 1: a token sees only the slots of its own direction, slot mod directions */
     const int32_t *chosen;    /* the new tokens whose features are wanted, ascending; NULL: all */
     int32_t chosen_count;
+    float *attention;         /* [tokens][attention_stride]: of the last layer to the source, mean over its heads; NULL: not wanted */
+    ptrdiff_t attention_stride;
 } fh_step;
 
 /* Decodes the tokens and appends them to the rows' caches (rollback: lower row.length). *features: [tokens or chosen][decoder width], valid

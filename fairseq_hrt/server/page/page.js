@@ -25,7 +25,7 @@ let requests = new AbortController();
 // One hue a step, around the circle by the golden angle, so that neighbouring steps differ; light enough for dark letters.
 const colour = (step) => `hsl(${(step * 137.5) % 360} 75% 78%)`;
 // Marks of subwords: "@@" at the end (subword-nmt), "▁" at the beginning (SentencePiece) of a token.
-const readable = (token) => (token === "</s>" ? "■" : token.replace(/@@$/, "·").replace(/^▁/, "") || "·");
+const readable = (token) => (token === "</s>" ? "■" : token === "<s>" ? "▶" : token.replace(/@@$/, "·").replace(/^▁/, "") || "·");
 const counted = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 const pairOf = (system) => `${system.source} → ${system.target}`;
 
@@ -53,6 +53,7 @@ function showSystems() {
 async function ask(system, text, signal) {
   const body = { q: text, source: system.source, target: system.target, system: system.name };
   if (byId("alternatives").checked && system.alternatives) body.alternatives = 3;
+  if (system.graph) body.graph = true;
   if (byId("key").value) body.api_key = byId("key").value;
   const headers = { "Content-Type": "application/json" };
   let response;
@@ -85,7 +86,9 @@ class Card {
       element("p", { className: "facts" }, `${answer.milliseconds.toFixed(1)} ms · ${counted(tokens, "token")} in ${counted(steps, "decoder call")}`),
       element("p", { className: "translation", lang: system.target, dir: "auto" }, found.text),
       this.label,
-      ...sentences.flatMap((sentence) => [this.steps(sentence, system.target), ...(scores ? alternatives(sentence, system.target) : [])]),
+      ...sentences.flatMap((sentence) => [
+        this.steps(sentence, system.target), ...graph(sentence, system.target), ...(scores ? alternatives(sentence, system.target) : []),
+      ]),
     );
     this.show(this.last);
   }
@@ -112,6 +115,14 @@ class Card {
       item.ariaHidden = written > now ? "true" : null;
     }
   }
+}
+
+// What the system wrote in its one step: many words at once, and ways through them.
+function graph(sentence, language) {
+  if (!sentence.graph) return [];
+  const picture = element("div", { className: "graph", tabIndex: 0, role: "group", "aria-label": "Graph, can be scrolled", lang: language });
+  picture.append(drawGraph(sentence.graph, readable));
+  return [element("p", { className: "facts" }, "All of these words were written at once. The path below them was chosen."), picture];
 }
 
 function alternatives(sentence, language) {

@@ -91,6 +91,59 @@ def test_what_the_runtime_does_not_know(bundles, caplog):
     assert isinstance(fairseq_hrt.from_pretrained(bundles / "autoregressive", **jacobi), Translator)
 
 
+@pytest.mark.parametrize("family", ["autoregressive", "hrt"])
+def test_words_for_unknown_ones(bundles, tmp_path, family):
+    native, torch = (fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("runtime", "torch"))
+    (tmp_path / "lexicon").write_text("zebra Zebra\n")
+    lines = ["zebra a zoo", "a zebra b", "", "zoo", " ".join(["zebra"] * 300)]
+    # A reward: these models say little else.
+    for options in (dict(unkpen=-100, min_len=3), dict(), dict(beam=3, nbest=2, unkpen=-100)):
+        for lexicon in (True, str(tmp_path / "lexicon")):
+            expected, found = (one.translate(lines, details=True, replace_unk=lexicon, **options) for one in (torch, native))
+            assert shown(found) == shown(expected)
+            assert [[other.text for other in one.alternatives] for one in found] == [[other.text for other in one.alternatives] for one in expected]
+            assert native.translate(lines, replace_unk=lexicon, **options) == [one.text for one in expected]
+    first = native.translate(lines[0], replace_unk=str(tmp_path / "lexicon"), unkpen=-100, min_len=3)
+    assert set(first.split()) <= {"Zebra", "zoo", "a"} and "<unk>" not in first
+    assert "<unk>" not in native.translate(lines[0]) and "<unk>" in native.translate(lines[0], unkpen=-100)
+    with pytest.raises(ValueError, match="--replace-unk .*cannot be read"):
+        native.translate(lines, replace_unk=str(tmp_path / "missing"))
+
+
+def test_where_words_come_from(bundles):
+    native = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime")
+    plain, aligned = (native.translate(LINES, details=True, **options) for options in ({}, {"alignments": True}))
+    for bare, one in zip(plain, aligned):
+        assert (bare.text, bare.alignment) == (one.text, []) and len(one.alignment) == len(one.tokens)
+        assert all(0 <= place < len(native.pipeline.words(one.source)) for place in one.alignment)
+    # A line that was cut: its second piece stands behind the first.
+    assert max(aligned[-2].alignment) >= 256
+    with pytest.raises(ValueError, match="not aligned"):
+        fairseq_hrt.from_pretrained(bundles / "dag", engine="runtime").translate(LINES, replace_unk=True)
+
+
+def test_graphs_are_those_of_pytorch(bundles):
+    native, torch = (fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine) for engine in ("runtime", "torch"))
+    lines = ["a b c d", "", "j", "a b"]
+    for documents, others in zip(native.graphs(lines, batch_size=2), torch.graphs(lines, batch_size=2)):
+        assert len(documents) == len(others) <= 1
+        for one, other in zip(documents, others):
+            assert one["translation"] == other["translation"] and one["score"] == pytest.approx(other["score"], abs=1e-4)
+            for part in ("vertices", "links"):
+                assert [entry["chosen"] for entry in one[part]] == [entry["chosen"] for entry in other[part]]
+            assert [(link["from"], link["to"]) for link in one["links"]] == [(link["from"], link["to"]) for link in other["links"]]
+            for link, same in zip(one["links"], other["links"]):
+                assert link["probability"] == pytest.approx(same["probability"], abs=1e-4)
+            for vertex, same in zip(one["vertices"], other["vertices"]):
+                assert vertex["passing"] == pytest.approx(same["passing"], abs=1e-4)
+                assert vertex["tokens"][0]["token"] == same["tokens"][0]["token"]
+                assert vertex["tokens"][0]["probability"] == pytest.approx(same["tokens"][0]["probability"], abs=1e-4)
+    with pytest.raises(ValueError, match="writes no graph"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", engine="runtime").graphs(["a"])
+    with pytest.raises(ValueError, match="no model that writes graphs"):
+        fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch", device="cpu").graphs(["a"])
+
+
 def test_options_of_the_training_hold_where_none_are_given(bundles):
     model = fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch")
     model._trained_task.hrt_decode_chunk, model._trained_task.hrt_eos_last_chunk = "1", True

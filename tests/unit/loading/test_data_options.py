@@ -4,7 +4,13 @@ from argparse import Namespace
 
 import pytest
 
-from fairseq_hrt.loading.data_options import allowed_options, language_of_data, option_of_data, options_of_training, task_of_training
+from fairseq_hrt.loading.data_options import (
+    allowed_options,
+    language_of_data,
+    option_of_data,
+    options_of_training,
+    task_of_training,
+)
 
 
 @pytest.mark.parametrize("name, value, text", [

@@ -25,7 +25,7 @@ def kernel():
 @pytest.fixture(scope="session")
 def runtime(tiny, kernel):
     """Models of every family, decoded by the eager engine and by the runtime: the functions of runtime_models.py."""
-    names = ("sources", "eager_results", "runtime_engine", "check_equal", "same_hypothesis", "NEAR")
+    names = ("sources", "eager_results", "eager_graphs", "runtime_engine", "check_equal", "same_hypothesis", "NEAR")
     functions = {name: getattr(runtime_models, name) for name in names}
     return SimpleNamespace(
         build=lambda *args, **options: runtime_models.build(tiny.dictionary, *args, **options),

@@ -19,10 +19,13 @@ def without_torch(package):
 
 
 WAYS = {
-    "autoregressive": [dict(beam=1), dict(beam=1, scores=False), dict(beam=4, nbest=4)],
-    "hrt": [dict(beam=1, hrt_decode_chunk="auto"), dict(beam=3, nbest=2), dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2)],
+    "autoregressive": [dict(beam=1), dict(beam=1, scores=False), dict(beam=4, nbest=4, alignments=True)],
+    "hrt": [dict(beam=1, hrt_decode_chunk="auto", alignments=True), dict(beam=3, nbest=2), dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2)],
     "bidirectional": [dict(beam=1), dict(beam=4, nbest=3, bidirectional_deduplicate=True)],
-    "dag": [dict(beam=1, dag_decode_strategy=name) for name in ("greedy", "lookahead", "viterbi", "joint-viterbi")],
+    "dag": [
+        *(dict(beam=1, dag_decode_strategy=name) for name in ("greedy", "lookahead", "viterbi", "joint-viterbi")),
+        dict(beam=1, dag_decode_strategy="greedy", graphs=True),
+    ],
 }
 
 
@@ -39,6 +42,8 @@ def decode_all(engine, generator, *, rounds=1):
             options = DecodeOptions(max_len_b=limit, min_len=generator.randint(0, min(limit, 1)), batch_size=generator.randint(1, 6), **way)
             try:
                 found = engine.decode(rows, options)
+                # All threads on one sentence, where the model is large enough.
+                found += engine.decode(rows[:1], options)
             except (ValueError, NumericalError):
                 continue
             for best in found:

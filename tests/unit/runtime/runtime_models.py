@@ -90,9 +90,25 @@ def generator_of(model, options):
     return AutoregressiveGenerator([model], dictionary, eager)
 
 
-def eager_results(model, rows, options):
+def eager_graphs(model, rows, options):
+    """(tokens, log-probabilities, probabilities of links, path) of each source, by the eager engine."""
+    generator, found = generator_of(model, options), []
+
+    def keep(graphs, hypotheses):
+        scores, tokens = graphs.best_tokens()
+        found.append((tokens[0], scores[0], graphs.links[0].exp(), hypotheses[0][0].token_vertices))
+
+    generator.graph_hooks.append(keep)
+    for row in rows:
+        generator.generate([model], {"net_input": {"src_tokens": torch.tensor([row]), "src_lengths": torch.tensor([len(row)])}})
+    return found
+
+
+def eager_results(model, rows, options, *, align=False):
     """The eager engine's hypotheses of each source, one sentence at a time."""
     generator = generator_of(model, options)
+    if align:
+        generator.align_words({})
     found = []
     for row in rows:
         tokens = torch.tensor([row])

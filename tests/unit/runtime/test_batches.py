@@ -12,7 +12,7 @@ WAYS = {
     "at": ("transformer", dict(beam=1)), "at, beam": ("transformer", dict(beam=4, nbest=2)),
     "hrt": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="3")),
     "hrt, beam": ("hrt_transformer", dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="6:1,12:3,inf:2")),
-    "hrt, drafts": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2)),
+    "hrt, drafts": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2, hrt_draft_width=8)),
     "bidirectional": ("bidirectional_transformer", dict(beam=1)), "bidirectional, beam": ("bidirectional_transformer", dict(beam=3)),
     "dag": ("dag_transformer", dict(beam=1)), "dag, viterbi": ("dag_transformer", dict(beam=1, dag_decode_strategy="joint-viterbi")),
 }  # fmt: skip
@@ -74,6 +74,24 @@ def test_drafts_change_nothing(runtime, overrides):
                             assert one[0].tokens == other[0].tokens
                             assert one[0].positional_scores == other[0].positional_scores
                             assert other[0].steps == max(other[0].token_steps)
+
+
+def test_drafts_are_given_up_where_they_do_not_pay(runtime):
+    """Both ways are measured: over many batches of a small model nearly all are decoded by the quicker one, and all to the same words."""
+    model, rows = runtime.build("hrt_transformer", seed=1), runtime.sources((9, 14, 6), seed=1)
+    plain_ones, drafts = (runtime.options(beam=1, hrt_decode_chunk="1", max_len_b=20, **own) for own in ({}, {"hrt_draft_chunk": 3}))
+    with runtime.runtime_engine(model) as engine:
+        expected = engine.decode(rows, plain_ones)
+        found = [engine.decode(rows, drafts) for _ in range(40)]
+    with runtime.runtime_engine(model) as engine:
+        always = engine.decode(rows, runtime.options(beam=1, hrt_decode_chunk="1", max_len_b=20, hrt_draft_chunk=3, hrt_draft_width=8))
+    steps = [[best[0].steps for best in one] for one in found]
+    for one in found:
+        assert [(best[0].tokens, best[0].positional_scores) for best in one] == [(best[0].tokens, best[0].positional_scores) for best in expected]
+    # First with drafts, then without; from then on what is quicker.
+    greedy = [best[0].steps for best in expected]
+    assert steps[0] != greedy and steps[1] == greedy and [best[0].steps for best in always] != greedy
+    assert 1 <= steps.count(greedy) < 40
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -147,3 +165,23 @@ def test_options_from_text(runtime):
     for strategy in ("beam", "sample", "x"):
         with runtime.runtime_engine(runtime.build("dag_transformer")) as engine, pytest.raises(UnsupportedOption, match=strategy):
             engine.decode([[4, 2]], runtime.options(beam=1, dag_decode_strategy=strategy))
+
+
+@pytest.mark.parametrize("weights", ("float32", "int8"))
+def test_one_sentence_on_several_threads(runtime, weights):
+    """A model whose products are large enough to be shared: the same to the last bit, whoever computes them."""
+    large = dict(symbols=9000, encoder_embed_dim=64, decoder_embed_dim=64, encoder_ffn_embed_dim=512, decoder_ffn_embed_dim=512)
+    model = runtime.build("hrt_transformer", seed=4, encoder_layers=1, decoder_layers=1, share_all_embeddings=True, **large)
+    rows = runtime.sources((30, 7), symbols=9000)
+    ways = (dict(beam=1), dict(beam=1, scores=False), dict(beam=3, nbest=2), dict(beam=1, unkpen=3.0, hrt_decode_chunk="1"))
+    found = []
+    for threads in (1, 2, 3):
+        with runtime.runtime_engine(model, weights=weights, threads=threads) as engine:
+            found.append([engine.decode([row], runtime.options(max_len_b=8, **way)) for row in rows for way in ways])
+            together = engine.decode(rows, runtime.options(max_len_b=8, beam=1))
+            assert together == [found[-1][0][0], found[-1][len(ways)][0]]
+    assert found[0] == found[1] == found[2]
+    if weights == "float32":
+        options = runtime.options(max_len_b=8, beam=1)
+        for expected, (mine,) in zip(runtime.eager_results(model, rows, options), (found[1][0][0], found[1][len(ways)][0])):
+            assert runtime.same_hypothesis(expected[0], mine)

@@ -145,3 +145,55 @@ def test_without_scores_the_words_are_the_same(runtime):
                     for one, other in zip(full, bare):
                         assert (one[0].tokens, one[0].steps, one[0].token_steps) == (other[0].tokens, other[0].steps, other[0].token_steps)
                         assert other[0].score is None and other[0].positional_scores == []
+
+
+ALIGNED = {
+    "greedy": ("transformer", dict(beam=1)), "beam": ("transformer", dict(beam=4, nbest=3)), "hybrid": ("hrt_transformer", dict(beam=3, nbest=2)),
+    "one word a step": ("bidirectional_transformer", dict(beam=2, nbest=2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ALIGNED)
+def test_alignments(runtime, way):
+    arch, options = ALIGNED[way]
+    own = dict(bidirectional_directions=1, bidirectional_block=1) if arch.startswith("bidirectional") else {}
+    model, rows = runtime.build(arch, seed=8, **own), runtime.sources((3, 1, 23, 9, 14))
+    found = runtime.options(max_len_b=14, alignments=True, **options)
+    expected = runtime.eager_results(model, rows, found, align=True)
+    with runtime.runtime_engine(model, threads=2) as engine:
+        got = engine.decode(rows, found)
+        without = engine.decode(rows, runtime.options(max_len_b=14, **options))
+    places = []
+    for row, best, mine, plain in zip(rows, expected, got, without):
+        for one, other, bare in zip(best, mine, plain):
+            if other.tokens == one["tokens"].tolist():
+                assert other.alignment == one["alignment"].tolist(), (row, one, other)
+            assert (bare.tokens, bare.score, bare.alignment) == (other.tokens, other.score, [])
+            assert len(other.alignment) == len(other.tokens) and all(place < max(len(row) - 1, 1) for place in other.alignment)
+            places += other.alignment
+    assert len(set(places)) > 3
+
+
+def test_what_is_not_aligned_is_refused(runtime):
+    for arch, message in (("bidirectional_transformer", "not aligned"), ("dag_transformer", "not aligned")):
+        with runtime.runtime_engine(runtime.build(arch)) as engine, pytest.raises(ValueError, match=message):
+            engine.decode([[4, 2]], runtime.options(beam=1, alignments=True))
+    with runtime.runtime_engine(runtime.build()) as engine, pytest.raises(ValueError, match="writes no graph"):
+        engine.decode([[4, 2]], runtime.options(beam=1, graphs=True))
+
+
+@pytest.mark.parametrize("strategy, keep", [("greedy", True), ("lookahead", False), ("viterbi", True), ("joint-viterbi", False)])
+def test_the_graph_itself(runtime, strategy, keep):
+    model, rows = runtime.build("dag_transformer", seed=5, dag_upsample_scale="3"), runtime.sources((3, 1, 11))
+    options = runtime.options(beam=1, max_len_b=30, dag_keep_repeats=keep, dag_decode_strategy=strategy, graphs=True)
+    expected = runtime.eager_graphs(model, rows, options)
+    with runtime.runtime_engine(model) as engine:
+        got = engine.decode(rows, options)
+        plain = engine.decode(rows, runtime.options(beam=1, max_len_b=30, dag_keep_repeats=keep, dag_decode_strategy=strategy))
+    for (tokens, scores, links, path), (mine,), (bare,) in zip(expected, got, plain):
+        assert bare.graph is None and bare.tokens == mine.tokens and bare.positional_scores == pytest.approx(mine.positional_scores, abs=1e-5)
+        graph = mine.graph
+        assert graph.tokens.tolist() == tokens.tolist() and graph.links == pytest.approx(links.numpy(), abs=1e-4)
+        assert graph.scores == pytest.approx(scores.numpy(), abs=1e-3)
+        assert mine.tokens == graph.tokens[graph.path].tolist() and graph.path[-1] == len(tokens) - 1
+        assert graph.path == path

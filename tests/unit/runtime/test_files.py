@@ -82,6 +82,8 @@ def test_wrong_tensors_are_not_written(files, tmp_path):
     for key, value, message in (
         (name, tensors[name][:, 1:], "shape"), (name, tensors[name].astype(np.int16), "int16"), (f"{name}.scale", -tensors[f"{name}.scale"], "negative"),
         (name, np.full_like(tensors[name], -128), "-128"), (f"{name}.bias", tensors[f"{name}.bias"] * np.nan, "not finite"), ("more", tensors[name], "more"),
+        ("decoder.embedding.rest", tensors["decoder.embedding"][1:], "rest is int8"), (f"{name}.rest", tensors[name], "belongs to no part"),
+        ("decoder.embedding.rest", np.full_like(tensors["decoder.embedding"], -128), "-128"),
     ):  # fmt: skip
         with pytest.raises(ModelFileError, match=message):
             write_model(tmp_path / "model", header, {**tensors, key: value})
@@ -127,7 +129,7 @@ def test_unknown_weights_and_dictionaries(runtime, tiny):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sanitizers", ("address,undefined", "thread"))
-def test_under_sanitizers(files, tmp_path, sanitizers):
+def test_under_sanitizers(runtime, files, tmp_path, sanitizers):
     """Every way of decoding and damaged files; memory, undefined behaviour, and data races of threads."""
     command = build.compiler()
     if command is None:
@@ -141,6 +143,12 @@ def test_under_sanitizers(files, tmp_path, sanitizers):
     environment = {**os.environ, "LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
                    "TSAN_OPTIONS": "exitcode=66", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
     mutations = "40" if "address" in sanitizers else "0"
+    if sanitizers == "thread":
+        # Its products are large enough for several threads.
+        sizes = dict(encoder_embed_dim=64, decoder_embed_dim=64, encoder_layers=1, decoder_layers=1, max_source_positions=5, max_target_positions=4)
+        model = runtime.build(symbols=9000, share_all_embeddings=True, **sizes)
+        files = [*files, tmp_path / "large.safetensors"]
+        write_runtime_model(model, *model.dictionaries, files[-1])
     arguments = [runtime_driver.__file__, Path(fairseq_hrt.__file__).parent, mutations, "3", built.library, *files]
     finished = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, env=environment)
     assert finished.returncode == 0 and "done" in finished.stdout, finished.stdout[-2000:] + finished.stderr[-6000:]

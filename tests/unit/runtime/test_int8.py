@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fairseq_hrt.hub.runtime_model import convert, quantise_rows
+from fairseq_hrt.runtime.engine import Engine
 
 # A score that differs by less has met the same integers; float32 sums in another order now and then round an activation the other way.
 SAME = 2e-4
@@ -43,7 +44,7 @@ class Model:
 
     def embed(self, side, tokens, positions):
         name = "decoder.embedding" if self.h.shared_embedding else f"{side}.embedding"
-        vectors = self.t[name].astype(np.float32) * self.t[f"{name}.scale"][:, None]
+        vectors = (self.t[name] + self.t[f"{name}.rest"] / np.float32(254)) * self.t[f"{name}.scale"][:, None]
         if side == "decoder" and self.h.special_symbols:
             vectors = np.concatenate([vectors, self.t["decoder.special"]])
         x = np.float32(getattr(self.h, f"{side}_scale")) * vectors[tokens] + self.t[f"{side}.positions"][positions]
@@ -148,6 +149,22 @@ def test_greedy(runtime, arch, chunk, shape):
             near, total = near + same, total + 1
             assert line.argmax() == result.tokens[place] or not same or line.max() - line[result.tokens[place]] < SAME
     assert near >= 0.9 * total, (near, total)
+
+
+def test_an_embedding_is_finer_than_the_output_layer_that_shares_it(runtime):
+    model = runtime.build(share_all_embeddings=True, seed=5)
+    header, tensors = convert(model, *model.dictionaries, weights="int8")
+    exact = model.decoder.embed_tokens.weight.detach().float().numpy()
+    integers, scale = tensors["decoder.embedding"], tensors["decoder.embedding.scale"][:, None]
+    finer = scale * (integers + tensors["decoder.embedding.rest"] / 254)
+    assert np.abs(finer - exact).max() < np.abs(scale * integers - exact).max() / 100
+    # Files without it are read, too; it is the word vectors that it changes.
+    without = {name: tensor for name, tensor in tensors.items() if not name.endswith(".rest")}
+    with Engine(header, tensors) as one, Engine(header, without) as other:
+        assert one.weight_bytes - other.weight_bytes == integers.size
+        rows, options = runtime.sources((9, 12)), runtime.options(beam=1, max_len_b=9)
+        scores = [[best.positional_scores for (best,) in engine.decode(rows, options)] for engine in (one, other)]
+        assert scores[0] != scores[1]
 
 
 def test_rows_are_rounded_to_the_nearest():

@@ -63,14 +63,17 @@ def make_client(monkeypatch, translator):
     """A function that starts a server with some settings; systems are named ``name:source-target``."""
     clients = []
 
-    def load(name, folder, settings, metrics):
+    def load(name, folder, settings, metrics, load_translator):
         source, _, target = name.partition(":")[2].partition("-")
 
         def decode(lines, options):
+            if options.pop("graph", False):
+                return translator.graphs(lines, batch_size=settings.max_batch, **options)
             return translator.translate(lines, details=True, **options)
 
         batcher = Batcher(decode, max_batch=settings.max_batch, max_queue=settings.max_queue, wait=settings.batch_wait)
-        return ServedSystem(name, bundle(source, target), translator, batcher)
+        task = "translation_dag" if name.startswith("dag") else "translation_autoregressive"
+        return ServedSystem(name, bundle(source, target, task), translator, batcher)
 
     monkeypatch.setattr(application, "load_system", load)
 

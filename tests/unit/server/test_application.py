@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -112,13 +115,88 @@ def test_what_is_wrong_is_said(make_client, fields, message):
     [
         ({"beam": 0}, "option beam must be a whole number from 1 to 16"),
         ({"beam": True}, "option beam must be a whole number from 1 to 16"),
-        ({"user_dir": "/tmp"}, "option user_dir cannot be chosen; there are: beam, nbest"),
+        ({"beam": 2.0}, "option beam must be a whole number from 1 to 16"),
+        ({"lenpen": "1"}, "option lenpen must be a number from 0 to 10"),
+        ({"replace_unk": "/etc/passwd"}, "option replace_unk must be true or false"),
+        ({"user_dir": "/tmp"}, "option user_dir cannot be chosen here; there are: beam, nbest, lenpen, min_len, max_len_a, max_len_b, "
+         "unnormalized, replace_unk"),
+        ({"dag_decode_strategy": "greedy"}, "option dag_decode_strategy cannot be chosen here; there are: beam, nbest, lenpen, min_len, "
+         "max_len_a, max_len_b, unnormalized, replace_unk"),
         ([1], "options must be an object"),
     ],
 )
 def test_options_that_may_not_be_chosen(client, options, message):
     response = client.post("/v1/translate", json={**ASKED, "options": options})
     assert (response.status_code, response.json()) == (400, {"error": f"Invalid request: {message}"})
+
+
+def test_options_reach_the_decoder(make_client, translator):
+    client = make_client(["plain:en-de", "dag:en-de"])
+    given = {"beam": 3, "lenpen": 0.5, "max_len_b": 9, "unnormalized": True}
+    assert client.post("/v1/translate", json={**ASKED, "q": "ab", "options": given}).status_code == 200
+    assert translator.batches[-1] == (["ab"], {"nbest": 1, **given})
+    # Alternatives widen what is too narrow for them, and change nothing else.
+    asked = {**ASKED, "q": "ab", "options": {"beam": 2, "lenpen": 0.5}, "alternatives": 3}
+    assert client.post("/v1/translate", json=asked).status_code == 200
+    assert translator.batches[-1] == (["ab"], {"beam": 4, "nbest": 4, "lenpen": 0.5})
+    own = {"dag_decode_strategy": "lookahead", "dag_decode_beta": 0.7}
+    assert client.post("/v1/translate", json={**ASKED, "q": "ab", "system": "dag:en-de", "options": own}).status_code == 200
+    assert translator.batches[-1] == (["ab"], {"nbest": 1, **own})
+    described = client.get("/spec").json()["paths"]["/v1/translate"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert described["properties"]["options"]["properties"]["dag_decode_strategy"]["enum"][0] == "greedy"
+
+
+def test_graphs(make_client, translator):
+    asked = []
+
+    def graphs(lines, *, batch_size, **options):
+        asked.append((list(lines), options))
+        return [[{"translation": line}] if line != "none" else [] for line in lines]
+
+    translator.graphs = graphs
+    client = make_client(["dag:en-de", "plain:en-de"])
+    assert [system["graph"] for system in client.get("/v1/systems").json()] == [True, False]
+    fields = {**ASKED, "q": "One. none\nTwo.", "graph": True, "options": {"dag_keep_repeats": True}}
+    (found,) = client.post("/v1/translate", json=fields).json()["translations"]
+    assert [sentence["graph"] for sentence in found["sentences"]] == [{"translation": "One."}, None, {"translation": "Two."}]
+    assert sorted(line for lines, _ in asked for line in lines) == ["One.", "Two.", "none"]
+    assert all(options == {"dag_keep_repeats": True} for _, options in asked)
+    (found,) = client.post("/v1/translate", json={**fields, "graph": False}).json()["translations"]
+    assert "graph" not in found["sentences"][0]
+    for wrong, message in (({"graph": 1}, "graph must be true or false"), ({"system": "plain:en-de", "options": {}}, "this system writes no graph")):
+        response = client.post("/v1/translate", json={**fields, **wrong})
+        assert (response.status_code, response.json()["error"]) == (400, f"Invalid request: {message}")
+
+    def refuse(lines, **options):
+        raise ValueError("no such thing in /some/folder")
+
+    translator.graphs = refuse
+    response = client.post("/v1/translate", json=fields)
+    assert response.status_code == 400 and "folder" not in response.text
+
+
+def test_queues_of_several_workers_are_summed(tmp_path):
+    code = """
+import os, subprocess, sys
+from fairseq_hrt.server.metrics import Metrics, forget_worker
+figures = Metrics()
+figures.watch_queue("a", lambda: 7)
+figures.observe_queue("a", int(sys.argv[1]))
+if sys.argv[2:]:
+    shown = lambda: [line for line in figures.exposition()[0].decode().splitlines() if line.startswith("fairseq_hrt_waiting")]
+    other = int(subprocess.run([sys.executable, __file__, "5"], check=True, capture_output=True, text=True).stdout)
+    print(shown())
+    forget_worker(other)
+    print(shown())
+else:
+    print(os.getpid())
+"""
+    (tmp_path / "worker.py").write_text(code)
+    (tmp_path / "figures").mkdir()
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "figures"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = [sys.executable, str(tmp_path / "worker.py"), "3", "first"]
+    result = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=120)
+    assert result.stdout.splitlines() == ["['fairseq_hrt_waiting_sentences{system=\"a\"} 8.0']", "['fairseq_hrt_waiting_sentences{system=\"a\"} 3.0']"], result
 
 
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b'{"q": NaN}', b"[" * 100000, b'{"q": "\\ud800"'])

@@ -164,3 +164,17 @@ def test_a_sentence_that_fails_takes_no_other_with_it(gate):
 
     first, failed, second = asyncio.run(run())
     assert (first, second) == (["A"], ["B"]) and isinstance(failed, RuntimeError)
+
+
+def test_the_length_of_the_queue_is_told(gate):
+    seen = []
+
+    async def scenario(own):
+        task = asyncio.ensure_future(own.submit(["a", "b", "c", "d"]))
+        await waiting(own, 4)
+        gate.open.set()
+        return await task
+
+    assert occupied(gate, scenario, observe_queue=seen.append) == ["A", "B", "C", "D"]
+    # The first one alone, then four of which three fit into a batch.
+    assert seen == [1, 0, 4, 1, 0]

@@ -5,7 +5,9 @@ import hashlib
 import importlib.util
 import json
 import sys
+import types
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -105,3 +107,51 @@ def test_parquet(shards, tmp_path):
     shards.join_shards(found, tmp_path / "out", tmp_path / "joined.parquet")
     rows = parquet.read_table(tmp_path / "joined.parquet").to_pylist()
     assert rows == [{"source": text, "translation": text[::-1]} for text in ("ab", "", "c d")]
+
+
+@pytest.fixture(scope="module")
+def deploying():
+    spec = importlib.util.spec_from_file_location("serve_deployment", EXAMPLE / "serve_deployment.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def deployed(**changes):
+    """The options of a deployment, as they are parsed."""
+    given = dict(systems=["x=bundle"], replicas=2, threads=3, engine="auto", time_limit=7.0, key_file=None)
+    return SimpleNamespace(**{**given, **changes})
+
+
+def test_a_deployment_is_the_application_of_the_server(deploying, tmp_path, monkeypatch):
+    """Ray itself stands aside: what it is given to start, and how much of a machine."""
+    pytest.importorskip("starlette", reason="the server needs the extra serve")
+    from fairseq_hrt.server import application
+
+    seen = {}
+
+    def deployment(**options):
+        seen.update(options)
+        return lambda cls: SimpleNamespace(bind=lambda: cls)
+
+    def ingress(build):
+        seen["build"] = build
+        return lambda cls: cls
+
+    serve = types.ModuleType("ray.serve")
+    serve.deployment, serve.ingress = deployment, ingress
+    ray = types.ModuleType("ray")
+    ray.serve = serve
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.serve", serve)
+    monkeypatch.setattr(application, "check", lambda settings: None)
+    monkeypatch.chdir(tmp_path)
+    settings = deploying.settings_of(deployed())
+    # A replica has a folder of its own.
+    assert settings.systems == (("x", tmp_path / "bundle"),)
+    deploying.deployment(settings, 2)
+    assert (seen["num_replicas"], seen["ray_actor_options"], seen["graceful_shutdown_timeout_s"]) == (2, {"num_cpus": 3}, 7.0)
+    made = seen["build"]()
+    assert made.state.server.settings == settings and "/v1/translate" in {route.path for route in made.routes}
+    with pytest.raises(ValueError, match="--replicas 0"):
+        deploying.settings_of(deployed(replicas=0))

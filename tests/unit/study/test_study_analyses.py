@@ -78,9 +78,10 @@ def test_masking_measures_every_strategy(analyses):
 
 def test_a_fillers_words_stand_where_the_masks_were(analyses, tmp_path):
     """A model that gives every position the word after its own input, and masks a word of the source."""
+    from types import SimpleNamespace
+
     import torch
     from fairseq.data import Dictionary
-    from types import SimpleNamespace
 
     words = Dictionary()
     for letter in "abcde":

@@ -25,7 +25,7 @@ def test_content_changes_an_entry(study, change):
 
 def test_a_parent_counts_by_its_content_not_by_its_name(study):
     def child(parent, **fields):
-        found = resolved(study, entry(parent, **fields), entry("c", command=["cat", "${%s}/x" % parent]))
+        found = resolved(study, entry(parent, **fields), entry("c", command=["cat", f"${{{parent}}}/x"]))
         return found["c"]
 
     assert child("a").identity == child("b").identity

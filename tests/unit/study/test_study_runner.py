@@ -65,7 +65,7 @@ def test_everything_is_run_once_and_recorded(make, tmp_path):
 def test_cpu_time_is_recorded_over_all_commands(make, study, monkeypatch):
     runner = make(command("a", "pass"))
     out = runner.store.path(runner.entries[0])
-    busy = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nopen(r'%s/done', 'w')" % out
+    busy = f"import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nopen(r'{out}/done', 'w')"
     monkeypatch.setattr(study.runner, "steps_of", lambda entry, folders: [study.steps.Step([sys.executable, "-c", busy])] * 2)
     (attempt,) = work(runner).store.record(runner.entries[0])["attempts"]
     # What the last look did not see is lost; interpreters take time to start.

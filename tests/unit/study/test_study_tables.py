@@ -56,7 +56,7 @@ def made(study, tmp_path):
 
 
 def test_figures_by_their_places(study, made):
-    raw, entries, store = made
+    _, entries, store = made
     figures = study.figures.Figures(entries, store)
     assert figures.value("t/A/bleu") == 60.5 and figures.value("t/B/length_ratio") == 1.01
     # Batches of one and two sentences take 10 and 20 ms.

@@ -1,0 +1,81 @@
+/* Which source word each word of a finished translation comes from: see common/alignment.py. */
+#include <string.h>
+
+#include "search.h"
+
+/* Tokens of the hypotheses that are read together: what the buffers grow with. */
+#define MOST_TOKENS 2048
+
+typedef struct {
+    int32_t sentence;
+    fh_hypothesis *hypothesis;
+} aligned;
+
+/* The source token with most attention [length]; </s> only where there is nothing else, the first among equals. */
+static int32_t best_place(const fh_work *w, const int32_t *source, int32_t length, const float *attention) {
+    int32_t best = -1, eos = w->model->shape.eos;
+    for (int32_t i = 0; i < length; i++)
+        if (source[i] != eos && (best < 0 || attention[i] > attention[best])) best = i;
+    if (best >= 0) return best;
+    best = 0;
+    for (int32_t i = 1; i < length; i++)
+        if (attention[i] > attention[best]) best = i;
+    return best;
+}
+
+/* Reads some finished hypotheses from left to right in one pass. */
+static int align_some(fh_work *w, const int32_t *const *sources, const aligned *some, int32_t count) {
+    fh_buffer memory = {0};
+    int32_t tokens = 0, longest = 1;
+    for (int32_t r = 0; r < count; r++) {
+        tokens += some[r].hypothesis->length;
+        if (w->source_lengths[some[r].sentence] > longest) longest = w->source_lengths[some[r].sentence];
+    }
+    size_t attention_size = (size_t)tokens * (size_t)longest;
+    if (fh_reserve(&memory, attention_size + 2 * (size_t)tokens + 2 * (size_t)count, sizeof(int32_t), &w->error) || fh_rows(w, count)) goto end;
+    float *attention = memory.data, *features;
+    int32_t *input = (int32_t *)(attention + attention_size), *positions = input + tokens, *rows = positions + tokens, *counts = rows + count, at = 0;
+    for (int32_t r = 0; r < count; r++) {
+        const fh_hypothesis *h = some[r].hypothesis;
+        rows[r] = r;
+        counts[r] = h->length;
+        w->rows[r].source = some[r].sentence;
+        for (int32_t i = 0; i < h->length; i++, at++) {
+            input[at] = i ? h->tokens[i - 1] : w->model->shape.eos;
+            positions[at] = i;
+        }
+    }
+    fh_step step = {.rows = count, .row = rows, .count = counts, .tokens = input, .positions = positions, .causal = 1, .stride = 1,
+                    .attention = attention, .attention_stride = longest};
+    if (fh_decode_step(w, &step, &features)) goto end;
+    at = 0;
+    for (int32_t r = 0; r < count; r++)
+        for (int32_t i = 0; i < counts[r]; i++, at++)
+            some[r].hypothesis->places[i] =
+                best_place(w, sources[some[r].sentence], w->source_lengths[some[r].sentence], attention + (size_t)at * longest);
+end:
+    fh_release(&memory);
+    return w->error.code;
+}
+
+int fh_align(fh_work *w, const int32_t *const *sources, fh_found *found) {
+    fh_buffer memory = {0};
+    size_t n = 0;
+    for (int32_t s = 0; s < w->sentences; s++) n += (size_t)found[s].count;
+    if (fh_reserve(&memory, n + 1, sizeof(aligned), &w->error)) return w->error.code;
+    aligned *some = memory.data;
+    int32_t count = 0, tokens = 0;
+    for (int32_t s = 0; s < w->sentences; s++)
+        for (int32_t i = 0; i < found[s].count && !w->error.code; i++) {
+            int32_t more = found[s].items[i]->length;
+            if (count && tokens + more > MOST_TOKENS) {
+                align_some(w, sources, some, count);
+                count = tokens = 0;
+            }
+            some[count++] = (aligned){s, found[s].items[i]};
+            tokens += more;
+        }
+    if (count && !w->error.code) align_some(w, sources, some, count);
+    fh_release(&memory);
+    return w->error.code;
+}
