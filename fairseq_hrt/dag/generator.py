@@ -114,14 +114,14 @@ class DagGenerator(EngineGenerator):
         if self.decoder.length_head is None:
             sizes = vertices_from_source(lengths + self.decoder.count_bos, scale)
         else:
-            logits = torch.zeros(1, device=lengths.device)
+            parts = []
             for model, memory in zip(self.models, memories):
                 encoded = cast(Tensor, memory.encoded)
                 padding = torch.zeros(encoded.shape[:2], dtype=torch.bool, device=lengths.device)
                 if memory.bias is not None:
                     padding = memory.bias.flatten(1).ne(0)
-                logits = logits + torch.log_softmax(model.decoder.length_head(encoded, padding).float(), -1)
-            sizes = vertices_from_target(self.decoder.length_head.words(logits, lengths), scale)
+                parts.append(torch.log_softmax(model.decoder.length_head(encoded, padding).float(), -1))
+            sizes = vertices_from_target(self.decoder.length_head.words(torch.stack(parts).sum(0), lengths), scale)
         most = self.decoder_positions
         if not self._warned_of_clamping and bool((sizes > most).any()):
             self._warned_of_clamping = True

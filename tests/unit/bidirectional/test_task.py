@@ -128,7 +128,9 @@ def test_references_are_scored_like_found_translations(family, directions):
     for row, hypothesis in zip(sample["target"], best):
         row[: hypothesis["tokens"].numel()] = hypothesis["tokens"]
     scorer = task.build_generator([model, model], SimpleNamespace(score_reference=True))
-    for hypothesis, (scored,) in zip(best, scorer.generate([model, model], sample)):
+    found = scorer.generate([model, model], sample)
+    assert len(found) == len(best)
+    for hypothesis, (scored,) in zip(best, found):
         assert scored["tokens"].tolist() == hypothesis["tokens"].tolist()
         torch.testing.assert_close(
             scored["positional_scores"], hypothesis["positional_scores"], rtol=1e-4, atol=1e-4

@@ -369,8 +369,10 @@ def test_batches_keep_to_their_vertices(family):
 
 
 def test_given_translations_are_scored(family, batch):
-    model, graph = family.dag(), batch["graph"]
+    model, graph, grads = family.dag(), batch["graph"], []
+    model.register_forward_hook(lambda *given: grads.append(torch.is_grad_enabled()))
     found = GraphScorer(family.dictionary(), lambda sample: sample["graph"]).generate([model], batch)
+    assert len(found) == len(graph.targets) and grads == [False], "nothing is kept for a backward pass"
     match, links, _ = plain_scores(model, batch["net_input"], graph, model.decoder.vertex_inputs(graph.vertex_lengths))
     truth = dag_log_likelihood(match, links, graph.target_lengths, graph.vertex_lengths)
     alignment = dag_best_alignment(match, links, graph.target_lengths, graph.vertex_lengths)

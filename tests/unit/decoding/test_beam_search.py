@@ -266,3 +266,12 @@ def test_a_model_in_training_is_decoded_without_dropout(tiny):
     model = tiny.model(dropout=0.5).train()
     AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=3)).generate([model], tiny.sample([4]))
     assert not any(module.training for module in model.modules())
+
+
+def test_no_more_hypotheses_than_words(tiny):
+    dictionary, model = tiny.dictionary(3), tiny.model(symbols=3)
+    assert AutoregressiveGenerator([model], dictionary, DecodingOptions(beam=6)).beam == 6
+    generator = AutoregressiveGenerator([model], dictionary, DecodingOptions(beam=500, nbest=9, max_len_b=4))
+    assert generator.beam == len(dictionary) - 1 == 6
+    (hypotheses,) = generator.generate([model], tiny.sample([3], symbols=3))
+    assert len(hypotheses) == 6

@@ -79,6 +79,7 @@ def test_the_allow_list_names_flags_of_fairseq():
         (dict(temperature=0.0), "--temperature 0.0"),
         (dict(temperature=float("nan")), "--temperature nan"),
         (dict(unkpen=float("nan")), "--unkpen nan"),
+        (dict(temperature=float("inf")), "--temperature inf"),
         (dict(unkpen=float("-inf")), "--unkpen -inf"),
         (dict(lenpen=float("inf")), "--lenpen inf"),
         (dict(max_len_b=-1), "--max-len-b -1"),

@@ -1,6 +1,7 @@
 """Moses' rules as sacremoses applies them, whatever the line holds."""
 
 import gzip
+import itertools
 import json
 import os
 import random
@@ -103,6 +104,13 @@ def test_every_order_of_few_signs(english, text):
     reference, normalize, tokenize = english
     assert normalize(text) == reference.normalize(text)
     assert tokenize(text) == reference.tokenize(text)
+
+
+@pytest.mark.parametrize("signs", ["a5, ", "a5' ", "sA. "])
+def test_every_short_text_of_few_signs(english, signs):
+    reference, _, tokenize = english
+    for text in ("".join(chosen) for length in range(5) for chosen in itertools.product(signs, repeat=length)):
+        assert tokenize(text) == reference.tokenize(text), text
 
 
 def test_rules_are_kept_in_a_file(tmp_path):
