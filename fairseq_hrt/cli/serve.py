@@ -2,6 +2,7 @@
 
     fairseq-hrt serve bundle                                 http://127.0.0.1:8080
     fairseq-hrt serve 'AT=teacher' 'HRT=bundle' --threads 2  several systems, side by side on the page
+    fairseq-hrt serve HRT2=bundle HRT3=bundle --set HRT3:hrt_decode_chunk=3     one model, decoded in two ways
 
 The interface is LibreTranslate's (POST /translate, GET /languages, …); /v1/translate adds scores, tokens and steps, /metrics figures for
 Prometheus, /spec the description of all of it. It listens on this machine only unless --host says otherwise. SIGTERM and Ctrl-C finish what
@@ -22,6 +23,7 @@ def build_parser() -> argparse.ArgumentParser:
     default = Settings(systems=(("", Path()),))
     parser = verb_parser("serve", __doc__)
     parser.add_argument("systems", nargs="+", metavar="[NAME=]BUNDLE", help="what answers; the first of two languages is their default")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME:OPTION=VALUE", help="decoding option of a system; repeatable")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")
     parser.add_argument("--engine", choices=("auto", "torch", "runtime"), default=default.engine, help="default: %(default)s")
@@ -48,14 +50,15 @@ def build_parser() -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> None:
     """Listens until it is told to stop."""
-    from ..server.settings import Settings, parse_system
+    from ..server.settings import Settings, parse_option, parse_system
 
     if not 0 <= options.port <= 65535:
         raise ValueError(f"--port {options.port}: there are ports from 0 to 65535; 0 takes a free one")
     if options.workers < 1:
         raise ValueError(f"--workers {options.workers}: at least one process has to answer")
     fields = {name: value for name, value in vars(options).items() if name in Settings.__dataclass_fields__}
-    settings = Settings(**{**fields, "systems": tuple(map(parse_system, options.systems))})
+    systems, chosen = tuple(map(parse_system, options.systems)), tuple(map(parse_option, options.set))
+    settings = Settings(**{**fields, "systems": systems, "options": chosen})
     try:
         from ..server.process import serve
     except ImportError as error:

@@ -1,6 +1,7 @@
 """The ASGI application: routes, limits and what every response has in common."""
 
 import contextlib
+import functools
 import logging
 import os
 import sys
@@ -76,7 +77,9 @@ class Server:
         if self.catalogue.systems:
             return
         systems = self.settings.systems
-        self.catalogue = Catalogue([load_system(name, folder, self.settings, self.metrics, self._load_translator) for name, folder in systems])
+        # Systems of one bundle, which differ in their options, share its model.
+        load = functools.lru_cache(maxsize=None)(self._load_translator)
+        self.catalogue = Catalogue([load_system(name, folder, self.settings, self.metrics, load) for name, folder in systems])
         self.detector = LanguageDetector(self.catalogue.sources)
         self.detector.prepare()
 

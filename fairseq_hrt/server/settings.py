@@ -5,7 +5,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,7 @@ class Settings:
 
     Attributes:
         systems: (name, folder of the bundle) of each system, the default first.
+        options: (name of a system, option, value): how that one decodes, before what its bundle says.
         engine: ``auto``, ``torch`` or ``runtime``, see :func:`fairseq_hrt.from_pretrained`.
         threads: of each worker's decoders.
         max_body: bytes of a request.
@@ -31,6 +32,7 @@ class Settings:
     """
 
     systems: Tuple[Tuple[str, Path], ...]
+    options: Tuple[Tuple[str, str, str], ...] = ()
     engine: str = "auto"
     threads: int = 1
     max_body: int = 1 << 20
@@ -66,6 +68,14 @@ class Settings:
         if twice:
             raise ValueError(f"two systems are called {twice[0]!r}: give them names, NAME=BUNDLE")
 
+        for name, option, _ in self.options:
+            if name not in names:
+                raise ValueError(f"--set {name}:{option}: there is no such system; there are: {', '.join(names)}")
+
+    def options_of(self, name: str) -> Dict[str, str]:
+        """Decoding options of a system."""
+        return {option: value for system, option, value in self.options if system == name}
+
     def to_json(self) -> str:
         """For worker processes; see :meth:`from_json`."""
         return json.dumps(dataclasses.asdict(self), default=str)
@@ -75,6 +85,7 @@ class Settings:
         """The settings that :meth:`to_json` wrote."""
         fields = json.loads(text)
         fields["systems"] = tuple((name, Path(folder)) for name, folder in fields["systems"])
+        fields["options"] = tuple(tuple(one) for one in fields["options"])
         fields["key_file"] = None if fields["key_file"] is None else Path(fields["key_file"])
         return cls(**fields)
 
@@ -91,3 +102,16 @@ def parse_system(text: str) -> Tuple[str, Path]:
     if not name.strip() or not folder:
         raise ValueError(f"system {text!r}: write BUNDLE or NAME=BUNDLE")
     return name.strip(), Path(folder)
+
+
+def parse_option(text: str) -> Tuple[str, str, str]:
+    """``NAME:OPTION=VALUE``; a switch may do without its value.
+
+    Raises:
+        ValueError: a part is missing.
+    """
+    name, sign, rest = text.partition(":")
+    option, _, value = rest.partition("=")
+    if not sign or not name.strip() or not option.strip():
+        raise ValueError(f"--set {text!r}: write NAME:OPTION=VALUE, e.g. HRT3:hrt_decode_chunk=3")
+    return name.strip(), option.strip().lstrip("-").replace("-", "_"), value or "true"

@@ -1,7 +1,7 @@
 """The models that a server answers with."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Sequence
 
@@ -43,6 +43,7 @@ class ServedSystem:
         translator: see :func:`fairseq_hrt.from_pretrained`.
         batcher: its queue.
         alternatives: whether it finds several translations of a sentence.
+        options: how it decodes, where that is not the bundle's way.
     """
 
     name: str
@@ -50,6 +51,7 @@ class ServedSystem:
     translator: Any
     batcher: Batcher
     alternatives: bool = True
+    options: Dict[str, str] = field(default_factory=dict)
 
     @property
     def graph(self) -> bool:
@@ -66,6 +68,7 @@ class ServedSystem:
             "engine": self.translator.identity()["engine"],
             "alternatives": self.alternatives,
             "graph": self.graph,
+            "options": self.options,
         }
 
 
@@ -77,9 +80,11 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
     """
     translator = load(folder, settings)
     bundle = translator.bundle
-    translator.translate(["a"], details=True)
+    own = settings.options_of(name)
+    translator.translate(["a"], details=True, **own)
 
     def decode(sentences: Sequence[str], options: Dict[str, Any]) -> Sequence[Any]:
+        options = {**own, **options}
         if options.pop("graph", False):
             return translator.graphs(list(sentences), batch_size=settings.max_batch, **options)
         return translator.translate(list(sentences), details=True, batch_size=settings.max_batch, **options)
@@ -93,7 +98,7 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
         observe_queue=lambda waiting: metrics.observe_queue(name, waiting),
     )
     metrics.watch_queue(name, lambda: batcher.waiting)
-    system = ServedSystem(name, bundle, translator, batcher, alternatives=_finds_alternatives(translator))
+    system = ServedSystem(name, bundle, translator, batcher, alternatives=_finds_alternatives(translator, own), options=own)
     logger.info("%s: %s to %s, ready (%s)", name, bundle.source_lang, bundle.target_lang, system.describe()["engine"])
     return system
 
@@ -123,11 +128,11 @@ def load_translator(folder: Path, settings: Settings) -> Any:
         raise ValueError(f"{folder} needs PyTorch and fairseq, and {error.name} is not installed: pack it with --runtime int8") from error
 
 
-def _finds_alternatives(translator: Any) -> bool:
+def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
     if translator.bundle.task not in _RANKED:
         return False
     try:
-        translator.translate(["a"], details=True, **_options_for(translator.bundle.task, 2))
+        translator.translate(["a"], details=True, **{**own, **_options_for(translator.bundle.task, 2)})
     except ValueError:
         # The engine does not know these options.
         return False

@@ -8,8 +8,12 @@ import sys
 import threading
 
 import pytest
+from fairseq_hrt.hub.bundle import Bundle
+from fairseq_hrt.server.application import create_application
+from fairseq_hrt.server.settings import Settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 
 ASKED = {"q": "Good morning.", "source": "en", "target": "de"}
 
@@ -146,6 +150,27 @@ def test_options_reach_the_decoder(make_client, translator):
     assert described["properties"]["options"]["properties"]["dag_decode_strategy"]["enum"][0] == "greedy"
 
 
+def test_systems_of_one_bundle_share_its_model(translator, tmp_path):
+    """Two ways to decode: each by its own options, those of a request before them."""
+    loaded = []
+
+    def load(folder, settings):
+        loaded.append(folder)
+        return translator
+
+    translator.bundle = Bundle(tmp_path, "translation_hrt", "en", "de", "space", "none")
+    systems = (("two", tmp_path), ("three", tmp_path))
+    chosen = Settings(systems=systems, options=(("three", "hrt_decode_chunk", "3"), ("three", "lenpen", "0.5")))
+    with TestClient(create_application(chosen, load)) as client:
+        assert loaded == [tmp_path]
+        assert [system["options"] for system in client.get("/v1/systems").json()] == [{}, {"hrt_decode_chunk": "3", "lenpen": "0.5"}]
+        for name, expected in (("two", {}), ("three", {"hrt_decode_chunk": "3", "lenpen": "0.5"})):
+            assert client.post("/v1/translate", json={**ASKED, "q": "ab", "system": name}).status_code == 200
+            assert translator.batches[-1] == (["ab"], {"nbest": 1, **expected})
+        client.post("/v1/translate", json={**ASKED, "q": "ab", "system": "three", "options": {"hrt_decode_chunk": "2"}})
+        assert translator.batches[-1] == (["ab"], {"nbest": 1, "hrt_decode_chunk": "2", "lenpen": "0.5"})
+
+
 def test_graphs(make_client, translator):
     asked = []
 
@@ -277,7 +302,8 @@ def test_sentences_are_counted(make_client):
 
 def test_systems_say_what_they_are(client):
     assert client.get("/v1/systems").json() == [
-        {"name": "plain:en-de", "source": "en", "target": "de", "task": "translation_autoregressive", "engine": "torch", "alternatives": True}
+        {"name": "plain:en-de", "source": "en", "target": "de", "task": "translation_autoregressive", "engine": "torch", "alternatives": True,
+         "graph": False, "options": {}},
     ]
 
 
@@ -338,14 +364,14 @@ def test_figures(client):
 
 def test_the_description_names_every_route(client):
     document = client.get("/spec").json()
-    own = {route.path for route in client.app.routes} - {"/", "/page.js", "/page.css", "/metrics", "/spec"}
+    own = {route.path for route in client.app.routes} - {"/", "/page.js", "/graph.js", "/page.css", "/metrics", "/spec"}
     assert set(document["paths"]) == own
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3), max_leaves=6
 )
-FIELD = st.sampled_from(["q", "source", "target", "format", "alternatives", "api_key", "system", "options"])
+FIELD = st.sampled_from(["q", "source", "target", "format", "alternatives", "api_key", "system", "options", "graph"])
 VALUE = JSON | st.sampled_from(["en", "de", "auto", "html", "text", "<b>x</b>"]) | st.dictionaries(st.text(max_size=5), JSON, max_size=2)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fairseq_hrt.server.detection import LanguageDetector
 from fairseq_hrt.server.markup import MarkedUpText
 from fairseq_hrt.server.segments import split
-from fairseq_hrt.server.settings import Settings, parse_system
+from fairseq_hrt.server.settings import Settings, parse_option, parse_system
 from fairseq_hrt.server.systems import Catalogue
 
 LENGTH = 20000
@@ -61,6 +61,7 @@ def test_a_language_that_is_not_served_is_found_with_little_confidence(languages
         ({"max_sentences": 10, "max_queue": 5}, "--max-sentences 10 do not fit"),
         ({"systems": ()}, "at least one bundle"),
         ({"systems": (("a", "x"), ("a", "y"))}, "two systems are called 'a'"),
+        ({"options": (("b", "beam", "1"),)}, "--set b:beam: there is no such system; there are: a"),
     ],
 )
 def test_settings_that_are_refused(changed, message):
@@ -69,7 +70,12 @@ def test_settings_that_are_refused(changed, message):
 
 
 def test_settings_reach_the_workers_as_they_are(tmp_path):
-    settings = Settings(systems=(parse_system(f"a={tmp_path}"),), key_file=tmp_path / "keys", time_limit=1.5)
+    chosen = (parse_option("a:--hrt-decode-chunk=3"), parse_option("a: dag_keep_repeats"))
+    settings = Settings(systems=(parse_system(f"a={tmp_path}"),), options=chosen, key_file=tmp_path / "keys", time_limit=1.5)
+    assert settings.options_of("a") == {"hrt_decode_chunk": "3", "dag_keep_repeats": "true"} and settings.options_of("b") == {}
+    for wrong in ("beam=1", ":beam=1", "a:", "a:=1"):
+        with pytest.raises(ValueError, match="write NAME:OPTION=VALUE"):
+            parse_option(wrong)
     assert Settings.from_json(settings.to_json()) == settings
     with pytest.raises(ValueError, match="write BUNDLE or NAME=BUNDLE"):
         parse_system("=x")
