@@ -8,12 +8,13 @@ import sys
 import threading
 
 import pytest
-from fairseq_hrt.hub.bundle import Bundle
-from fairseq_hrt.server.application import create_application
-from fairseq_hrt.server.settings import Settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
+
+from fairseq_hrt.hub.bundle import Bundle
+from fairseq_hrt.server.application import create_application
+from fairseq_hrt.server.settings import Settings
 
 ASKED = {"q": "Good morning.", "source": "en", "target": "de"}
 
