@@ -7,7 +7,7 @@ path goes from the one to the other. What lies outside ``target_lengths`` and ``
 
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
-from .gather import CHUNK, best_tokens, gather_log_probs, gather_with_best, gather_with_largest, row_blocks
+from .gather import CHUNK, best_tokens, gather_log_probs, gather_with_best, gather_with_largest
 from .repeats import best_printing_path, without_repeats
 from .viterbi import ViterbiPath, joint_viterbi
 
@@ -25,6 +25,5 @@ __all__ = [
     "gather_with_largest",
     "joint_viterbi",
     "passing_probabilities",
-    "row_blocks",
     "without_repeats",
 ]

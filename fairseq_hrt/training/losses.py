@@ -1,17 +1,17 @@
 """What the families' criterions share."""
 
 import math
-from typing import Any, Dict, Sequence, Tuple
+from typing import Any, Dict, Iterator, Sequence, Tuple
 
 import torch
 from fairseq.logging import metrics
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from ..ops import row_blocks
-
 # Bits in a nat: fairseq logs base 2.
 BITS = 1 / math.log(2)
+# Logits that are worked on at a time: in float32 they fit into a core's second-level cache.
+_BLOCK = 1 << 18
 
 
 def check_label_smoothing(epsilon: float) -> float:
@@ -68,7 +68,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         share = epsilon / (size - 1)
         wide = torch.promote_types(logits.dtype, torch.float32)
         chosen, total = (torch.empty(logits.size(0), dtype=wide, device=logits.device) for _ in range(2))
-        for rows in row_blocks(logits):
+        for rows in _blocks(logits):
             scores = torch.log_softmax(logits[rows].to(wide), 1)
             chosen[rows] = scores.gather(1, target[rows].unsqueeze(1)).squeeze(1)
             total[rows] = scores.sum(1)
@@ -86,8 +86,15 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         share = ctx.epsilon / (logits.size(1) - 1)
         wide = torch.promote_types(logits.dtype, torch.float32)
         result = torch.empty_like(logits)
-        for rows in row_blocks(logits):
+        for rows in _blocks(logits):
             block = torch.softmax(logits[rows].to(wide), 1).sub_(share)
             block.scatter_add_(1, target[rows].unsqueeze(1), block.new_full((), share + ctx.epsilon - 1).expand(len(block), 1))
             result[rows] = block.mul_(gradient[rows].unsqueeze(1))
         return result, None, None
+
+
+def _blocks(logits: Tensor) -> Iterator[slice]:
+    """Rows that are worked on together: on a GPU, where starting a kernel is what costs, all of them."""
+    rows = max(1, _BLOCK // logits.size(1)) if logits.device.type == "cpu" else max(1, logits.size(0))
+    for start in range(0, logits.size(0), rows):
+        yield slice(start, start + rows)

@@ -6,7 +6,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_hrt.ops import gather
+from fairseq_hrt.training import losses
 from fairseq_hrt.training.losses import check_label_smoothing, smoothed_cross_entropy
 
 SIZES = {"rows": st.integers(0, 9), "size": st.integers(2, 7), "epsilon": st.sampled_from([0.0, 0.1, 0.7]), "block": st.integers(1, 30)}
@@ -21,7 +21,7 @@ def example(rows, size, dtype=torch.float64):
 @given(**SIZES)
 def test_losses_and_gradients_are_those_of_fairseq(rows, size, epsilon, block):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gather, "BLOCK", block)
+        patch.setattr(losses, "_BLOCK", block)
         logits, target = example(rows, size)
         weights = torch.arange(1, rows + 1, dtype=torch.float64)
         loss, nll = smoothed_cross_entropy(logits, target, epsilon)
