@@ -43,8 +43,8 @@ esac
 updates() { echo $(($1 * PER_CENT / 100)); }
 AT_UPDATES=${AT_UPDATES:-$(updates 1100)} HRT_UPDATES=${HRT_UPDATES:-$(updates 1000)}
 IB_UPDATES=${IB_UPDATES:-$(updates 700)} IB2_UPDATES=${IB2_UPDATES:-$(updates 1200)}
-NAT_UPDATES=${NAT_UPDATES:-$(updates 500)} DAG_UPDATES=${DAG_UPDATES:-$(updates 1000)} FUZZY_UPDATES=${FUZZY_UPDATES:-$(updates 250)}
-DAG_MODES=${DAG_MODES:-4} DAG_SCALE=${DAG_SCALE:-3}
+NAT_UPDATES=${NAT_UPDATES:-$(updates 500)} DAG_UPDATES=${DAG_UPDATES:-$(updates 900)} FUZZY_UPDATES=${FUZZY_UPDATES:-$(updates 200)}
+DAG_MODES=${DAG_MODES:-4} DAG_SCALE=${DAG_SCALE:-4}
 BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5}
 SPEED_SENTENCES=${SPEED_SENTENCES:-20} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1} TEACHER_THREADS=${TEACHER_THREADS:-2}
 export OUT SRC TGT MERGES BEAM DRY_RUN STAGE_CHAIN LOGS
@@ -299,7 +299,7 @@ STEPS_hrt=$(step HRT hrt "$HRT_UPDATES" 95)$(step "first table" first 0 12000)
 STEPS_bidirectional=$(step IBDecoder bidirectional_2x1 "$IB_UPDATES" 80)$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 80)
 STEPS_dag=$(step "data for DAG" multimodal 0 14000)
 if [ -n "${DATA:-}" ]; then STEPS_dag=""; fi
-STEPS_dag+=$(step DAG dag "$DAG_UPDATES" 220)$(step FA-DAT dag_fuzzy "$FUZZY_UPDATES" 220)
+STEPS_dag+=$(step DAG dag "$DAG_UPDATES" 280)$(step FA-DAT dag_fuzzy "$FUZZY_UPDATES" 280)
 COMPARISON=35
 if [ -n "$ROWS" ]; then
     STEPS_dag+=$(step NAT nat "$NAT_UPDATES" 80)

@@ -28,7 +28,7 @@ if [ -n "${LOGS:-}" ]; then LOGS=$(realpath -m --relative-base="$REPOSITORY" "$L
 cd "$REPOSITORY"
 # Exported by a recipe that calls another one: the second also depends on the stages of the first.
 STAGE_CHAIN=${STAGE_CHAIN:-}
-LOGS=${LOGS:-} CURRENT_LOG="" LANES=()
+LOGS=${LOGS:-} CURRENT_LOG="" LANES=() PROGRESS=""
 # A recipe that another one calls counts from the start of that one.
 RECIPE_STARTED=${RECIPE_STARTED:-$(($(date +%s) - SECONDS))}
 SECONDS=$(($(date +%s) - RECIPE_STARTED))
@@ -44,6 +44,7 @@ say() {
 ended() {
     local status=$? lane
     trap - EXIT
+    if [ -n "$PROGRESS" ]; then kill "$PROGRESS" 2>/dev/null || true; fi
     for lane in "${LANES[@]}"; do kill -TERM -- "-$lane" 2>/dev/null || true; done
     if [ ${#LANES[@]} -gt 0 ]; then wait "${LANES[@]}" 2>/dev/null || true; fi
     if [ "$status" -ne 0 ] && [ "$status" -lt 128 ] && [ -f "$CURRENT_LOG" ]; then
@@ -129,7 +130,7 @@ side_by_side() {
         set -m
         (
             set +m
-            LANES=()
+            LANES=() PROGRESS=""
             trap ended EXIT
             trap - HUP INT TERM
             "$lane"
@@ -139,7 +140,11 @@ side_by_side() {
         LANES+=($!)
     done
     while [ ${#LANES[@]} -gt 0 ]; do
-        eval "python -I -S $COMMON/progress.py --started $RECIPE_STARTED $steps -- ${LANES[*]}"
+        # In the background, because bash hears signals while it waits and not while a program runs in front.
+        eval "python -I -S $COMMON/progress.py --started $RECIPE_STARTED $steps -- ${LANES[*]} &"
+        PROGRESS=$!
+        wait "$PROGRESS" || true
+        PROGRESS=""
         ready=()
         for pid in "${LANES[@]}"; do
             if kill -0 "$pid" 2>/dev/null; then ready+=("$pid"); else wait "$pid"; fi

@@ -24,6 +24,5 @@ __all__ = [
     "gather_with_largest",
     "joint_viterbi",
     "passing_probabilities",
-    "row_blocks",
     "without_repeats",
 ]
