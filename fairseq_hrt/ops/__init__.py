@@ -24,5 +24,6 @@ __all__ = [
     "gather_with_largest",
     "joint_viterbi",
     "passing_probabilities",
+    "row_blocks",
     "without_repeats",
 ]
