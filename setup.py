@@ -73,9 +73,13 @@ class Build(build_py):
         if built.library:
             self.announce(f"kernel of the runtime: {', '.join(built.instruction_sets)}", 2)
         else:
-            self.warn(f"the runtime is left out, translation will use PyTorch: {built.reason}; fix: install gcc or clang, then this package again")
+            self.warn(
+                f"the runtime is left out, translation will use PyTorch: {built.reason}; fix: install gcc or clang, then this package again"
+            )
         if not self.editable_mode:
-            self.kernel_files = tuple(str(folder / name) for name in (built.library and kernel.LIBRARY, kernel.REPORT) if name)
+            self.kernel_files = tuple(
+                str(folder / name) for name in (built.library and kernel.LIBRARY, kernel.REPORT) if name
+            )
             Path(self.build_lib, STARTUP_FILE).write_text(startup_line(), encoding="utf-8")
 
     def get_outputs(self, include_bytecode: bool = True) -> list:
@@ -175,7 +179,14 @@ EXTRAS = {
     "kenlm": ["kenlm"],
 }
 # What users of the package may want. Not kenlm: it is compiled on installation, which fails where CMake is missing
-EXTRAS["all"] = sorted({package for extra, packages in EXTRAS.items() if extra not in ("test", "lint", "mutation", "kenlm") for package in packages})
+EXTRAS["all"] = sorted(
+    {
+        package
+        for extra, packages in EXTRAS.items()
+        if extra not in ("test", "lint", "mutation", "kenlm")
+        for package in packages
+    }
+)
 
 setup(
     # What the distribution is called and describes stands in pyproject.toml.

@@ -1,6 +1,6 @@
 """Draws families.svg, the picture of the README: which family writes which word of a sentence in which step.
 
-    python docs/draw_families.py > docs/families.svg
+python docs/draw_families.py > docs/families.svg
 """
 
 from html import escape

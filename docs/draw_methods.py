@@ -1,6 +1,6 @@
 """Draws the pictures of the family pages and of ARCHITECTURE.md into this folder.
 
-    python docs/draw_methods.py
+python docs/draw_methods.py
 """
 
 from pathlib import Path
@@ -23,13 +23,19 @@ def page(width: int, height: int, title: str, parts: Sequence[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'font-family="system-ui, sans-serif" role="img" aria-labelledby="title">\n<title id="title">{title}</title>'
     )
-    return "\n".join([head, marker, f'<rect width="{width}" height="{height}" rx="10" fill="{PAPER}"/>', *parts, "</svg>", ""])
+    return "\n".join(
+        [head, marker, f'<rect width="{width}" height="{height}" rx="10" fill="{PAPER}"/>', *parts, "</svg>", ""]
+    )
 
 
-def cell(x: float, y: float, word: str, fill: str, number: str = "", *, border: str = "none", width: int = CELL - 5) -> List[str]:
+def cell(
+    x: float, y: float, word: str, fill: str, number: str = "", *, border: str = "none", width: int = CELL - 5
+) -> List[str]:
     """A word in its place; its step, if given, stands in the corner. Letters are white on dark colours."""
     light = "#ffffff" if fill in (*COLOURS[3:], BLUE) else "#10131a"
-    parts = [f'<rect x="{x:g}" y="{y:g}" width="{width}" height="{HEIGHT}" rx="5" fill="{fill}" stroke="{border}" stroke-width="2"/>']
+    parts = [
+        f'<rect x="{x:g}" y="{y:g}" width="{width}" height="{HEIGHT}" rx="5" fill="{fill}" stroke="{border}" stroke-width="2"/>'
+    ]
     middle = x + width / 2 - (5 if number else 0)
     parts.append(text(middle, y + 20, word, 14, fill=light, text_anchor="middle"))
     return parts + ([text(x + width - 9, y + 13, number, 10, fill=light, text_anchor="middle")] if number else [])
@@ -42,7 +48,9 @@ def arrow(*points: Tuple[float, float], colour: str = SOFT, dashed: bool = False
     return f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6" marker-end="url(#arrow)"{dash}/>'
 
 
-def rows_of_steps(title: str, heading: str, rows: Sequence[Tuple[str, Sequence[Tuple[str, str, str]]]], legend: Sequence[Tuple[str, str]]) -> str:
+def rows_of_steps(
+    title: str, heading: str, rows: Sequence[Tuple[str, Sequence[Tuple[str, str, str]]]], legend: Sequence[Tuple[str, str]]
+) -> str:
     """One row a step: its name and, for each place of the sentence, word, colour and number (colour "" leaves the place empty)."""
     left, top, pitch = 110, 52, 40
     width, height = left + CELL * len(WORDS) + 16, top + pitch * len(rows) + 34
@@ -52,13 +60,17 @@ def rows_of_steps(title: str, heading: str, rows: Sequence[Tuple[str, Sequence[T
         parts.append(text(14, y + 20, name, 14, fill=INK))
         for place, (word, colour, step) in enumerate(cells):
             border = RED if colour == PAPER else "none"
-            parts += cell(left + CELL * place, y, word, colour, step, border=border) if colour else [
-                f'<circle cx="{left + CELL * place + 34}" cy="{y + 15}" r="2.5" fill="{LINE}"/>'
-            ]
+            parts += (
+                cell(left + CELL * place, y, word, colour, step, border=border)
+                if colour
+                else [f'<circle cx="{left + CELL * place + 34}" cy="{y + 15}" r="2.5" fill="{LINE}"/>']
+            )
     x = left
     for colour, meaning in legend:
         border = RED if colour == PAPER else "none"
-        parts.append(f'<rect x="{x}" y="{height - 25}" width="14" height="14" rx="3" fill="{colour}" stroke="{border}" stroke-width="2"/>')
+        parts.append(
+            f'<rect x="{x}" y="{height - 25}" width="14" height="14" rx="3" fill="{colour}" stroke="{border}" stroke-width="2"/>'
+        )
         parts.append(text(x + 20, height - 13, meaning, 12, fill=SOFT))
         x += 40 + round(6.3 * len(meaning))
     return page(width, height, title, parts)
@@ -81,7 +93,10 @@ def hrt() -> str:
     empty = ("", "", "")
     rows = []
     for step, place in enumerate((1, 3, 5, 7), start=1):
-        cells = [(WORDS[i], GREY, "") if i % 2 and i < place else (WORDS[i], GREEN, "") if i == place else empty for i in range(len(WORDS))]
+        cells = [
+            (WORDS[i], GREY, "") if i % 2 and i < place else (WORDS[i], GREEN, "") if i == place else empty
+            for i in range(len(WORDS))
+        ]
         rows.append((f"stage I, {step}", cells))
     rows.append(("stage II", [(word, GREY, "") if i % 2 else (word, BLUE, "") for i, word in enumerate(WORDS)]))
     return rows_of_steps(
@@ -97,7 +112,15 @@ def bidirectional() -> str:
     for step, (left, right) in enumerate(order, start=1):
         cells = []
         for i, word in enumerate(WORDS):
-            cells.append((word, GREEN, "") if i == left else (word, BLUE, "") if i == right else (word, GREY, "") if i in known else ("", "", ""))
+            cells.append(
+                (word, GREEN, "")
+                if i == left
+                else (word, BLUE, "")
+                if i == right
+                else (word, GREY, "")
+                if i in known
+                else ("", "", "")
+            )
         known |= {left, right}
         rows.append((f"step {step}", cells))
     return rows_of_steps(
@@ -126,7 +149,9 @@ def dag() -> str:
     links = [(0, 1, 1.0), (1, 2, 0.6), (1, 3, 0.4), (3, 4, 1.0), (2, 5, 1.0), (4, 6, 1.0), (5, 6, 1.0), (6, 7, 1.0)]
     best = {(0, 1), (1, 2), (2, 5), (5, 6), (6, 7)}
     left, pitch, y = 18, 96, 128
-    parts = [text(left, 30, "DAG: one pass writes a graph; each path through it is a translation", fill=INK, font_weight="bold")]
+    parts = [
+        text(left, 30, "DAG: one pass writes a graph; each path through it is a translation", fill=INK, font_weight="bold")
+    ]
     for tail, head, weight in links:
         x0, x1 = left + pitch * tail + 41, left + pitch * head + 41
         chosen = (tail, head) in best
@@ -137,20 +162,46 @@ def dag() -> str:
             f'stroke-width="{1 + 3 * weight:g}" marker-end="url(#arrow)"/>'
         )
         if weight < 1.0:
-            parts.append(text((x0 + x1) / 2, (base + peak) / 2 + (-3 if chosen else 13), f"{weight:g}", 12, fill=SOFT, text_anchor="middle"))
+            parts.append(
+                text(
+                    (x0 + x1) / 2,
+                    (base + peak) / 2 + (-3 if chosen else 13),
+                    f"{weight:g}",
+                    12,
+                    fill=SOFT,
+                    text_anchor="middle",
+                )
+            )
     for place, word in enumerate(words):
         chosen = any(place in link for link in best)
         parts += cell(left + pitch * place, y, word, GREEN if chosen else GREY, width=82)
-    parts.append(text(left, 236, "green: the best path, “Ein Mann lächelt .”; below: “Ein lächelnder Mann .”. Numbers: probabilities of links.", 12, fill=SOFT))
-    return page(left * 2 + pitch * 7 + 82, 250, "A graph of eight vertices with two translations, and the best path through it", parts)
+    parts.append(
+        text(
+            left,
+            236,
+            "green: the best path, “Ein Mann lächelt .”; below: “Ein lächelnder Mann .”. Numbers: probabilities of links.",
+            12,
+            fill=SOFT,
+        )
+    )
+    return page(
+        left * 2 + pitch * 7 + 82,
+        250,
+        "A graph of eight vertices with two translations, and the best path through it",
+        parts,
+    )
 
 
-def box(x: float, y: float, width: int, name: str, lines: Sequence[str], fill: str = "#eef4fb", height: int = 0) -> List[str]:
+def box(
+    x: float, y: float, width: int, name: str, lines: Sequence[str], fill: str = "#eef4fb", height: int = 0
+) -> List[str]:
     """A package or a stage: its name and what it is."""
     height = height or 28 + 17 * len(lines)
     parts = [f'<rect x="{x:g}" y="{y:g}" width="{width}" height="{height}" rx="7" fill="{fill}" stroke="{LINE}"/>']
     parts.append(text(x + width / 2, y + 20, name, 14, fill=INK, font_weight="bold", text_anchor="middle"))
-    return parts + [text(x + width / 2, y + 38 + 17 * i, line, 12, fill=SOFT, text_anchor="middle") for i, line in enumerate(lines)]
+    return parts + [
+        text(x + width / 2, y + 38 + 17 * i, line, 12, fill=SOFT, text_anchor="middle") for i, line in enumerate(lines)
+    ]
 
 
 def layers() -> str:
@@ -176,17 +227,32 @@ def layers() -> str:
         parts.append(arrow((350, y0), (350, y1)))
     parts += [arrow((350, 317), (350, 364), dashed=True), text(360, 346, "through fairseq's registries", 12, fill=SOFT)]
     parts += [arrow((81 + 134 * place, 400), (270 + 40 * place, 432)) for place in range(5)]
-    parts += [arrow((256, 479), (256, 506)), arrow((444, 479), (444, 506)), arrow((256, 570), (256, 597)), arrow((350, 479), (350, 585), (378, 597))]
-    parts += [arrow((530, 294), (558, 294)), arrow((530, 221), (626, 221), (626, 270)), arrow((358, 646), (350, 672), (150, 672), (140, 661))]
+    parts += [
+        arrow((256, 479), (256, 506)),
+        arrow((444, 479), (444, 506)),
+        arrow((256, 570), (256, 597)),
+        arrow((350, 479), (350, 585), (378, 597)),
+    ]
+    parts += [
+        arrow((530, 294), (558, 294)),
+        arrow((530, 221), (626, 221), (626, 270)),
+        arrow((358, 646), (350, 672), (150, 672), (140, 661)),
+    ]
     parts += [arrow((625, 400), (625, 506)), text(632, 455, "families", 12, fill=SOFT)]
-    parts += [arrow((81, 661), (81, 690), (718, 690), (718, 303), (694, 303), dashed=True), text(90, 706, "the doctor reports on it", 12, fill=SOFT)]
+    parts += [
+        arrow((81, 661), (81, 690), (718, 690), (718, 303), (694, 303), dashed=True),
+        text(90, 706, "the doctor reports on it", 12, fill=SOFT),
+    ]
     title = "Layers: cli, evaluation and server, systems, hub, families, their task, decoding and training, engine and loading; families use ops, "
     return page(734, 716, title + "hub, systems and server the runtime, loading compat", parts)
 
 
 def sentence() -> str:
     plain, green, warm = "#eef4fb", "#e8f6ec", "#fdf6dd"
-    parts = [text(18, 30, "Training", fill=INK, font_weight="bold"), text(18, 196, "Translating", fill=INK, font_weight="bold")]
+    parts = [
+        text(18, 30, "Training", fill=INK, font_weight="bold"),
+        text(18, 196, "Translating", fill=INK, font_weight="bold"),
+    ]
 
     def lane(y: int, stages: Sequence[Tuple[str, Sequence[str], str]], x: int = 18, width: int = 142, gap: int = 18) -> None:
         for place, (name, lines, colour) in enumerate(stages):

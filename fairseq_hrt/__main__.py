@@ -85,7 +85,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print(option_help())
         return 0
     try:
-        return importlib.import_module(f".cli.{(chosen.verb or 'doctor').replace('-', '_')}", __package__).main(chosen.rest) or 0
+        return (
+            importlib.import_module(f".cli.{(chosen.verb or 'doctor').replace('-', '_')}", __package__).main(chosen.rest)
+            or 0
+        )
     except KeyboardInterrupt:
         # While PyTorch was being imported; the verbs themselves report it.
         sys.stderr.write("interrupted\n")

@@ -42,7 +42,9 @@ def descriptor_of(path: Union[str, Path]) -> Optional[int]:
     for _ in range(40):
         name = os.path.abspath(name)
         found = _DESCRIPTOR.fullmatch(name)
-        if found and not (found[0].startswith("/proc/") and found[0].split("/")[2] not in ("self", "thread-self", str(os.getpid()))):
+        if found and not (
+            found[0].startswith("/proc/") and found[0].split("/")[2] not in ("self", "thread-self", str(os.getpid()))
+        ):
             return int(found[1])
         if name in _STREAMS:
             return _STREAMS[name]

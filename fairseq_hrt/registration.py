@@ -40,7 +40,9 @@ def needs_fairseq(name: str) -> bool:
 class FairseqFirst(MetaPathFinder):
     """Finds nothing itself; imports fairseq before modules that need it."""
 
-    def find_spec(self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None) -> Optional[ModuleSpec]:
+    def find_spec(
+        self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
+    ) -> Optional[ModuleSpec]:
         """None, or the module that the families have imported meanwhile, which must not be run again."""
         if "fairseq" in sys.modules or not needs_fairseq(fullname):
             return None

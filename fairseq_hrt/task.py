@@ -115,9 +115,7 @@ class EngineTranslationTask(TranslationTask):
                     f"a {type(model).__name__} does not write word by word from left to right: decode it with --task {task}"
                 )
 
-    def make_generator(
-        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
-    ) -> EngineGenerator:
+    def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> EngineGenerator:
         """The family's generator."""
         raise NotImplementedError
 

@@ -55,7 +55,9 @@ def command() -> Iterator[Callable[..., subprocess.CompletedProcess]]:
                 text=True,
             )
         if check and finished.returncode:
-            raise AssertionError(f"{name} failed with exit status {finished.returncode}:\n{(finished.stdout + finished.stderr)[-3000:]}")
+            raise AssertionError(
+                f"{name} failed with exit status {finished.returncode}:\n{(finished.stdout + finished.stderr)[-3000:]}"
+            )
         return finished
 
     with forks:
@@ -68,9 +70,7 @@ def toy_corpus(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     generator = random.Random(7)
     for split, size in (("train", 200), ("valid", 20), ("test", 20)):
-        sources = [
-            generator.choices("abcdefghij", k=generator.randint(2, 9)) for _ in range(size)
-        ]
+        sources = [generator.choices("abcdefghij", k=generator.randint(2, 9)) for _ in range(size)]
         (folder / f"{split}.de").write_text("".join(" ".join(s) + "\n" for s in sources))
         (folder / f"{split}.en").write_text("".join(" ".join(s).upper() + "\n" for s in sources))
     return folder

@@ -35,7 +35,9 @@ class ForkedCommands:
             self._server.stdin.close()
             self._server.wait()
 
-    def run(self, name: str, arguments: Sequence[str], *, cwd: Optional[str] = None, stdin: str = "") -> subprocess.CompletedProcess:
+    def run(
+        self, name: str, arguments: Sequence[str], *, cwd: Optional[str] = None, stdin: str = ""
+    ) -> subprocess.CompletedProcess:
         """Runs a console script, or ``python -m module`` as name ``python``; its output is that of its file descriptors."""
         if self._server is None:
             self._server = subprocess.Popen(
@@ -72,7 +74,9 @@ def serve() -> None:
 
 def _run(request: Dict[str, Any], scripts: Dict[str, importlib.metadata.EntryPoint]) -> int:
     """In the fork: the command's exit status, as Python's own end would give it."""
-    for number, (path, flags) in enumerate(zip(request["streams"], (os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT))):
+    for number, (path, flags) in enumerate(
+        zip(request["streams"], (os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT))
+    ):
         descriptor = os.open(path, flags, 0o600)
         os.dup2(descriptor, number)
         os.close(descriptor)

@@ -79,7 +79,15 @@ class CTranslate2Decoder:
     """The same, by CTranslate2."""
 
     def __init__(
-        self, name: str, folder: Path, kind: str, dictionary: Dictionary, length: int, batches: Sequence[Any], *, shortlist: bool
+        self,
+        name: str,
+        folder: Path,
+        kind: str,
+        dictionary: Dictionary,
+        length: int,
+        batches: Sequence[Any],
+        *,
+        shortlist: bool,
     ) -> None:
         import ctranslate2
 
@@ -87,7 +95,9 @@ class CTranslate2Decoder:
         threads = torch.get_num_threads()
         self.translator = ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=threads)
         self.length, self.shortlist = length, shortlist
-        self.words = [[[dictionary[token] for token in row[:-1]] for row in batch["net_input"]["src_tokens"]] for batch in batches]
+        self.words = [
+            [[dictionary[token] for token in row[:-1]] for row in batch["net_input"]["src_tokens"]] for batch in batches
+        ]
 
     def collate(self, ids: Sequence[int]) -> List[List[str]]:
         """The words of batch ``ids[0]``."""
@@ -203,7 +213,9 @@ class Systems:
         for name in ("AT", "HRT", "IB", "IB+SA(2)", "DAG"):
             if any(model == name and self.wanted(row) for row, (model, _) in NATIVE.items()):
                 try:
-                    self.engines[name] = Engine(*convert(built[name], dictionary, dictionary, weights=given.weights), threads=given.threads)
+                    self.engines[name] = Engine(
+                        *convert(built[name], dictionary, dictionary, weights=given.weights), threads=given.threads
+                    )
                 except LibraryUnavailable as error:
                     print(f"without the native runtime: {error}\n")
                     break
@@ -236,7 +248,9 @@ class Systems:
             if model in self.engines and self.wanted(name):
                 # A graph's path has the length that it has.
                 limits = {} if model == "DAG" else {"min_len": length}
-                chosen = DecodeOptions(beam=1, max_len_b=length, scores=False, batch_size=self.given.batch_size, **limits, **own)
+                chosen = DecodeOptions(
+                    beam=1, max_len_b=length, scores=False, batch_size=self.given.batch_size, **limits, **own
+                )
                 systems.append(NativeDecoder(name, self.engines[model], chosen, batches))
         return systems
 
@@ -268,17 +282,35 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     presets = sorted(name[len("hrt_transformer_") :] for name in ARCH_CONFIG_REGISTRY if name.startswith("hrt_transformer_"))
     parser.add_argument(
-        "--arch", default="e12d1", choices=[*RECIPES, *presets], help="a recipe's sizes or a preset of hrt_transformer (default: %(default)s)"
+        "--arch",
+        default="e12d1",
+        choices=[*RECIPES, *presets],
+        help="a recipe's sizes or a preset of hrt_transformer (default: %(default)s)",
     )
     parser.add_argument("--lengths", default="13,27,54", help="tokens a sentence (default: %(default)s)")
     parser.add_argument("--vocabulary", type=int, metavar="N", help="words (default: those of the recipe, else 32000)")
     for name, default in (("sentences", 5), ("repeats", 5), ("threads", 1), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"(default: {default})")
     parser.add_argument("--batch-size", type=int, default=1, metavar="N", help="sentences decoded together (default: 1)")
-    parser.add_argument("--weights", choices=("int8", "float32"), default="int8", help="of the native runtime (default: int8)")
-    parser.add_argument("--shortlist", type=int, default=0, metavar="N", help="random candidates of a source word, for both runtimes (default: none)")
-    parser.add_argument("--systems", default="", metavar="NAME,...", help="only those whose names hold one of these (default: all)")
-    parser.add_argument("--ratio-to", default="CTranslate2 int8 greedy", metavar="NAME", help="whose speed counts as 1 (default: %(default)s)")
+    parser.add_argument(
+        "--weights", choices=("int8", "float32"), default="int8", help="of the native runtime (default: int8)"
+    )
+    parser.add_argument(
+        "--shortlist",
+        type=int,
+        default=0,
+        metavar="N",
+        help="random candidates of a source word, for both runtimes (default: none)",
+    )
+    parser.add_argument(
+        "--systems", default="", metavar="NAME,...", help="only those whose names hold one of these (default: all)"
+    )
+    parser.add_argument(
+        "--ratio-to",
+        default="CTranslate2 int8 greedy",
+        metavar="NAME",
+        help="whose speed counts as 1 (default: %(default)s)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write {system: {length: milliseconds}}")
     return parser
 
@@ -303,7 +335,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         systems = Systems(built, given, Path(temporary))
         native = "".join(f", native runtime on {engine.isa}" for engine in list(systems.engines.values())[:1])
         words = len(built["dictionary"])
-        print(f"{processor()}: {given.arch}, {words} words, batch size {given.batch_size}, {given.threads} threads{native}\n")
+        print(
+            f"{processor()}: {given.arch}, {words} words, batch size {given.batch_size}, {given.threads} threads{native}\n"
+        )
         for length in lengths:
             batches = random_sentences(given.sentences, length, len(built["dictionary"]), given.seed, given.batch_size)
             loaded = systems.load(length, batches)

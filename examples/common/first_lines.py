@@ -32,7 +32,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         parser.error(f"--lines {options.lines}: give 1 or more")
     opener = gzip.open if options.file.suffix == ".gz" else open
     # Without a time the same lines give the same bytes.
-    with opener(options.file, "rb") as source, gzip.GzipFile(fileobj=sys.stdout.buffer, mode="wb", mtime=0, filename="") as target:
+    with (
+        opener(options.file, "rb") as source,
+        gzip.GzipFile(fileobj=sys.stdout.buffer, mode="wb", mtime=0, filename="") as target,
+    ):
         copy_lines(source, target, options.lines)
 
 

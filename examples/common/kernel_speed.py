@@ -80,7 +80,10 @@ def main() -> None:
                     },
                     given.repeats,
                 )
-                figures = [[max(times[part][i] - times["nothing"][i], 1e-9) for part in ("product", "best", "quantise")] for i in (0, 1)]
+                figures = [
+                    [max(times[part][i] - times["nothing"][i], 1e-9) for part in ("product", "best", "quantise")]
+                    for i in (0, 1)
+                ]
                 size = weights.size * (4 if given.float32 else 1)
                 (product, best, quantise), (fastest, _, _) = figures
                 rates = [(rows * weights.size / seconds / 1e9, size / seconds / 1e9) for seconds in (product, fastest)]
@@ -91,8 +94,14 @@ def main() -> None:
                 )
                 lines.append(
                     {
-                        "isa": ops.name, "outputs": outputs, "inputs": inputs, "rows": rows,
-                        "product": product, "fastest": fastest, "best": best, "quantise": quantise,
+                        "isa": ops.name,
+                        "outputs": outputs,
+                        "inputs": inputs,
+                        "rows": rows,
+                        "product": product,
+                        "fastest": fastest,
+                        "best": best,
+                        "quantise": quantise,
                     }
                 )
     if given.json:

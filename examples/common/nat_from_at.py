@@ -31,7 +31,11 @@ def main() -> None:
     width = weights["decoder.embed_tokens.weight"].size(1)
     generator = torch.Generator().manual_seed(options.seed)
     weights["decoder.embed_length.weight"] = torch.randn(LENGTHS, width, generator=generator) * width**-0.5
-    kept = {key: state[key] for key in ("args", "cfg", "model", "criterion", "optimizer_history", "task_state", "extra_state") if key in state}
+    kept = {
+        key: state[key]
+        for key in ("args", "cfg", "model", "criterion", "optimizer_history", "task_state", "extra_state")
+        if key in state
+    }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     partial = options.output.with_suffix(".partial")
     torch.save(kept, partial)

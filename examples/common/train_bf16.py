@@ -16,7 +16,12 @@ from torch import Tensor
 
 
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0.0, is_causal: bool = False
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Optional[Tensor] = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
 ) -> Tensor:
     """``scaled_dot_product_attention`` by two bfloat16 products and a softmax in float32.
 

@@ -96,9 +96,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
                   f"--{side}-ffn-embed-dim={4 * given.width}", f"--{side}-attention-heads={given.heads}"]  # fmt: skip
     shared = [*sizes, "--label-smoothing=0.1", "--optimizer=adam", "--lr=0.0005", f"--max-tokens={given.max_tokens}",
               "--max-update=1000000", "--save-dir=unused", "--no-save"]  # fmt: skip
-    trainings = {
-        name: Training(given.data, [*MODELS[name].split(), *shared], given.updates) for name in given.models
-    }
+    trainings = {name: Training(given.data, [*MODELS[name].split(), *shared], given.updates) for name in given.models}
     seconds: Dict[str, List[float]] = {name: [] for name in trainings}
     for repeat in range(-1, given.repeats):
         # The first round warms up; the order rotates, so that a slow phase of the machine meets all of them.

@@ -83,8 +83,21 @@ _VERB_GROUPS: Weighted[Tuple[Verb, ...]] = (
 )
 _TENSES: Weighted[str] = ((PRESENT, 0.4), (PAST, 0.34), (PERFECT, 0.12), (FUTURE, 0.14))
 _PREDICATIVE_KINDS = (
-    "person", "animal", "text", "vehicle", "device", "goods", "picture", "clothing", "place", "building", "event",
-    "baked", "cooked", "drink", "opening",
+    "person",
+    "animal",
+    "text",
+    "vehicle",
+    "device",
+    "goods",
+    "picture",
+    "clothing",
+    "place",
+    "building",
+    "event",
+    "baked",
+    "cooked",
+    "drink",
+    "opening",
 )
 _THAT = Conjunction(("that",), ("dass",), ())
 _WHETHER = Conjunction(("whether",), ("ob",), ())

@@ -14,14 +14,16 @@ _MARKET = Place("at", "auf", "auf", "acc")
 PERSONS = (
     Noun(("teacher",), (G("Lehrer", "m", "Lehrers", "Lehrer"),), "person"),
     Noun(
-        ("doctor", "physician"), (G("Arzt", "m", "Arztes", "Ärzte"), G("Doktor", "m", "Doktors", "Doktoren")),
+        ("doctor", "physician"),
+        (G("Arzt", "m", "Arztes", "Ärzte"), G("Doktor", "m", "Doktors", "Doktoren")),
         "person",
     ),
     Noun(("neighbour",), (G("Nachbar", "m", "Nachbarn", "Nachbarn", True),), "person"),
     Noun(("boy",), (G("Junge", "m", "Jungen", "Jungen", True),), "person"),
     Noun(("man",), (G("Mann", "m", "Mannes", "Männer"),), "person"),
     Noun(
-        ("farmer",), (G("Bauer", "m", "Bauern", "Bauern", True), G("Landwirt", "m", "Landwirts", "Landwirte")),
+        ("farmer",),
+        (G("Bauer", "m", "Bauern", "Bauern", True), G("Landwirt", "m", "Landwirts", "Landwirte")),
         "person",
     ),
     Noun(("baker",), (G("Bäcker", "m", "Bäckers", "Bäcker"),), "person"),
@@ -115,7 +117,8 @@ THINGS = (
     Noun(("juice",), (G("Saft", "m", "Saftes", ""),), "drink", None, True),
     Noun(("car",), (G("Auto", "n", "Autos", "Autos"), G("Wagen", "m", "Wagens", "Wagen")), "vehicle"),
     Noun(
-        ("bicycle", "bike"), (G("Fahrrad", "n", "Fahrrads", "Fahrräder"), G("Rad", "n", "Rades", "Räder")),
+        ("bicycle", "bike"),
+        (G("Fahrrad", "n", "Fahrrads", "Fahrräder"), G("Rad", "n", "Rades", "Räder")),
         "vehicle",
     ),
     Noun(("motorcycle", "motorbike"), (G("Motorrad", "n", "Motorrads", "Motorräder"),), "vehicle"),
@@ -125,7 +128,8 @@ THINGS = (
     Noun(("train",), (G("Zug", "m", "Zuges", "Züge"),), "transport"),
     Noun(("ship",), (G("Schiff", "n", "Schiffes", "Schiffe"),), "transport"),
     Noun(
-        ("computer",), (G("Computer", "m", "Computers", "Computer"), G("Rechner", "m", "Rechners", "Rechner")),
+        ("computer",),
+        (G("Computer", "m", "Computers", "Computer"), G("Rechner", "m", "Rechners", "Rechner")),
         "device",
     ),
     Noun(("camera",), (G("Kamera", "f", "Kamera", "Kameras"),), "device"),
@@ -152,7 +156,8 @@ THINGS = (
     Noun(("ring",), (G("Ring", "m", "Ringes", "Ringe"),), "goods"),
     Noun(("photo", "photograph"), (G("Foto", "n", "Fotos", "Fotos"),), "picture"),
     Noun(
-        ("picture", "painting"), (G("Bild", "n", "Bildes", "Bilder"), G("Gemälde", "n", "Gemäldes", "Gemälde")),
+        ("picture", "painting"),
+        (G("Bild", "n", "Bildes", "Bilder"), G("Gemälde", "n", "Gemäldes", "Gemälde")),
         "picture",
     ),
     Noun(
@@ -205,7 +210,8 @@ PLACES = (
     Noun(
         ("library",),
         (G("Bibliothek", "f", "Bibliothek", "Bibliotheken"), G("Bücherei", "f", "Bücherei", "Büchereien")),
-        "building", _IN,
+        "building",
+        _IN,
     ),
     Noun(("hospital",), (G("Krankenhaus", "n", "Krankenhauses", "Krankenhäuser"),), "building", _IN),
     Noun(("theatre",), (G("Theater", "n", "Theaters", "Theater"),), "building", _AT_IN),

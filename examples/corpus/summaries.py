@@ -27,7 +27,9 @@ GOALS = "none one two three four five".split()
 NUMBERS = (
     "no one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
 ).split()
-COMPANIES = "Altona Borealis Cobalt Delmar Everest Fjord Granite Horizon Juniper Meridian Northwind Orion Pinewood Summit".split()
+COMPANIES = (
+    "Altona Borealis Cobalt Delmar Everest Fjord Granite Horizon Juniper Meridian Northwind Orion Pinewood Summit".split()
+)
 GOODS = {"steel": "metal", "bread": "food", "cheese": "food", "furniture": "household goods", "trains": "vehicles",
          "ships": "vehicles", "coats": "clothes", "shoes": "clothes", "copper": "metal", "lamps": "household goods"}  # fmt: skip
 VEHICLES = {"bus": "vehicles", "lorry": "vehicles", "tram": "vehicles", "ferry": "boats", "barge": "boats", "tug": "boats"}

@@ -30,7 +30,9 @@ def settings_of(options):
 
     systems = tuple((name, folder.resolve()) for name, folder in map(parse_system, options.systems))
     keys = None if options.key_file is None else options.key_file.resolve()
-    settings = Settings(systems=systems, threads=options.threads, engine=options.engine, time_limit=options.time_limit, key_file=keys)
+    settings = Settings(
+        systems=systems, threads=options.threads, engine=options.engine, time_limit=options.time_limit, key_file=keys
+    )
     if options.replicas < 1:
         raise ValueError(f"--replicas {options.replicas}: at least one has to answer")
     check(settings)
@@ -92,7 +94,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("systems", nargs="+", metavar="[NAME=]BUNDLE")
     parser.add_argument("--replicas", type=int, default=2, help="default: %(default)s")
-    parser.add_argument("--threads", type=int, default=1, help="of each, and cores that Ray keeps for it (default: %(default)s)")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="of each, and cores that Ray keeps for it (default: %(default)s)"
+    )
     parser.add_argument("--engine", choices=("auto", "torch", "runtime"), default="auto", help="default: %(default)s")
     parser.add_argument("--time-limit", type=float, default=30.0, help="seconds of a request (default: %(default)s)")
     parser.add_argument("--key-file", type=Path, help="see fairseq-hrt serve")

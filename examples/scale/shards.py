@@ -100,7 +100,9 @@ def is_finished(shard: Shard, out: Path, made_with: Dict[str, Any]) -> bool:
     return index["source"] == shard.source and index["sha256"] == hashlib.sha256(data).hexdigest()
 
 
-def translate_shard(shard: Shard, out: Path, made_with: Dict[str, Any], translate: Callable[[Sequence[str]], Sequence[str]]) -> Dict[str, Any]:
+def translate_shard(
+    shard: Shard, out: Path, made_with: Dict[str, Any], translate: Callable[[Sequence[str]], Sequence[str]]
+) -> Dict[str, Any]:
     """Translates a shard and writes its files, the index last; returns the index.
 
     Raises:
@@ -126,10 +128,15 @@ def join_shards(shards: Sequence[Shard], out: Path, target: Path) -> None:
     Raises:
         ValueError: a shard is missing or damaged.
     """
+
     def contents(shard: Shard) -> bytes:
         place = place_of(shard, out)
         index, data = json.loads(place.with_suffix(".json").read_text()), place.read_bytes()
-        if index["source"] != shard.source or index["sha256"] != hashlib.sha256(data).hexdigest() or data.count(b"\n") != shard.lines:
+        if (
+            index["source"] != shard.source
+            or index["sha256"] != hashlib.sha256(data).hexdigest()
+            or data.count(b"\n") != shard.lines
+        ):
             raise ValueError(f"{place} is damaged: remove it and start again")
         return data
 

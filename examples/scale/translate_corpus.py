@@ -42,7 +42,9 @@ def main():
     parser.add_argument("bundle", type=Path)
     parser.add_argument("corpus", type=Path, help="text, one sentence a line (plain or gzip), or Parquet")
     parser.add_argument("--out", type=Path, required=True, help="folder for shards; an interrupted run goes on there")
-    parser.add_argument("--output", type=Path, required=True, help="all translations; source and translation if called .parquet")
+    parser.add_argument(
+        "--output", type=Path, required=True, help="all translations; source and translation if called .parquet"
+    )
     parser.add_argument("--column", default="text", help="of a Parquet corpus (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="actors (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="of each (default: %(default)s)")
@@ -77,7 +79,11 @@ def translate(bundle, missing, out, made_with, options):
     """Has the missing shards translated. Ray Data keeps no order: it is in the shards' names."""
     import ray
 
-    ray.init(address=options.address, num_cpus=None if options.address else options.workers * options.threads + 1, include_dashboard=False)
+    ray.init(
+        address=options.address,
+        num_cpus=None if options.address else options.workers * options.threads + 1,
+        include_dashboard=False,
+    )
     done = (
         ray.data.from_items([asdict(shard) for shard in missing], override_num_blocks=len(missing))
         .map_batches(

@@ -27,7 +27,18 @@ sys.path.insert(0, str(HERE))
 
 from load import bodies_of, measure, quantiles, resident  # noqa: E402
 
-TABLE = ("server", "clients", "requests/s", "p50 ms", "p99 ms", "longest ms", "failures", "memory MB", "start s", "first answer ms")
+TABLE = (
+    "server",
+    "clients",
+    "requests/s",
+    "p50 ms",
+    "p99 ms",
+    "longest ms",
+    "failures",
+    "memory MB",
+    "start s",
+    "first answer ms",
+)
 
 
 def parse_server(text):
@@ -68,7 +79,9 @@ def measure_server(name, command, lines, options):
         ValueError: it does not start, or does not end well.
     """
     start = time.monotonic()
-    with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        [*command, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         try:
             address = process.stdout.readline().strip()
             if not address:

@@ -20,7 +20,12 @@ from fairseq_hrt.server.process import serve
 from fairseq_hrt.server.settings import Settings, parse_system
 
 # Options of fairseq-generate and what CTranslate2 calls them.
-OPTIONS = {"beam": ("beam_size", int), "nbest": ("num_hypotheses", int), "lenpen": ("length_penalty", float), "min_len": ("min_decoding_length", int)}
+OPTIONS = {
+    "beam": ("beam_size", int),
+    "nbest": ("num_hypotheses", int),
+    "lenpen": ("length_penalty", float),
+    "min_len": ("min_decoding_length", int),
+}
 
 
 class CTranslate2Translator:
@@ -81,7 +86,9 @@ class CTranslate2Translator:
         for words, score in zip(result.hypotheses, result.scores):
             tokens = [*words, "</s>"]
             steps = list(range(1, len(tokens) + 1))
-            found.append(Translation(self.pipeline.text(" ".join(words)), line, tokens, score, steps=len(tokens), token_steps=steps))
+            found.append(
+                Translation(self.pipeline.text(" ".join(words)), line, tokens, score, steps=len(tokens), token_steps=steps)
+            )
         return found
 
 
@@ -102,7 +109,9 @@ def main():
     # Like the verb: a line for each request.
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt=LOG_TIME)
     try:
-        serve(Settings(systems=(parse_system(options.bundle),), threads=options.threads), options.host, options.port, 1, load)
+        serve(
+            Settings(systems=(parse_system(options.bundle),), threads=options.threads), options.host, options.port, 1, load
+        )
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         sys.exit(f"error: {error}")
 

@@ -40,7 +40,9 @@ def strange_fields(source, right):
     for name in source.sample(sorted(fields), source.randint(1, 3)):
         fields[name] = source.choice(VALUES)
     if source.random() < 0.3:
-        fields["options"] = {source.choice(["beam", "nbest", "user_dir", "lenpen", "hrt_decode_chunk"]): source.choice(VALUES)}
+        fields["options"] = {
+            source.choice(["beam", "nbest", "user_dir", "lenpen", "hrt_decode_chunk"]): source.choice(VALUES)
+        }
     return json.dumps(fields).encode()
 
 
@@ -48,13 +50,30 @@ def requests_of(source, right):  # noqa: C901 (one branch for each kind)
     """(kind, parts of a request, seconds between them), one after the other for ever."""
     body = json.dumps(right).encode()
     while True:
-        kind = source.choice(["damaged", "damaged", "strange", "strange", "strange", "path", "headers", "huge", "cut", "no http", "nested", "slow"])
+        kind = source.choice(
+            [
+                "damaged",
+                "damaged",
+                "strange",
+                "strange",
+                "strange",
+                "path",
+                "headers",
+                "huge",
+                "cut",
+                "no http",
+                "nested",
+                "slow",
+            ]
+        )
         path = source.choice(["/translate", "/v1/translate", "/detect"])
         if kind == "damaged":
             text = bytearray(head(path, len(body)) + body)
             for _ in range(source.choice([1, 3, 30])):
                 place = source.randrange(len(text))
-                text[place : place + source.choice([0, 1, 5])] = bytes(source.choices(range(256), k=source.choice([0, 1, 2])))
+                text[place : place + source.choice([0, 1, 5])] = bytes(
+                    source.choices(range(256), k=source.choice([0, 1, 2]))
+                )
             yield kind, [bytes(text), b"\r\n\r\n"], 0.0
         elif kind == "strange":
             wrong = strange_fields(source, right)
@@ -62,7 +81,9 @@ def requests_of(source, right):  # noqa: C901 (one branch for each kind)
         elif kind == "path":
             yield kind, [b"GET " + source.choice(PATHS).encode() + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"], 0.0
         elif kind == "headers":
-            flood = b"".join(b"X-%d: %s\r\n" % (number, b"v" * source.choice([1, 50])) for number in range(source.choice([100, 3000])))
+            flood = b"".join(
+                b"X-%d: %s\r\n" % (number, b"v" * source.choice([1, 50])) for number in range(source.choice([100, 3000]))
+            )
             yield kind, [head(path, len(body), flood) + body], 0.0
         elif kind == "huge":
             # For the rest of the second one the server waits as long as it waits for anything.
@@ -109,11 +130,16 @@ def main():
     parser.add_argument("--target", required=True)
     parser.add_argument("--requests", type=int, default=10000, help="default: %(default)s")
     parser.add_argument("--clients", type=int, default=16, help="at a time (default: %(default)s)")
-    parser.add_argument("--patience", type=float, default=90.0, help="seconds until an answer counts as none (default: %(default)s)")
+    parser.add_argument(
+        "--patience", type=float, default=90.0, help="seconds until an answer counts as none (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     url = urlsplit(options.address)
-    address, right = (url.hostname, url.port or 80), {"q": "A man. Ein Haus.", "source": options.source, "target": options.target}
+    address, right = (
+        (url.hostname, url.port or 80),
+        {"q": "A man. Ein Haus.", "source": options.source, "target": options.target},
+    )
     made, counts = requests_of(random.Random(options.seed), right), collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.clients) as pool:
         sent = []

@@ -92,7 +92,10 @@ def watch_memory(address, bodies, options):
         done += part
         # Each part begins at another line.
         bodies = bodies[part % len(bodies) :] + bodies[: part % len(bodies)]
-        print(f"{done:8}  {rate:10.1f}  {quantiles(latencies)[1]:6.1f}  {len(failures):8}  {resident(options.process):9.1f}", flush=True)
+        print(
+            f"{done:8}  {rate:10.1f}  {quantiles(latencies)[1]:6.1f}  {len(failures):8}  {resident(options.process):9.1f}",
+            flush=True,
+        )
 
 
 def main():

@@ -54,7 +54,9 @@ def ratio(slow: List[Dict[int, float]], fast: List[Dict[int, float]], group: Seq
     timed = [number for number in group if number in slow[0] and number in fast[0]]
     if not timed:
         return None
-    return statistics.median(sum(a[number] for number in timed) / sum(b[number] for number in timed) for a, b in zip(slow, fast))
+    return statistics.median(
+        sum(a[number] for number in timed) / sum(b[number] for number in timed) for a, b in zip(slow, fast)
+    )
 
 
 def draw(path: Path, titles: Sequence[str], ratios: Sequence[Optional[float]], label: str) -> None:
@@ -92,7 +94,9 @@ def read_comparisons(folders: Sequence[Path]) -> Dict[str, Dict[str, Any]]:
     return systems
 
 
-def ratios_of(systems: Dict[str, Dict[str, Any]], options: argparse.Namespace, groups: Sequence[Sequence[int]]) -> List[Optional[float]]:
+def ratios_of(
+    systems: Dict[str, Dict[str, Any]], options: argparse.Namespace, groups: Sequence[Sequence[int]]
+) -> List[Optional[float]]:
     """Of each group how many times as fast the one system is.
 
     Raises:

@@ -61,7 +61,14 @@ def claims_table(raw: Mapping[str, Any], figures: Figures) -> str:
         except (KeyError, ValueError) as error:
             raise ValueError(f"claim {claim['says']!r}: {error}") from None
         count[next((kind for kind in count if verdict.startswith(kind)), MISSING)] += 1
-        cells = [claim["says"], f"{claim['paper']}, {claim['place']}", claim["theirs"], ours, f"**{verdict}**", claim["experiment"]]
+        cells = [
+            claim["says"],
+            f"{claim['paper']}, {claim['place']}",
+            claim["theirs"],
+            ours,
+            f"**{verdict}**",
+            claim["experiment"],
+        ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     summary = f"{sum(count.values())} claims: " + ", ".join(f"{number} {kind}" for kind, number in count.items())
     return "\n".join([*lines, "", summary + ".", ""])

@@ -42,7 +42,9 @@ def evaluate(expression: str, values: Mapping[str, float]) -> Any:
         if isinstance(node, ast.BoolOp):
             parts = [of(part) for part in node.values]
             return all(parts) if isinstance(node.op, ast.And) else any(parts)
-        raise ValueError(f"{expression!r}: {ast.dump(node)[:60]} is not allowed; give numbers, {', '.join(values)}, + - * /, comparisons, and, or")
+        raise ValueError(
+            f"{expression!r}: {ast.dump(node)[:60]} is not allowed; give numbers, {', '.join(values)}, + - * /, comparisons, and, or"
+        )
 
     try:
         return of(ast.parse(expression, mode="eval"))
@@ -91,7 +93,9 @@ class Figures:
         for number, found in enumerate(results["systems"], start=1):
             if found["name"] == system:
                 return {**found, "number": number}
-        raise ValueError(f"{name!r} measured no system {system!r}, but {', '.join(found['name'] for found in results['systems'])}")
+        raise ValueError(
+            f"{name!r} measured no system {system!r}, but {', '.join(found['name'] for found in results['systems'])}"
+        )
 
     def translations(self, name: str, system: str) -> Optional[List[str]]:
         """The lines that a system of a finished benchmark translated."""
@@ -127,7 +131,9 @@ class Figures:
         if "@" in quantity:
             return timing(found, *quantity.split("@"))
         if quantity not in ("bleu", "chrf", "length_ratio"):
-            raise ValueError(f"{place!r}: unknown figure {quantity!r}; give bleu, chrf, length_ratio, ms@1, sentences@32, calls@1")
+            raise ValueError(
+                f"{place!r}: unknown figure {quantity!r}; give bleu, chrf, length_ratio, ms@1, sentences@32, calls@1"
+            )
         return float(found["quality"][quantity])
 
     def _json_value(self, name: str, file: str, keys: str) -> Optional[float]:
@@ -151,7 +157,9 @@ class Figures:
         before = sum(self.epochs(parent) or 0.0 for parent in FOLDER.findall(start))
         if entry.kind != "train":
             # What turns one model into another trains nothing; its parents count.
-            return before + sum(self.epochs(parent) or 0.0 for parent in entry.parents if self.entries[parent].kind in ("train", "command"))
+            return before + sum(
+                self.epochs(parent) or 0.0 for parent in entry.parents if self.entries[parent].kind in ("train", "command")
+            )
         found = UPDATES_OF_EPOCH.findall(self.store.log_tail(entry, 2_000_000))
         return before + int(options["max-update"]) / int(found[-1]) if found else None
 

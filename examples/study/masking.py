@@ -56,7 +56,16 @@ def translate(options: argparse.Namespace) -> List[List[str]]:
     if not log.exists():
         generate = str(Path(sys.executable).with_name("fairseq-generate"))
         command = [generate, options.data, "--task", "translation", "-s", options.source_lang, "-t", options.target_lang]
-        command += ["--path", str(options.teacher), "--beam", "5", "--max-tokens", "8000", "--gen-subset", options.gen_subset]
+        command += [
+            "--path",
+            str(options.teacher),
+            "--beam",
+            "5",
+            "--max-tokens",
+            "8000",
+            "--gen-subset",
+            options.gen_subset,
+        ]
         partial = log.with_suffix(".partial")
         with partial.open("w", encoding="utf-8") as file:
             subprocess.run(command, check=True, stdout=file)
@@ -99,7 +108,10 @@ class Filler:
             longest = max(len(translations[number]) for number in numbers)
             tokens = torch.full((len(numbers), longest + 2), words.pad())
             for row, number in enumerate(numbers):
-                own = [words.unk() if i in positions[number] else words.index(word) for i, word in enumerate(translations[number])]
+                own = [
+                    words.unk() if i in positions[number] else words.index(word)
+                    for i, word in enumerate(translations[number])
+                ]
                 tokens[row, : len(own) + 2] = torch.tensor([words.bos(), *own, words.eos()])
             sources = [self.dataset[number]["source"] for number in numbers]
             source = torch.full((len(numbers), max(map(len, sources))), self.task.source_dictionary.pad())
@@ -121,17 +133,23 @@ class Filler:
         return filled
 
 
-def measure(translations: Sequence[Sequence[str]], fill: Callable[..., List[List[str]]], score: Callable[[List[List[str]]], float]) -> Dict[str, Any]:
+def measure(
+    translations: Sequence[Sequence[str]], fill: Callable[..., List[List[str]]], score: Callable[[List[List[str]]], float]
+) -> Dict[str, Any]:
     """BLEU by strategy and amount; "none" is that of the translations themselves."""
 
     def scored(strategy: str, amount: int, seed: int = 0) -> float:
-        positions = [masked_positions(strategy, len(own), amount, seed + 1000 * number) for number, own in enumerate(translations)]
+        positions = [
+            masked_positions(strategy, len(own), amount, seed + 1000 * number) for number, own in enumerate(translations)
+        ]
         return score(fill(translations, positions))
 
     found: Dict[str, Any] = {"none": score([list(own) for own in translations])}
     for strategy in ("head", "tail"):
         found[strategy] = {str(percent): scored(strategy, percent) for percent in PERCENTS}
-    found["random"] = {str(percent): statistics.mean(scored("random", percent, seed) for seed in SEEDS) for percent in PERCENTS}
+    found["random"] = {
+        str(percent): statistics.mean(scored("random", percent, seed) for seed in SEEDS) for percent in PERCENTS
+    }
     found["chunk"] = {str(chunk): scored("chunk", chunk) for chunk in CHUNKS}
     return found
 
@@ -165,7 +183,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--teacher", type=Path, required=True, help="checkpoint of an autoregressive transformer")
     parser.add_argument("--model", type=Path, required=True, help="checkpoint of a cmlm_transformer")
     parser.add_argument("--references", type=Path, required=True)
-    parser.add_argument("--detokenize", default="none", metavar="HOW", help="as for fairseq-hrt benchmark (default: %(default)s)")
+    parser.add_argument(
+        "--detokenize", default="none", metavar="HOW", help="as for fairseq-hrt benchmark (default: %(default)s)"
+    )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
     import sacrebleu
@@ -180,10 +200,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return sacrebleu.corpus_bleu(texts, [references]).score
 
     found = measure(translate(options), Filler(options).fill, score)
-    rows = [[strategy, *(f"{found[strategy][str(percent)]:.2f}" for percent in PERCENTS)] for strategy in ("head", "tail", "random")]
+    rows = [
+        [strategy, *(f"{found[strategy][str(percent)]:.2f}" for percent in PERCENTS)]
+        for strategy in ("head", "tail", "random")
+    ]
     chunks = [f"{found['chunk'][str(chunk)]:.2f}" for chunk in CHUNKS]
     text = markdown(["BLEU, masked", *(f"{percent} %" for percent in PERCENTS)], rows)
-    text += "\n\n" + markdown(["BLEU", *(f"chunks of {chunk}" for chunk in CHUNKS), "nothing masked"], [["chunk", *chunks, f"{found['none']:.2f}"]])
+    text += "\n\n" + markdown(
+        ["BLEU", *(f"chunks of {chunk}" for chunk in CHUNKS), "nothing masked"], [["chunk", *chunks, f"{found['none']:.2f}"]]
+    )
     (options.out / "masking.md").write_text(text + "\n", encoding="utf-8")
     draw(options.out / "masking.png", found)
     (options.out / "masking.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -181,7 +181,7 @@ def _add_copies(copy: Mapping[str, Any], tables: Dict[str, Dict[str, Any]]) -> N
     """Adds the entries that a ``[[copy]]`` asks for."""
     suffix, names = copy.get("suffix", ""), copy.get("entries", [])
     if not suffix:
-        raise ValueError("a [[copy]] has no suffix; give one, e.g. suffix = \"-seed2\"")
+        raise ValueError('a [[copy]] has no suffix; give one, e.g. suffix = "-seed2"')
     for name in names:
         if name not in tables:
             raise ValueError(f"[[copy]] {suffix!r}: there is no entry {name!r}")
@@ -190,10 +190,17 @@ def _add_copies(copy: Mapping[str, Any], tables: Dict[str, Dict[str, Any]]) -> N
         if name + suffix in tables:
             raise ValueError(f"two entries are called {name + suffix!r}; give the copy another suffix")
         different = copy.get(_inherited(tables, name).get("kind", ""), {})
-        tables[name + suffix] = {"name": name + suffix, "like": name, "rename": {other: other + suffix for other in names}, **different}
+        tables[name + suffix] = {
+            "name": name + suffix,
+            "like": name,
+            "rename": {other: other + suffix for other in names},
+            **different,
+        }
 
 
-def _add(name: str, tables: Mapping[str, Any], shared: Mapping[str, Any], entries: Dict[str, Entry], path: Tuple[str, ...]) -> None:
+def _add(
+    name: str, tables: Mapping[str, Any], shared: Mapping[str, Any], entries: Dict[str, Entry], path: Tuple[str, ...]
+) -> None:
     """Adds an entry after the entries it refers to."""
     if name in entries:
         return
@@ -205,7 +212,9 @@ def _add(name: str, tables: Mapping[str, Any], shared: Mapping[str, Any], entrie
     options: Dict[str, Any] = {}
     for table in own.get("use", []):
         if table not in shared:
-            raise ValueError(f"entry {name!r}: there is no [options.{table}]; give one of {', '.join(shared) or 'those of the matrix'}")
+            raise ValueError(
+                f"entry {name!r}: there is no [options.{table}]; give one of {', '.join(shared) or 'those of the matrix'}"
+            )
         options.update(renamed(shared[table], own.get("rename", {})))
     options.update(own.get("options", {}))
     # false takes an option of a shared table away.

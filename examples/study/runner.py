@@ -50,7 +50,9 @@ class Job:
         nice: how far the commands stand back, besides what the entry says.
     """
 
-    def __init__(self, entry: Entry, store: Store, folders: Mapping[str, Path], repository: Path, lock: int, nice: int) -> None:
+    def __init__(
+        self, entry: Entry, store: Store, folders: Mapping[str, Path], repository: Path, lock: int, nice: int
+    ) -> None:
         self.nice = nice + entry.nice
         self.entry, self.store, self.repository, self.lock = entry, store, repository, lock
         self.out = folders[entry.name]
@@ -82,7 +84,11 @@ class Job:
         """Starts the next command."""
         self.cpu_before, self.cpu = self.cpu_before + self.cpu, 0.0
         step = self.steps.pop(0)
-        environment = {**MEMORY, **os.environ, **{key: str(value) for key, value in self.entry.fields.get("environment", {}).items()}}
+        environment = {
+            **MEMORY,
+            **os.environ,
+            **{key: str(value) for key, value in self.entry.fields.get("environment", {}).items()},
+        }
         environment.update(OUT=str(self.out), OMP_NUM_THREADS=str(self.entry.threads), PYTHONUNBUFFERED="1")
         # Tools of the same environment first (fairseq-preprocess, subword-nmt).
         environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
@@ -193,7 +199,12 @@ class Runner:
         running = {job.entry.identity for job in self.jobs}
         found: Dict[str, Entry] = {}
         for entry in self.entries:
-            if entry.identity in running or entry.identity in found or entry.name in self.failed or self.store.finished(entry):
+            if (
+                entry.identity in running
+                or entry.identity in found
+                or entry.name in self.failed
+                or self.store.finished(entry)
+            ):
                 continue
             if all(self.store.finished(names[parent]) for parent in entry.parents):
                 found[entry.identity] = entry

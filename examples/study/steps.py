@@ -17,7 +17,13 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 from matrix import FOLDER, TEXT, Entry, replaced
 
 # What does not change the result of a training: how often it says something, and how often it keeps what can be gone on from.
-TRAIN_HABITS = {"log-format": "simple", "log-interval": 50, "num-workers": 0, "required-batch-size-multiple": 1, "no-epoch-checkpoints": True}
+TRAIN_HABITS = {
+    "log-format": "simple",
+    "log-interval": 50,
+    "num-workers": 0,
+    "required-batch-size-multiple": 1,
+    "no-epoch-checkpoints": True,
+}
 
 
 class Step(NamedTuple):
@@ -62,7 +68,15 @@ def _train(fields: Mapping[str, Any], out: Path) -> List[Step]:
     options = {**TRAIN_HABITS, **fields["options"], "save-dir": out / "checkpoints"}
     count = int(fields.get("average", 1))
     options.setdefault("keep-interval-updates", max(count, 1))
-    average = [*console("average"), "--folder", str(out / "checkpoints"), "--last", str(count), "--output", str(out / "model.pt")]
+    average = [
+        *console("average"),
+        "--folder",
+        str(out / "checkpoints"),
+        "--last",
+        str(count),
+        "--output",
+        str(out / "model.pt"),
+    ]
     return [Step([*start, fields["data"], *flags(options)]), Step(average)]
 
 
@@ -73,7 +87,16 @@ def _distill(fields: Mapping[str, Any], out: Path) -> List[Step]:
 
 def _tune(fields: Mapping[str, Any], out: Path) -> List[Step]:
     grids = [argument for grid in fields["grid"] for argument in ("--grid", grid)]
-    arguments = [fields["data"], "--system", fields["system"], *grids, "--out", str(out), "--print-best", *flags(fields.get("options", {}))]
+    arguments = [
+        fields["data"],
+        "--system",
+        fields["system"],
+        *grids,
+        "--out",
+        str(out),
+        "--print-best",
+        *flags(fields.get("options", {})),
+    ]
     return [Step([*console("tune"), *arguments], output=out / "best")]
 
 
@@ -134,4 +157,6 @@ def steps_of(entry: Entry, folders: Mapping[str, Path]) -> List[Step]:
 
 def shown(arguments: Sequence[str]) -> str:
     """A command line for a log."""
-    return "+ " + " ".join(argument if argument.isascii() and " " not in argument else repr(argument) for argument in arguments)
+    return "+ " + " ".join(
+        argument if argument.isascii() and " " not in argument else repr(argument) for argument in arguments
+    )

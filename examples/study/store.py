@@ -57,7 +57,9 @@ def commit(repository: Path) -> str:
 
     def git(*arguments: str) -> Optional[str]:
         try:
-            done = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(
+                ["git", "-C", str(repository), *arguments], capture_output=True, text=True, timeout=60, check=False
+            )
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() if done.returncode == 0 else None

@@ -1,9 +1,9 @@
 """Trains and measures a matrix of configurations, unattended, and makes tables of what is finished.
 
-    python examples/study/study.py run                 works through the matrix, two entries at a time; killed, it goes on when started again
-    python examples/study/study.py run --only NAME     one entry and what it needs
-    python examples/study/study.py status              what is finished, running, missing; an estimate of the time left
-    python examples/study/study.py tables              all tables of what is finished
+python examples/study/study.py run                 works through the matrix, two entries at a time; killed, it goes on when started again
+python examples/study/study.py run --only NAME     one entry and what it needs
+python examples/study/study.py status              what is finished, running, missing; an estimate of the time left
+python examples/study/study.py tables              all tables of what is finished
 """
 
 import argparse
@@ -112,11 +112,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("verb", choices=("run", "status", "tables"))
     parser.add_argument("--matrix", type=Path, default=HERE / "matrix.toml", help="(default: matrix.toml beside the driver)")
     parser.add_argument("--claims", type=Path, default=HERE / "claims.toml", help="(default: claims.toml beside the driver)")
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "runs" / "study", help="folder of everything (default: runs/study)")
+    parser.add_argument(
+        "--out", type=Path, default=REPOSITORY / "runs" / "study", help="folder of everything (default: runs/study)"
+    )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these entries and what they need")
     parser.add_argument("--no-alone", action="store_true", help="leave out what must run alone (measurements of speed)")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="entries at a time (default: %(default)s)")
-    parser.add_argument("--nice", type=int, default=5, metavar="N", help="how far all stands back behind other work (default: %(default)s)")
+    parser.add_argument(
+        "--nice", type=int, default=5, metavar="N", help="how far all stands back behind other work (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     if options.at_once < 1:

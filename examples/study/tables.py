@@ -61,7 +61,9 @@ def read_rows(raw: Mapping[str, Any]) -> List[Row]:
     for table in raw.get("row", []):
         unknown = set(table) - FIELDS
         if unknown:
-            raise ValueError(f"row {table.get('label')!r}: unknown key {sorted(unknown)[0]!r}; give {', '.join(sorted(FIELDS))}")
+            raise ValueError(
+                f"row {table.get('label')!r}: unknown key {sorted(unknown)[0]!r}; give {', '.join(sorted(FIELDS))}"
+            )
         try:
             rows.append(Row(**table))
         except TypeError as error:
@@ -145,7 +147,12 @@ class MainTable:
             return [MISSING, "", "", ""]
         quality = found["quality"]
         self.signatures[f"BLEU `{quality['bleu_signature']}`, chrF `{quality['chrf_signature']}`"] = None
-        return [f"{quality['bleu']:.2f}", self.difference(row, quality["bleu"]), f"{quality['chrf']:.2f}", number(quality["length_ratio"], 3)]
+        return [
+            f"{quality['bleu']:.2f}",
+            self.difference(row, quality["bleu"]),
+            f"{quality['chrf']:.2f}",
+            number(quality["length_ratio"], 3),
+        ]
 
     def mean(self, row: Row) -> str:
         """Mean and standard deviation of BLEU over the seeds that are finished: ``38.51 ± 0.12 (3)``."""
@@ -196,7 +203,10 @@ class MainTable:
         reference = self.reference_speed.partition("/")[2]
         header = ["System", "BLEU", "against its teacher", "chrF", "length ratio", "BLEU, mean of seeds", "ms, batch 1", "sentences/s, batch 32",
                   f"× {reference} (batch 1 / 32)", "epochs", "minutes", "paper"]  # fmt: skip
-        lines = [[row.label, *self.quality(row), self.mean(row), *self.speed(row), *self.budget(row), row.paper] for row in self.rows]
+        lines = [
+            [row.label, *self.quality(row), self.mean(row), *self.speed(row), *self.budget(row), row.paper]
+            for row in self.rows
+        ]
         notes = [
             "Epochs: passes over the training data, those of the model it was started from included. Minutes: wall time of the training itself, "
             "on a machine that did other work at the same time. p: paired bootstrap, 1,000 samples, sacreBLEU.",
@@ -255,7 +265,9 @@ def report(texts: Mapping[str, str], titles: Mapping[str, str], names: Sequence[
     return "\n".join(f"## {titles.get(name, name)}\n\n{texts[name]}" for name in names)
 
 
-def write_tables(entries: Sequence[Entry], raw: Mapping[str, Any], claims: Mapping[str, Any], store: Store, folder: Path) -> List[Path]:
+def write_tables(
+    entries: Sequence[Entry], raw: Mapping[str, Any], claims: Mapping[str, Any], store: Store, folder: Path
+) -> List[Path]:
     """Writes all tables of a study.
 
     Args:

@@ -24,7 +24,9 @@ def measure(options: argparse.Namespace, threads: int) -> Dict[str, float]:
     if not (folder / "results.json").exists():
         systems = [argument for system in options.system for argument in ("--system", system)]
         command = [sys.executable, "-m", "fairseq_hrt", "benchmark", options.data, *systems, *options.rest]
-        subprocess.run([*command, "--batch-sizes", "1", "--threads", str(threads), "--out", str(folder)], check=True, stdout=sys.stderr)
+        subprocess.run(
+            [*command, "--batch-sizes", "1", "--threads", str(threads), "--out", str(folder)], check=True, stdout=sys.stderr
+        )
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     return {system["name"]: timing(system, "sentences", "1") for system in results["systems"]}
 

@@ -112,9 +112,7 @@ class Candidates(NamedTuple):
         return Candidates(scores, self.parents.gather(1, places), words)
 
 
-def canonical_candidates(
-    log_probs: Tensor, scores: Tensor, *, eos: int, pad: int
-) -> Tuple[Candidates, Candidates]:
+def canonical_candidates(log_probs: Tensor, scores: Tensor, *, eos: int, pad: int) -> Tuple[Candidates, Candidates]:
     """The N best open continuations of each sentence, and those that have ended among its N best of both kinds.
 
     Args:
@@ -123,8 +121,7 @@ def canonical_candidates(
     """
     beams = scores.size(1)
     opened, ended = (
-        Candidates.of(blocks, scores, beams)
-        for blocks in fold_canonical(log_probs.flatten(0, 1), beams, eos=eos, pad=pad)
+        Candidates.of(blocks, scores, beams) for blocks in fold_canonical(log_probs.flatten(0, 1), beams, eos=eos, pad=pad)
     )
     # As in one-word search: what has ended is finished if it is among the N best of all.
     both = torch.cat([ended.scores, opened.scores], 1)

@@ -92,6 +92,4 @@ class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
 class BidirectionalLossConfig(FairseqDataclass):
     """The training loss."""
 
-    label_smoothing: float = field(
-        default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"}
-    )
+    label_smoothing: float = field(default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"})

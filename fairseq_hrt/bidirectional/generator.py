@@ -47,9 +47,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
                 "and the other options of their order"
             )
         if length_penalty not in LENGTH_PENALTIES:
-            raise ValueError(
-                f"--bidirectional-length-penalty {length_penalty}: choose one of {', '.join(LENGTH_PENALTIES)}"
-            )
+            raise ValueError(f"--bidirectional-length-penalty {length_penalty}: choose one of {', '.join(LENGTH_PENALTIES)}")
         single = self.decoder.directions == 1 and self.decoder.block == 1
         self.plain = single and not paper_scoring and length_penalty == "power"
         if options.no_repeat_ngram_size and not self.plain:

@@ -117,7 +117,9 @@ def block_search(
         return (_greedy if plan.beam == 1 else _beam)(ensemble, memories, plan, hooks)
 
 
-def _predict(ensemble: EngineEnsemble, states: List[DecoderState], words: Tensor, step: int, beams: int, plan: BlockPlan) -> Tensor:
+def _predict(
+    ensemble: EngineEnsemble, states: List[DecoderState], words: Tensor, step: int, beams: int, plan: BlockPlan
+) -> Tensor:
     """Log-probabilities ``[R, z, V]`` of the next block after the rules; ``words`` ``[R, z]`` is the block before."""
     first = step * plan.block
     scores = ensemble.log_probabilities(

@@ -17,9 +17,7 @@ from torch import Tensor
 def check_directions(directions: int) -> None:
     """Raises ValueError for a number of directions without a defined order."""
     if directions != 1 and (directions < 2 or directions % 2):
-        raise ValueError(
-            f"{directions} directions: give 1 (left to right), 2 (from both ends) or a larger even number"
-        )
+        raise ValueError(f"{directions} directions: give 1 (left to right), 2 (from both ends) or a larger even number")
 
 
 def natural_index(slots: Tensor, lengths: Tensor, directions: int, *, middle_to_side: bool = False) -> Tensor:

@@ -66,8 +66,15 @@ def build_parser() -> argparse.ArgumentParser:
     )
     data.add_argument("--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)")
     raw = parser.add_argument_group("raw lines")
-    raw.add_argument("--sources", type=Path, metavar="FILE", help="raw source lines of the same sentences, plain or gzip: measures their latency")
-    raw.add_argument("--tokenizer", choices=TOKENIZERS, default="moses", help="as for fairseq-hrt bundle (default: %(default)s)")
+    raw.add_argument(
+        "--sources",
+        type=Path,
+        metavar="FILE",
+        help="raw source lines of the same sentences, plain or gzip: measures their latency",
+    )
+    raw.add_argument(
+        "--tokenizer", choices=TOKENIZERS, default="moses", help="as for fairseq-hrt bundle (default: %(default)s)"
+    )
     raw.add_argument("--subwords", choices=SUBWORDS, default="subword-nmt", help="likewise (default: %(default)s)")
     raw.add_argument("--codes", type=Path, help="the subwords' codes or model")
     systems = parser.add_argument_group("systems")
@@ -94,7 +101,9 @@ def build_parser() -> argparse.ArgumentParser:
     protocol.add_argument(
         "--pin", action="store_true", help="keep this process on as many cores as it has threads (where the system can)"
     )
-    protocol.add_argument("--memory", action="store_true", help="also loading time and peak memory, in a process for each system")
+    protocol.add_argument(
+        "--memory", action="store_true", help="also loading time and peak memory, in a process for each system"
+    )
     protocol.add_argument("--comet", type=Path, metavar="MODEL", help="also COMET, with this model on disk (a .ckpt file)")
     protocol.add_argument(
         "--comet-program",
@@ -168,7 +177,9 @@ def run(options: argparse.Namespace) -> None:
     show(comparison, bins, systems, options)
 
 
-def show(comparison: "Comparison", bins: "Sequence[LengthBin]", systems: "Sequence[System]", options: argparse.Namespace) -> None:
+def show(
+    comparison: "Comparison", bins: "Sequence[LengthBin]", systems: "Sequence[System]", options: argparse.Namespace
+) -> None:
     """Prints the tables and examples, and writes them where ``--out`` wants them."""
     from ..evaluation import step_colours
     from ..evaluation.length import draw_by_length, markdown_by_length
@@ -302,7 +313,9 @@ def pin(threads: int) -> None:
     os.sched_setaffinity(0, cores[:threads])
 
 
-def add_comet(comparison: "Comparison", sources: Sequence[str], references: Sequence[str], options: argparse.Namespace) -> None:
+def add_comet(
+    comparison: "Comparison", sources: Sequence[str], references: Sequence[str], options: argparse.Namespace
+) -> None:
     """Scores with COMET; what goes wrong is written where the scores would stand, the rest was measured all the same."""
     from ..evaluation import comet
 

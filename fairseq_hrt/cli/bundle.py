@@ -31,7 +31,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help="one, or several for an ensemble")
     parser.add_argument("--data", required=True, type=Path, help="folder of fairseq-preprocess, for its dictionaries")
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="to make; must not exist")
-    parser.add_argument("--tokenizer", choices=TOKENIZERS, default="moses", help="of the training text (default: %(default)s)")
+    parser.add_argument(
+        "--tokenizer", choices=TOKENIZERS, default="moses", help="of the training text (default: %(default)s)"
+    )
     parser.add_argument("--subwords", choices=SUBWORDS, default="subword-nmt", help="likewise (default: %(default)s)")
     parser.add_argument("--codes", type=Path, help="their codes or model")
     parser.add_argument("--task", help="to decode with (default: the one of the training)")
@@ -42,10 +44,16 @@ def build_parser() -> argparse.ArgumentParser:
     native = parser.add_argument_group("native runtime")
     native.add_argument("--runtime", choices=("int8", "float32"), help="also a model for the runtime, with such weights")
     native.add_argument(
-        "--runtime-lines", type=Path, metavar="FILE", help="raw source lines to compare both engines with (default: sentences of --data)"
+        "--runtime-lines",
+        type=Path,
+        metavar="FILE",
+        help="raw source lines to compare both engines with (default: sentences of --data)",
     )
     native.add_argument(
-        "--shortlist", type=Path, metavar="FILE", help="likely words: a table of fairseq-hrt shortlist, Marian's lex or CTranslate2's vmap"
+        "--shortlist",
+        type=Path,
+        metavar="FILE",
+        help="likely words: a table of fairseq-hrt shortlist, Marian's lex or CTranslate2's vmap",
     )
     return parser
 
@@ -72,7 +80,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             options=read_settings(options.set),
             card=card,
             # A bundle that cannot be loaded is worse than none.
-            check=lambda folder: from_pretrained(folder, device="cpu", engine="torch" if options.runtime is None else "runtime"),
+            check=lambda folder: from_pretrained(
+                folder, device="cpu", engine="torch" if options.runtime is None else "runtime"
+            ),
             complete=None if options.runtime is None else lambda bundle: complete(bundle, options),
         )
         sys.stdout.write(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
@@ -89,7 +99,10 @@ def complete(bundle: Bundle, options: argparse.Namespace) -> None:
     lines = None
     if options.runtime_lines is not None:
         with reading(options.runtime_lines) as source:
-            lines = [read_line(line, first=not number) for number, line in enumerate(raw_lines(source, str(options.runtime_lines)))]
+            lines = [
+                read_line(line, first=not number)
+                for number, line in enumerate(raw_lines(source, str(options.runtime_lines)))
+            ]
     add_runtime(bundle, options.runtime, data=options.data, lines=lines, shortlist=options.shortlist)
 
 

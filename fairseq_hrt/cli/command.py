@@ -33,7 +33,9 @@ def execute(
     """Parses the arguments and runs the verb; what is wrong with them or their files is one line and exit status 2."""
     options = parser.parse_args(arguments)
     # force: fairseq has set up the log already, when it was imported.
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", force=True)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", force=True
+    )
     # fairseq reports every dictionary and data file of every system.
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     with reporting(parser):

@@ -42,7 +42,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_data_arguments(parser, "train")
     parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="the teacher")
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder of the results")
-    parser.add_argument("--num-shards", type=int, help="processes that share the work (default: 1, or those of torchrun, SLURM)")
+    parser.add_argument(
+        "--num-shards", type=int, help="processes that share the work (default: 1, or those of torchrun, SLURM)"
+    )
     parser.add_argument("--shard-id", type=int, help="number of this one, from 0")
     parser.add_argument("--block", type=int, default=1000, help="sentences written at a time (default: %(default)s)")
     parser.add_argument("--max-tokens", type=int, default=8000, help="source tokens of a batch (default: %(default)s)")
@@ -164,7 +166,9 @@ def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:
     pair = "|".join(re.escape(f"{first}-{second}") for first, second in (languages, tuple(languages)[::-1]))
     wanted = re.compile(rf"{re.escape(subset)}\d*\.({pair})\..*|dict\.({'|'.join(map(re.escape, languages))})\.txt")
     folders = [Path(folder) for folder in data.split(os.pathsep)]
-    return [file for folder in folders for file in sorted(folder.iterdir()) if wanted.fullmatch(file.name) and file.is_file()]
+    return [
+        file for folder in folders for file in sorted(folder.iterdir()) if wanted.fullmatch(file.name) and file.is_file()
+    ]
 
 
 def preprocess_command() -> List[str]:
@@ -183,7 +187,9 @@ def preprocess_command() -> List[str]:
         pass
     found = shutil.which("fairseq-preprocess")
     if found is None:
-        raise ValueError("fairseq-preprocess is not found, which binarises the result: pip install --no-deps fairseq==0.12.2")
+        raise ValueError(
+            "fairseq-preprocess is not found, which binarises the result: pip install --no-deps fairseq==0.12.2"
+        )
     return [found]
 
 
@@ -201,7 +207,9 @@ def binarise(folder: Path, data: str, languages: Sequence[str], workers: int, pr
             f"--srcdict={first}/dict.{languages[0]}.txt", f"--tgtdict={first}/dict.{languages[1]}.txt",
             f"--destdir={partial}", f"--workers={workers}",
         ]  # fmt: skip
-        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, errors="replace")
+        result = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, errors="replace"
+        )
         if result.returncode:
             said = (result.stdout + result.stderr).strip().splitlines()[-1:]
             raise ValueError(f"fairseq-preprocess failed: {' '.join(said) or f'exit status {result.returncode}'}")

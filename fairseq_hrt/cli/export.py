@@ -55,11 +55,15 @@ def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional
     if options.model.is_dir():
         bundle = load_bundle(options.model)
         if len(bundle.paths) > 1:
-            raise ValueError(f"{options.model} is an ensemble of {len(bundle.paths)} models; CTranslate2 decodes one: export each")
+            raise ValueError(
+                f"{options.model} is an ensemble of {len(bundle.paths)} models; CTranslate2 decodes one: export each"
+            )
         languages = language_arguments(bundle.source_lang, bundle.target_lang)
         return bundle.paths[0], [str(bundle.folder), *languages], bundle.recipe.codes
     if options.data is None:
-        raise ValueError(f"{options.model} is no folder of a bundle; for a checkpoint give --data, the folder of its dictionaries")
+        raise ValueError(
+            f"{options.model} is no folder of a bundle; for a checkpoint give --data, the folder of its dictionaries"
+        )
     return options.model, [str(options.data), *language_arguments(options.source_lang, options.target_lang)], None
 
 

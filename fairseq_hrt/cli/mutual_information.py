@@ -57,9 +57,7 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError(f"two models are called {spec.name!r}: give each a name of its own")
         scores[spec.name] = mutual_information.score_references(FairseqSystem(spec, data_arguments(options)))
     baseline, *systems = scores
-    results = [
-        mutual_information.estimate(name, scores[name], scores[baseline], seed=options.seed) for name in systems
-    ]
+    results = [mutual_information.estimate(name, scores[name], scores[baseline], seed=options.seed) for name in systems]
     table = mutual_information.markdown(results)
     sys.stdout.write(table)
     if options.out:

@@ -24,7 +24,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", help="cpu or cuda (default: a GPU where there is one)")
     parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=7, help="repeats, in turns (default: %(default)s)")
-    parser.add_argument("--fuzzy-sentences", type=int, default=64, help="of 32 tokens, in the fuzzy loss (default: %(default)s)")
+    parser.add_argument(
+        "--fuzzy-sentences", type=int, default=64, help="of 32 tokens, in the fuzzy loss (default: %(default)s)"
+    )
     return parser
 
 

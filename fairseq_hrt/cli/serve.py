@@ -22,12 +22,20 @@ def build_parser() -> argparse.ArgumentParser:
 
     default = Settings(systems=(("", Path()),))
     parser = verb_parser("serve", __doc__)
-    parser.add_argument("systems", nargs="+", metavar="[NAME=]BUNDLE", help="what answers; the first of two languages is their default")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME:OPTION=VALUE", help="decoding option of a system; repeatable")
+    parser.add_argument(
+        "systems", nargs="+", metavar="[NAME=]BUNDLE", help="what answers; the first of two languages is their default"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME:OPTION=VALUE", help="decoding option of a system; repeatable"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")
-    parser.add_argument("--engine", choices=("auto", "torch", "runtime"), default=default.engine, help="default: %(default)s")
-    parser.add_argument("--threads", type=int, default=default.threads, help="of each worker's decoders (default: %(default)s)")
+    parser.add_argument(
+        "--engine", choices=("auto", "torch", "runtime"), default=default.engine, help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=default.threads, help="of each worker's decoders (default: %(default)s)"
+    )
     parser.add_argument("--workers", type=int, default=1, help="processes; one that dies is replaced (default: %(default)s)")
     for name, kind, text in (
         ("max-body", int, "bytes of a request"),
@@ -43,7 +51,9 @@ def build_parser() -> argparse.ArgumentParser:
     ):
         value = getattr(default, name.replace("-", "_"))
         parser.add_argument(f"--{name}", type=kind, default=value, help=f"{text} (default: %(default)s)")
-    parser.add_argument("--key-file", type=Path, help="file of keys, one a line; requests must bring one (default: everybody may ask)")
+    parser.add_argument(
+        "--key-file", type=Path, help="file of keys, one a line; requests must bring one (default: everybody may ask)"
+    )
     parser.add_argument("--allow-origin", metavar="ORIGIN", help="web pages of this origin may ask (CORS; default: none)")
     return parser
 

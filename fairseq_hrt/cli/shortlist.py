@@ -28,7 +28,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--iterations", type=int, default=5, help="of EM (default: %(default)s)")
     parser.add_argument("--best", type=int, default=100, help="most targets of a source word (default: %(default)s)")
     parser.add_argument("--least", type=float, default=1e-4, help="probability of a target at least (default: %(default)s)")
-    parser.add_argument("--sentences", type=int, default=1_000_000, help="of the data at most, the first ones (default: %(default)s)")
+    parser.add_argument(
+        "--sentences", type=int, default=1_000_000, help="of the data at most, the first ones (default: %(default)s)"
+    )
     return parser
 
 
@@ -59,7 +61,9 @@ def run(options: argparse.Namespace) -> None:
     numbers = range(min(len(dataset), options.sentences))
     special = task.source_dictionary.nspecial
     # Special symbols, <unk> among them, are candidates anyway.
-    sides = [[row[row >= special] for row in (side[number].numpy() for number in numbers)] for side in (dataset.src, dataset.tgt)]
+    sides = [
+        [row[row >= special] for row in (side[number].numpy() for number in numbers)] for side in (dataset.src, dataset.tgt)
+    ]
     logger.info("%d pairs of sentences", len(numbers))
     table = train(*sides, iterations=options.iterations)
     words = (task.source_dictionary.symbols, task.target_dictionary.symbols)

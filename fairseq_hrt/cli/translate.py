@@ -70,7 +70,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="runtime: the native one, for bundles that were made with --runtime; torch: PyTorch; auto: the runtime where it can (default)",
     )
     parser.add_argument("--threads", type=int, help="threads of the engine (default: its own choice)")
-    parser.add_argument("--shortlist", action="store_true", help="choose among the likely words of the bundle's shortlist only")
+    parser.add_argument(
+        "--shortlist", action="store_true", help="choose among the likely words of the bundle's shortlist only"
+    )
     parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser
@@ -129,7 +131,9 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
             return [Job(source, output) for source in sources]
         named = [source for source in sources if source is not None]
         if len(named) < len(sources):
-            raise ValueError(f"the standard input has no name to have in {output}: give a file instead of -, or one --output file")
+            raise ValueError(
+                f"the standard input has no name to have in {output}: give a file instead of -, or one --output file"
+            )
         jobs = [Job(source, output / source.name) for source in named]
     else:
         jobs = [Job(source, output) for source in sources]

@@ -28,9 +28,15 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("tune", __doc__)
     add_data_arguments(parser, "valid")
-    parser.add_argument("--system", required=True, metavar="name=...,path=...,OPTION=...", help="as for fairseq-hrt benchmark")
     parser.add_argument(
-        "--grid", action="append", default=[], metavar="OPTION=VALUE,...", help="the values of an option; repeat for more options"
+        "--system", required=True, metavar="name=...,path=...,OPTION=...", help="as for fairseq-hrt benchmark"
+    )
+    parser.add_argument(
+        "--grid",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE,...",
+        help="the values of an option; repeat for more options",
     )
     parser.add_argument("--metric", choices=("bleu", "chrf"), default="bleu", help="what decides (default: %(default)s)")
     parser.add_argument(

@@ -179,9 +179,7 @@ def _reason(name: str, value: object) -> Optional[str]:
 
 
 def _is_evaluated(name: str) -> bool:
-    return name in EVALUATED or any(
-        name.startswith(prefix) and name[len(prefix) :] in EVALUATED for prefix in _PREFIXES
-    )
+    return name in EVALUATED or any(name.startswith(prefix) and name[len(prefix) :] in EVALUATED for prefix in _PREFIXES)
 
 
 def _one_line(error: Exception) -> str:

@@ -83,11 +83,7 @@ def _omegaconf_types() -> List[Allowed]:
     from omegaconf import DictConfig, ListConfig, base, nodes
 
     found: List[Allowed] = [DictConfig, ListConfig, base.ContainerMetadata, base.Metadata]
-    found.extend(
-        value
-        for value in vars(nodes).values()
-        if isinstance(value, type) and issubclass(value, base.Node)
-    )
+    found.extend(value for value in vars(nodes).values() if isinstance(value, type) and issubclass(value, base.Node))
     # an untyped node names Any and the built-in type of its value
     return [*found, (typing.Any, "typing.Any"), dict, list, tuple, str, int, float, bool]
 
@@ -167,10 +163,7 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
 
 
 def _how_to_trust(shown: str) -> str:
-    return (
-        "If you trust the source of the file, name its path or its SHA-256: "
-        f"{TRUST_VARIABLE}={shown}"
-    )
+    return f"If you trust the source of the file, name its path or its SHA-256: {TRUST_VARIABLE}={shown}"
 
 
 # what `torch.load` raises for files that are cut short, altered, or of another kind
@@ -188,9 +181,7 @@ _DAMAGED = (
     zipfile.BadZipFile,
 )
 
-_REFUSED = re.compile(
-    r"GLOBAL ([\w.]+) (?:was not|whose module)|unrecognized function (.+)|but got (<class .+>)"
-)
+_REFUSED = re.compile(r"GLOBAL ([\w.]+) (?:was not|whose module)|unrecognized function (.+)|but got (<class .+>)")
 
 
 def _explained(error: Exception, shown: str) -> Exception:

@@ -106,17 +106,13 @@ def _release(version: str) -> List[int]:
 def _versions(problems: List[Problem]) -> List[str]:
     lines = [f"Python {platform.python_version()} ({sys.executable})"]
     if sys.version_info < (3, 10):  # noqa: UP036 - pip's check can be switched off
-        problems.append(
-            Problem(f"Python {platform.python_version()} is too old", "use Python 3.10 or newer")
-        )
+        problems.append(Problem(f"Python {platform.python_version()} is too old", "use Python 3.10 or newer"))
     version = _version_of("fairseq")
     lines.append(f"fairseq {version or 'missing'}")
     if version is None:
         problems.append(Problem("fairseq is not installed", INSTALL_FAIRSEQ))
     elif version != FAIRSEQ_VERSION:
-        problems.append(
-            Problem(f"fairseq {version} is not the release this plugin is for", INSTALL_FAIRSEQ)
-        )
+        problems.append(Problem(f"fairseq {version} is not the release this plugin is for", INSTALL_FAIRSEQ))
     for distribution, lowest in NEEDED.items():
         version = _version_of(distribution)
         lines.append(f"{distribution} {version or 'missing'}")
@@ -164,8 +160,7 @@ def _check_rooms(problems: List[Problem]) -> None:
         problems.append(
             Problem(
                 f"import fairseq_hrt fails: {type(error).__name__}: {_first_line(error)}",
-                "python -c 'import fairseq_hrt' shows where; reinstall fairseq_hrt if its files "
-                "are incomplete",
+                "python -c 'import fairseq_hrt' shows where; reinstall fairseq_hrt if its files are incomplete",
             )
         )
 
@@ -181,14 +176,10 @@ def _registered(problems: List[Problem]) -> List[str]:
         ("architectures", ARCH_MODEL_REGISTRY),
         ("criterions", CRITERION_REGISTRY),
     ):
-        ours = [
-            name for name, cls in registry.items() if cls.__module__.startswith("fairseq_hrt.")
-        ]
+        ours = [name for name, cls in registry.items() if cls.__module__.startswith("fairseq_hrt.")]
         lines.append(f"{title}: {', '.join(sorted(ours)) or 'none'}")
         if not ours and import_error() is None:
-            problems.append(
-                Problem(f"fairseq_hrt has registered no {title}", "reinstall fairseq_hrt")
-            )
+            problems.append(Problem(f"fairseq_hrt has registered no {title}", "reinstall fairseq_hrt"))
     return lines
 
 
@@ -199,8 +190,7 @@ def _check_startup(problems: List[Problem]) -> None:
             Problem(
                 "this environment does not repair fairseq at start: the stock commands get no "
                 "repairs before --user-dir is read, too late for Python 3.11 and newer",
-                "install the package, normally or editable: pip install --no-deps "
-                + os.path.dirname(user_dir()),
+                "install the package, normally or editable: pip install --no-deps " + os.path.dirname(user_dir()),
             )
         )
 
@@ -210,8 +200,7 @@ def _repairs(problems: List[Problem]) -> List[str]:
         if status.failed:
             problems.append(
                 Problem(
-                    f"the repair {status.repair.name} failed: "
-                    + "; ".join(status.failed.values()),
+                    f"the repair {status.repair.name} failed: " + "; ".join(status.failed.values()),
                     f"check that fairseq is unmodified: {INSTALL_FAIRSEQ} --force-reinstall",
                 )
             )

@@ -27,11 +27,7 @@ from typing import Any, Dict, Optional
 
 from .importing import Repair
 
-COPIES = tuple(
-    f"{name}_{kind}"
-    for name in ("in_proj", "out_proj", "fc1", "fc2")
-    for kind in ("weight", "bias")
-)
+COPIES = tuple(f"{name}_{kind}" for name in ("in_proj", "out_proj", "fc1", "fc2") for kind in ("weight", "bias"))
 
 
 def _reason() -> Optional[str]:

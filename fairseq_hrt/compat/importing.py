@@ -105,10 +105,7 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
                 ", ".join(sorted(unknown)),
                 ", ".join(repair.name for repair in repairs),
             )
-        self.statuses = [
-            RepairStatus(repair, disabled=bool({repair.name, "all"} & set(disabled)))
-            for repair in repairs
-        ]
+        self.statuses = [RepairStatus(repair, disabled=bool({repair.name, "all"} & set(disabled))) for repair in repairs]
         self.modules = {module for repair in repairs for module in repair.modules}
         self.callbacks: Dict[str, List[Callable[[], None]]] = {}
         # Modules whose code runs now, under a loader of ours.

@@ -45,6 +45,4 @@ def _restore_aliases(module: Any) -> None:
     module.np = ModuleView(module.np, **_aliases())
 
 
-REPAIR = Repair(
-    name="numpy-aliases", modules=_MODULES, reason=_reason, apply=_restore_aliases
-)
+REPAIR = Repair(name="numpy-aliases", modules=_MODULES, reason=_reason, apply=_restore_aliases)

@@ -24,9 +24,7 @@ class RepairFairseq:
             package = find_spec("fairseq_hrt")
             if package is None:
                 return None
-            spec = PathFinder.find_spec(
-                "fairseq_hrt.compat", package.submodule_search_locations
-            )
+            spec = PathFinder.find_spec("fairseq_hrt.compat", package.submodule_search_locations)
             if spec is None or spec.loader is None:
                 return None
             compat = module_from_spec(spec)

@@ -61,9 +61,7 @@ class DagDecoder(TransformerDecoderBase):
                 "dag_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention; remove them"
             )
         super().__init__(cfg, dictionary, embed_tokens)
-        self.special = {
-            name: getattr(dictionary, name)() for name in ("bos", "unk", "eos", "pad")
-        }
+        self.special = {name: getattr(dictionary, name)() for name in ("bos", "unk", "eos", "pad")}
         self.scale = UpsampleScale.parse(cfg.dag_upsample_scale)
         self.count_bos: bool = cfg.dag_count_bos
         self.links = LinkPredictor(
@@ -96,9 +94,7 @@ class DagDecoder(TransformerDecoderBase):
         """
         if incremental_state is not None:
             raise ValueError("fairseq's own search cannot decode a dag_transformer; use --task translation_dag")
-        features, extra = self.extract_features(
-            prev_output_tokens, encoder_out=encoder_out, full_context_alignment=True
-        )
+        features, extra = self.extract_features(prev_output_tokens, encoder_out=encoder_out, full_context_alignment=True)
         return (features if features_only else self.output_layer(features)), extra
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:

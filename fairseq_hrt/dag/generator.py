@@ -224,7 +224,9 @@ class DagGenerator(EngineGenerator):
                 parts = graphs.links[row, path[:-1], path[1:]] + scores[row][kept]
                 parts[-1] += ends[row, 1]
                 tokens = [graphs.bos, *words[row][kept].tolist()]
-                best.append(self._hypothesis(path.tolist(), tokens, [float(ends[row, 0]), *parts.tolist()], int(limits[row])))
+                best.append(
+                    self._hypothesis(path.tolist(), tokens, [float(ends[row, 0]), *parts.tolist()], int(limits[row]))
+                )
         return [sorted(best, key=lambda hypothesis: -hypothesis.score) for best in found]
 
     def by_beam(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:

@@ -36,7 +36,9 @@ class PackedLinks:
             if name == "feature":
                 self.weight = part.contiguous()
             else:
-                vectors = cast(nn.Embedding, predictor.position).weight if name == "position" else predictor.sinusoids.to(part)
+                vectors = (
+                    cast(nn.Embedding, predictor.position).weight if name == "position" else predictor.sinusoids.to(part)
+                )
                 self.table = self.table + vectors @ part.t()
 
     def __call__(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Links between vertices: a mixture of attention heads over the vertices that follow (DA-Transformer, section 3.2).
 
-    S_h(u, v) = q_h(u) k_h(v) / sqrt(d),  v > u;   log P(v | u) = logsumexp_h [ log_softmax_v S_h(u, .) + log_softmax_h g(u) ]
+S_h(u, v) = q_h(u) k_h(v) / sqrt(d),  v > u;   log P(v | u) = logsumexp_h [ log_softmax_v S_h(u, .) + log_softmax_h g(u) ]
 """
 
 from typing import Any, List, Optional, Tuple

@@ -71,7 +71,12 @@ class DagTranslationTask(EngineTranslationTask):
         """Targets and graph sizes of a batch; in training (with an update number) a range of scales is drawn from."""
         dictionary = self.target_dictionary
         return graph_sample(
-            sample, self.size_rule(self.decoder), update=update, seed=self.cfg.seed, bos=dictionary.bos(), pad=dictionary.pad()
+            sample,
+            self.size_rule(self.decoder),
+            update=update,
+            seed=self.cfg.seed,
+            bos=dictionary.bos(),
+            pad=dictionary.pad(),
         )
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
@@ -129,7 +134,9 @@ class DagTranslationTask(EngineTranslationTask):
         """
         own = np.asarray(indices)
         vertices = np.zeros(len(dataset), dtype=np.int64)
-        vertices[own] = np.minimum(self._largest_graphs(dataset.src_sizes[own], dataset.tgt_sizes[own]), self.decoder.max_positions())
+        vertices[own] = np.minimum(
+            self._largest_graphs(dataset.src_sizes[own], dataset.tgt_sizes[own]), self.decoder.max_positions()
+        )
         if vertices.max(initial=0) > limit:
             raise ValueError(
                 f"--dag-batch-vertices {limit} has no room for the largest graph, of {vertices.max()} vertices: raise it, or leave such "

@@ -85,9 +85,7 @@ def _greedy(
     current = sentences.new_full((len(rows), 1), plan.start)
     step = 0
     while open_rows:
-        scores = ensemble.log_probabilities(
-            states, current, positions[step : step + 1], temperature=plan.temperature
-        )
+        scores = ensemble.log_probabilities(states, current, positions[step : step + 1], temperature=plan.temperature)
         history = _token_history(plan, tokens, rows, step, sentences.device) if rules.blocker is not None else None
         best, current = rules.apply(scores, step, states[0].sentences, 1, history).max(1, keepdim=True)
         for sentence, (token,), (log_prob,) in zip(rows, *lists_to_host(current, best)):
@@ -198,7 +196,9 @@ class _BeamTable:
         found = [[self._traced(links, totals, *end) for end in ends] for ends in self.finished]
         return [sorted(done, key=lambda hypothesis: -hypothesis.score) for done in found]
 
-    def _traced(self, links: List[List[List[int]]], totals: List[List[float]], step: int, row: int, total: float) -> Hypothesis:
+    def _traced(
+        self, links: List[List[List[int]]], totals: List[List[float]], step: int, row: int, total: float
+    ) -> Hypothesis:
         """The hypothesis of ``row`` that says ``</s>`` in ``step`` with the cumulated log-probability ``total``."""
         tokens, sums = [self.plan.constraints.eos], [total]
         for (parents, words), before in zip(reversed(links[:step]), reversed(totals[:step])):
@@ -251,7 +251,9 @@ def _beam(
                               chosen.view(-1, 1), open_scores.view(-1)))  # fmt: skip
         if not kept:
             break
-        rows = parents.gather(1, open_columns) + torch.arange(0, len(table.numbers) * beams, beams, device=flat.device).unsqueeze(1)
+        rows = parents.gather(1, open_columns) + torch.arange(
+            0, len(table.numbers) * beams, beams, device=flat.device
+        ).unsqueeze(1)
         if len(kept) < len(table.numbers):
             places = torch.tensor(kept, device=flat.device)
             rows, chosen, open_scores = rows[places], chosen[places], open_scores[places]

@@ -46,7 +46,9 @@ class EngineGenerator:
         self.lexicon: Optional[Mapping[str, str]] = None
         longest = self.decoder_positions - 1
         if options.min_len > longest:
-            raise ValueError(f"--min-len {options.min_len} is greater than the {longest} words that the model can write; lower it")
+            raise ValueError(
+                f"--min-len {options.min_len} is greater than the {longest} words that the model can write; lower it"
+            )
 
     @property
     def ensemble(self) -> EngineEnsemble:

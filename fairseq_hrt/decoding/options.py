@@ -64,7 +64,9 @@ class DecodingOptions:
             if not math.isfinite(getattr(self, name)):
                 raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be a finite number")
         if self.no_repeat_ngram_size < 0:
-            raise ValueError(f"--no-repeat-ngram-size {self.no_repeat_ngram_size} must not be negative; 0 allows repetitions")
+            raise ValueError(
+                f"--no-repeat-ngram-size {self.no_repeat_ngram_size} must not be negative; 0 allows repetitions"
+            )
         if self.max_len_a < 0 or self.max_len_b < 0:
             raise ValueError(f"--max-len-a {self.max_len_a} and --max-len-b {self.max_len_b} must not be negative")
         if self.max_len_a == 0 and self.min_len > self.max_len_b:

@@ -96,9 +96,7 @@ class EngineEnsemble:
         self.counters.decoder_tokens += len(self.engines) * tokens.numel()
         parts = []
         for engine, state in zip(self.engines, states):
-            features = engine.step(
-                state, tokens, positions, visible=visible, causal=causal, remember=remember, only=only
-            )
+            features = engine.step(state, tokens, positions, visible=visible, causal=causal, remember=remember, only=only)
             logits = engine.logits(features if every or only is not None else features[:, -1])
             if temperature != 1.0:
                 logits = logits / temperature

@@ -187,7 +187,9 @@ class PackedCrossAttention:
         """Scaled queries ``[B * H, N * q, d]`` of ``[R, q, D]``, and the bias ``[B * H, 1, S]``."""
         heads, (rows, _, width) = self.heads, keys.shape
         # [R, q, D] -> [B, N * q, H, d] -> [B * H, N * q, d]
-        queries = self.query(x).mul_(self.scale).view(rows // heads, -1, heads, width).transpose(1, 2).reshape(rows, -1, width)
+        queries = (
+            self.query(x).mul_(self.scale).view(rows // heads, -1, heads, width).transpose(1, 2).reshape(rows, -1, width)
+        )
         if bias is not None:
             bias = bias.expand(-1, heads, -1, -1).reshape(rows, 1, -1)
         return queries, bias

@@ -19,7 +19,9 @@ def check_comet(model: Path, program: str) -> None:
     if not model.is_file():
         raise ValueError(f"--comet {model}: no such file; COMET is scored with a model on disk (a .ckpt file)")
     if shutil.which(program) is None:
-        raise ValueError(f"--comet-program {program}: no such program; install unbabel-comet in an environment of its own and name its comet-score")
+        raise ValueError(
+            f"--comet-program {program}: no such program; install unbabel-comet in an environment of its own and name its comet-score"
+        )
 
 
 def comet_scores(
@@ -55,7 +57,9 @@ def comet_scores(
     if finished.returncode:
         said = (finished.stdout + finished.stderr).strip().splitlines() or ["nothing"]
         raise ValueError(f"{program} failed with exit status {finished.returncode}: {said[-1]}")
-    found = {name: float(score) for name, score in re.findall(r"^(.+)\tscore: (-?[\d.]+|nan)$", finished.stdout, re.MULTILINE)}
+    found = {
+        name: float(score) for name, score in re.findall(r"^(.+)\tscore: (-?[\d.]+|nan)$", finished.stdout, re.MULTILINE)
+    }
     by_number = {Path(name).name: score for name, score in found.items()}
     if set(by_number) != {Path(file).name for file in files}:
         raise ValueError(f"{program} gave scores for {sorted(found)} instead of {len(files)} systems")

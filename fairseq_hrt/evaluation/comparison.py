@@ -108,9 +108,7 @@ class Comparison:
     def identical(self, result: Result) -> int:
         """Sentences of ``result`` with the very tokens of ``identical_to``."""
         reference = next(other for other in self.results if other.name == self.identical_to)
-        return sum(
-            mine["tokens"].tolist() == theirs["tokens"].tolist() for mine, theirs in zip(result.best, reference.best)
-        )
+        return sum(mine["tokens"].tolist() == theirs["tokens"].tolist() for mine, theirs in zip(result.best, reference.best))
 
     def timing(self, name: str, batch_size: int) -> Timing:
         """Timing of the system ``name``."""

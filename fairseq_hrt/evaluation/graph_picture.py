@@ -49,7 +49,9 @@ def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float 
         axes.scatter([place], [0], s=60 + 260 * vertex["passing"], color=colour, zorder=3, edgecolor="white")
         axes.text(place, 0, str(vertex["vertex"]), ha="center", va="center", fontsize=7, color="white", zorder=4)
         words = "\n".join(
-            f"{plain(token['token'])}  {token['probability']:.2f}" for token in vertex["tokens"][:3] if token["probability"] >= 0.01
+            f"{plain(token['token'])}  {token['probability']:.2f}"
+            for token in vertex["tokens"][:3]
+            if token["probability"] >= 0.01
         )
         axes.text(
             place, -height - 0.15, words, ha="right", va="top", rotation=55, rotation_mode="anchor", fontsize=8, color=colour

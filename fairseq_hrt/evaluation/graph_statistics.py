@@ -54,7 +54,9 @@ def collect(scored: System, decoded: System, batch_size: int = 32) -> GraphStati
     entries = [best[0] for batch in batches for best in scored.decode(scored.collate(batch))]
     possible = [entry for entry in entries if entry["log_likelihood"] > float("-inf")]
     if not possible:
-        raise ValueError(f"system {scored.name!r}: every reference is longer than its graph; raise --dag-decode-upsample-scale")
+        raise ValueError(
+            f"system {scored.name!r}: every reference is longer than its graph; raise --dag-decode-upsample-scale"
+        )
     passing: List[float] = []
     token: List[float] = []
     for batch in batches:
@@ -87,7 +89,9 @@ def markdown(results: Sequence[GraphStatistics]) -> str:
             f"| {in_markdown(result.name)} | {result.path_nll:.2f} | {result.token_nll:.2f} | {result.nll:.2f} | {100 * likely:.1f}% | "
             f"{100 * sharp:.1f}% | {result.without} of {result.sentences + result.without} |"
         )
-    note = "Natural logarithms, means over the sentences whose reference has a path; vertices between the first and the last."
+    note = (
+        "Natural logarithms, means over the sentences whose reference has a path; vertices between the first and the last."
+    )
     return "\n".join([*lines, "", note, ""])
 
 

@@ -67,7 +67,9 @@ def by_length(
     for sentence, length in enumerate(lengths):
         members[bisect_left(limits, length)].append(sentence)
     bounds = [0, *limits]
-    scores = [{result.name: _score(result, own, references) for result in comparison.results} if own else {} for own in members]
+    scores = [
+        {result.name: _score(result, own, references) for result in comparison.results} if own else {} for own in members
+    ]
     return [
         LengthBin(
             low=bounds[number] + 1,

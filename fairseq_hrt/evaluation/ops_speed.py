@@ -43,7 +43,9 @@ def random_links(batch: int, size: int, device: torch.device, seed: int = 1) -> 
     return links.to(device)
 
 
-def compare_likelihood(device: torch.device, repeats: int, *, batch: int = 8, size: int = 256, tokens: int = 32) -> OpsResult:
+def compare_likelihood(
+    device: torch.device, repeats: int, *, batch: int = 8, size: int = 256, tokens: int = 32
+) -> OpsResult:
     """dag_log_likelihood against the same recursion in log space, recorded by autograd."""
     links = random_links(batch, size, device)
     match = (2 * torch.randn(batch, tokens, size, generator=torch.Generator().manual_seed(2)) - 8).to(device)
@@ -161,7 +163,10 @@ def fuzzy_memory(
 
 def markdown(results: List[OpsResult], memory: FuzzyMemory, device: str) -> str:
     """The comparison as a table."""
-    lines = ["| program | sizes | ours, ms | loop, ms | times as fast | gradients differ by |", "|---|---|---:|---:|---:|---:|"]
+    lines = [
+        "| program | sizes | ours, ms | loop, ms | times as fast | gradients differ by |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
     for result in results:
         lines.append(
             f"| {result.name} | {result.sizes} | {result.ours.median:.1f} | {result.loop.median:.1f} | "

@@ -18,7 +18,7 @@ Box = Tuple[float, float, float, float]
 # Where a label may stand, in points from its mark: close before far, beside before above.
 _OFFSETS = sorted(
     ((x, y) for x, y in product((-150, -80, -40, 8, 40), range(-72, 73, 9)) if (x, y) != (0, 0)),
-    key=lambda offset: (abs(offset[1]) + 0.3 * abs(offset[0] - 8)),
+    key=lambda offset: abs(offset[1]) + 0.3 * abs(offset[0] - 8),
 )
 # Okabe and Ito's colours, told apart by colour-blind readers too.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -95,7 +95,9 @@ def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
         speeds = [result.timings[size].words_per_second(comparison.source_words) for size in sizes]
         medians = [speed.median for speed in speeds]
         bars = [[speed.median - speed.low for speed in speeds], [speed.high - speed.median for speed in speeds]]
-        line: Dict[str, Any] = dict(marker="o", markersize=3, capsize=2, linewidth=1, linestyle=style, color=colours[result.name])
+        line: Dict[str, Any] = dict(
+            marker="o", markersize=3, capsize=2, linewidth=1, linestyle=style, color=colours[result.name]
+        )
         axes.errorbar(sizes, medians, yerr=bars, **line)
         ends.append((medians[-1], result.name))
     axes.set_xscale("log", base=2)

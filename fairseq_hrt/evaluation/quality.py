@@ -78,8 +78,7 @@ def rouge_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[s
     scorer = RougeScorer(list(names.values()), use_stemmer=True)
     scores = [scorer.score(reference, hypothesis) for reference, hypothesis in zip(references, hypotheses)]
     return {
-        shown: 100 * sum(score[name].fmeasure for score in scores) / max(len(scores), 1)
-        for shown, name in names.items()
+        shown: 100 * sum(score[name].fmeasure for score in scores) / max(len(scores), 1) for shown, name in names.items()
     }
 
 

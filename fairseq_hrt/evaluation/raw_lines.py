@@ -44,7 +44,9 @@ def differing_sentences(system: System, pipeline: TextPipeline, lines: Sequence[
         ValueError: there are more or fewer lines than sentences.
     """
     if len(lines) != len(system.dataset):
-        raise ValueError(f"{len(lines)} raw source lines but {len(system.dataset)} sentences in the data: they must belong together")
+        raise ValueError(
+            f"{len(lines)} raw source lines but {len(system.dataset)} sentences in the data: they must belong together"
+        )
     dictionary = system.task.source_dictionary
     return sum(
         [dictionary.index(word) for word in pipeline.words(line)] != system.dataset[number]["source"].tolist()[:-1]

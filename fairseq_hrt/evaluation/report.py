@@ -14,9 +14,12 @@ def markdown(comparison: Comparison) -> str:
     The first batch size stands beside the quality; each further one has a table of its own.
     """
     first, *others = comparison.settings.batch_sizes
-    parts = [_table(_quality_header(comparison) + _speed_header(comparison, first), [
-        _quality_row(comparison, result) + _speed_row(comparison, result, first) for result in comparison.results
-    ])]
+    parts = [
+        _table(
+            _quality_header(comparison) + _speed_header(comparison, first),
+            [_quality_row(comparison, result) + _speed_row(comparison, result, first) for result in comparison.results],
+        )
+    ]
     parts.append(_explanation(comparison))
     if len(others) == 1:
         rows = [[result.name, *_speed_row(comparison, result, others[0])] for result in comparison.results]

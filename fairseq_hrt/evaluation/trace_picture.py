@@ -59,7 +59,9 @@ def _draw_arcs(axes: Axes, found: Trace) -> None:
     farthest = max([end - start for start, end in found.arcs] or [1])
     for start, end in found.arcs:
         middle, width = (start + end) / 2, end - start
-        axes.add_patch(Arc((middle, 0), width, 2 * width / farthest, theta1=0, theta2=180, color=_COLOURS[FIXED], linewidth=1.6))
+        axes.add_patch(
+            Arc((middle, 0), width, 2 * width / farthest, theta1=0, theta2=180, color=_COLOURS[FIXED], linewidth=1.6)
+        )
     axes.scatter(range(len(found.tokens)), [0] * len(found.tokens), s=14, color="#444444", zorder=3)
     axes.set_ylim(-0.12, 1.15)
     axes.axis("off")

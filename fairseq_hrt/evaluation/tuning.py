@@ -130,7 +130,10 @@ def title(options: Mapping[str, str]) -> str:
 def markdown(trials: Sequence[Trial], metric: str) -> str:
     """A row for each setting, the best one marked, and the best one's options."""
     names, best = list(trials[0].options), best_trial(trials, metric)
-    lines = ["| " + " | ".join([*names, "BLEU", "chrF", "length ratio", "s", ""]) + " |", "|" + "---:|" * (len(names) + 4) + "---|"]
+    lines = [
+        "| " + " | ".join([*names, "BLEU", "chrF", "length ratio", "s", ""]) + " |",
+        "|" + "---:|" * (len(names) + 4) + "---|",
+    ]
     for trial in trials:
         figures = [f"{trial.bleu:.2f}", f"{trial.chrf:.2f}", f"{trial.length_ratio:.3f}", f"{trial.seconds:.1f}"]
         cells = [value.replace("|", "\\|") for value in trial.options.values()]

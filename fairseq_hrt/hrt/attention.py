@@ -26,9 +26,7 @@ class AttentionPattern(NamedTuple):
     index: Optional[Tensor]  # type: ignore[assignment]  # hides the method of tuples, which nobody calls
 
 
-def attention_pattern(
-    positions: Tensor, padding: Tensor, *, causal: bool, window: int, like: Tensor
-) -> AttentionPattern:
+def attention_pattern(positions: Tensor, padding: Tensor, *, causal: bool, window: int, like: Tensor) -> AttentionPattern:
     """The pattern of a batch whose tokens are all known.
 
     Args:

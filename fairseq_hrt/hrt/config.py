@@ -73,9 +73,7 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
     )
     hrt_eos_last_chunk: bool = field(
         default=False,
-        metadata={
-            "help": "forbid </s> in the second stage before the last chunk, where it contradicts the first stage"
-        },
+        metadata={"help": "forbid </s> in the second stage before the last chunk, where it contradicts the first stage"},
     )
     hrt_truncate_target: bool = field(
         default=False,
@@ -93,6 +91,4 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
 class HRTLossConfig(FairseqDataclass):
     """The training loss."""
 
-    label_smoothing: float = field(
-        default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"}
-    )
+    label_smoothing: float = field(default=0.1, metadata={"help": "epsilon of label smoothing, 0 for none"})

@@ -124,9 +124,7 @@ class HRTGenerator(AutoregressiveGenerator):
         )
         return search(self.ensemble, memories, plan, hooks=self.step_hooks)
 
-    def skip_cmlm(
-        self, memories: List[Memory], kept: List[List[Hypothesis]], chunk_size: int
-    ) -> List[List[Hypothesis]]:
+    def skip_cmlm(self, memories: List[Memory], kept: List[List[Hypothesis]], chunk_size: int) -> List[List[Hypothesis]]:
         """Stage II: K - 1 masks before every token of stage I, all filled in one pass; ranked by HRT's Eq. 2."""
         beams = max(len(hypotheses) for hypotheses in kept)
         # Where a sentence has fewer hypotheses its first one fills the row up; the copies are dropped below.
@@ -153,7 +151,8 @@ class HRTGenerator(AutoregressiveGenerator):
             for hook in self.step_hooks:
                 hook(DecodingStep("skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores))
         finished = [
-            self._complete(row, words, numbers, chunk_size) for row, words, numbers in zip(rows, *lists_to_host(choice, best))
+            self._complete(row, words, numbers, chunk_size)
+            for row, words, numbers in zip(rows, *lists_to_host(choice, best))
         ]
         best_first = []
         for number, hypotheses in enumerate(kept):
@@ -167,7 +166,9 @@ class HRTGenerator(AutoregressiveGenerator):
         """Stage-II inputs ``[R, L]``, padded, and which keys may be seen ``[R, 1, L]`` (None: all)."""
         pad, mask = self.dictionary.pad(), self.models[0].decoder.mask
         steps = max(row.steps for row in rows)
-        lines = [skip_cmlm_input(row.tokens, chunk_size, mask=mask) + [pad] * (chunk_size * (steps - row.steps)) for row in rows]
+        lines = [
+            skip_cmlm_input(row.tokens, chunk_size, mask=mask) + [pad] * (chunk_size * (steps - row.steps)) for row in rows
+        ]
         tokens = torch.tensor(lines, device=device)
         if all(row.steps == steps for row in rows):
             return tokens, None

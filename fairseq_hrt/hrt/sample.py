@@ -71,9 +71,7 @@ def skip_at_sample(target: Tensor, chunk_size: int, *, eos: int, bos: int) -> Tu
     return torch.cat([target.new_tensor([bos]), kept[:-1]]), positions, kept
 
 
-def skip_cmlm_sample(
-    target: Tensor, chunk_size: int, *, eos: int, mask: int, pad: int
-) -> Tuple[Tensor, Tensor, Tensor]:
+def skip_cmlm_sample(target: Tensor, chunk_size: int, *, eos: int, mask: int, pad: int) -> Tuple[Tensor, Tensor, Tensor]:
     """Skip-CMLM sample of one sentence (HRT, Table 1): all the other tokens, in one pass.
 
     Args:

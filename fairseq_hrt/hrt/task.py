@@ -119,9 +119,7 @@ class HRTTranslationTask(EngineTranslationTask):
     ) -> Tuple[torch.Tensor, int, Dict[str, Any]]:
         loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
-            logging_output.update(
-                self.bleu_statistics(self.autoregressive_generator, sample, model, "_bleu_autoregressive")
-            )
+            logging_output.update(self.bleu_statistics(self.autoregressive_generator, sample, model, "_bleu_autoregressive"))
         return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs: List[Dict[str, Any]], criterion: FairseqCriterion) -> None:

@@ -1,12 +1,12 @@
 """A bundle: a folder with everything that translates raw text, to be copied, kept and handed on.
 
-    bundle.json     names, text preparation, decoding options, measured quality
-    model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble
-    dict.<lang>.txt dictionaries
-    codes           subword codes or model
-    moses.json      Moses' rules for these languages
-    runtime.safetensors, shortlist.safetensors   for the native runtime, where they were asked for
-    README.md       the card: what it is, how it was trained, how good it is
+bundle.json     names, text preparation, decoding options, measured quality
+model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble
+dict.<lang>.txt dictionaries
+codes           subword codes or model
+moses.json      Moses' rules for these languages
+runtime.safetensors, shortlist.safetensors   for the native runtime, where they were asked for
+README.md       the card: what it is, how it was trained, how good it is
 """
 
 import json
@@ -243,7 +243,10 @@ def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
     from ..loading.checkpoints import architecture_name
 
     config = state["cfg"]
-    card: Dict[str, Any] = {"architecture": architecture_name(config.model), "criterion": architecture_name(config.get("criterion"))}
+    card: Dict[str, Any] = {
+        "architecture": architecture_name(config.model),
+        "criterion": architecture_name(config.get("criterion")),
+    }
     history = state.get("optimizer_history") or [{}]
     card["updates"] = history[-1].get("num_updates")
     for group, names in (

@@ -142,7 +142,9 @@ def export(
         )
         difference = largest_difference(model, source, target, translator)
         if not difference < (TOLERANCE if quantization in (None, "float32") else float("inf")):
-            raise ValueError(f"the converted model differs from fairseq's by {difference:.2g} in a log-probability; nothing was written")
+            raise ValueError(
+                f"the converted model differs from fairseq's by {difference:.2g} in a log-probability; nothing was written"
+            )
         partial.rename(folder)
     return Exported(folder, sum(path.stat().st_size for path in folder.iterdir()), difference)
 
@@ -191,7 +193,11 @@ def _symbols(dictionary: Dictionary) -> List[str]:
 
 @torch.no_grad()
 def largest_difference(
-    model: FairseqModule, source: Dictionary, target: Dictionary, translator: Any, lengths: Sequence[int] = (1, 2, 5, 9, 17, 30)
+    model: FairseqModule,
+    source: Dictionary,
+    target: Dictionary,
+    translator: Any,
+    lengths: Sequence[int] = (1, 2, 5, 9, 17, 30),
 ) -> float:
     """The largest difference between the two runtimes of a log-probability in sentences of random words."""
     draw = torch.Generator().manual_seed(1)
@@ -206,9 +212,7 @@ def largest_difference(
     for length in lengths:
         words, translation = sentence(source, length), sentence(target, length)
         end, start = torch.tensor([source.eos()]), torch.tensor([target.eos()])
-        logits = model(
-            torch.cat([words, end])[None], torch.tensor([length + 1]), torch.cat([start, translation])[None]
-        )[0]
+        logits = model(torch.cat([words, end])[None], torch.tensor([length + 1]), torch.cat([start, translation])[None])[0]
         expected = torch.log_softmax(logits[0].float(), -1).gather(1, torch.cat([translation, start])[:, None])[:, 0]
         scored = translator.score_batch([[source[i] for i in words]], [[target[i] for i in translation]])
         difference = expected - torch.tensor(scored[0].log_probs)

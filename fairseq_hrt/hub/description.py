@@ -48,7 +48,11 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     codes = document.get("codes")
     languages = (document["source_lang"], document["target_lang"])
     more = {name: document.get(name) for name in _MORE_FILES}
-    for name in [*models, *(name for name in (codes, *more.values()) if name is not None), *(f"dict.{language}.txt" for language in languages)]:
+    for name in [
+        *models,
+        *(name for name in (codes, *more.values()) if name is not None),
+        *(f"dict.{language}.txt" for language in languages),
+    ]:
         _require_file(folder, name, path)
     card = document.get("card", {})
     if not isinstance(card, dict):
@@ -66,7 +70,9 @@ def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
         raise ValueError(f"{path} has the format {shown(known)}, this release reads {version}")
     for name in document:
         if name not in (*_FIELDS, *_MORE_FIELDS):
-            raise ValueError(f"{path} does not describe a bundle: {shown(name)} is none of {', '.join((*_FIELDS, *_MORE_FIELDS))}")
+            raise ValueError(
+                f"{path} does not describe a bundle: {shown(name)} is none of {', '.join((*_FIELDS, *_MORE_FIELDS))}"
+            )
     for name in _NEEDED:
         if name not in document:
             raise ValueError(f"{path} does not describe a bundle: it has no {name!r}")
@@ -126,7 +132,9 @@ def _checked_models(models: object, path: Path) -> List[str]:
 def _require_file(folder: Path, name: object, path: Path) -> None:
     """Refuses what does not lie in the folder itself."""
     if not isinstance(name, str) or not _FILE.fullmatch(name):
-        raise ValueError(f"{path} names {shown(name)}, which the bundle does not hold: it must be the plain name of a file beside it")
+        raise ValueError(
+            f"{path} names {shown(name)}, which the bundle does not hold: it must be the plain name of a file beside it"
+        )
     if (folder / name).is_symlink():
         raise ValueError(f"{path} names {shown(name)}, which is a link: a bundle holds its files itself")
     if not (folder / name).is_file():
@@ -152,5 +160,7 @@ def texts_of_options(options: object, task: str, subject: str) -> Dict[str, str]
         ValueError: not even that.
     """
     if not isinstance(options, Mapping) or not all(isinstance(value, (str, int, float)) for value in options.values()):
-        raise ValueError(f"{subject} has the options {shown(options)}: it must be an object of numbers, texts, true and false")
+        raise ValueError(
+            f"{subject} has the options {shown(options)}: it must be an object of numbers, texts, true and false"
+        )
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}

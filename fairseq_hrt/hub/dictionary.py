@@ -32,7 +32,9 @@ class Words:
             if not space or not _is_number(count):
                 raise ValueError(f"{path}: line {number} is {line[:80]!r}, no word with its count")
             if word in known and not overwrite:
-                raise ValueError(f"{path}: line {number} has the word {word[:80]!r} again; add {_OVERWRITE} where that is meant")
+                raise ValueError(
+                    f"{path}: line {number} has the word {word[:80]!r} again; add {_OVERWRITE} where that is meant"
+                )
             known[word] = len(self.words)
             self.words.append(word)
         # Special symbols in a text are words like any other, and unknown.

@@ -45,7 +45,9 @@ class Plan:
         if self.block < 1 or self.max_tokens < 1:
             raise ValueError(f"--block {self.block} and --max-tokens {self.max_tokens} must be at least 1")
         if not 0 <= self.shard < self.shards:
-            raise ValueError(f"--shard-id {self.shard} with --num-shards {self.shards}: it must lie between 0 and the number less 1")
+            raise ValueError(
+                f"--shard-id {self.shard} with --num-shards {self.shards}: it must lie between 0 and the number less 1"
+            )
 
     @property
     def blocks(self) -> int:
@@ -138,7 +140,9 @@ def merge(folder: Path, plan: Plan, source: Callable[[int], str], languages: Seq
             path = block_path(folder, number)
             lines = path.read_text(encoding="utf-8").split("\n")[:-1]
             if len(lines) != len(plan.members(number)):
-                raise ValueError(f"{path} has {len(lines)} lines instead of {len(plan.members(number))}: remove it and start again")
+                raise ValueError(
+                    f"{path} has {len(lines)} lines instead of {len(plan.members(number))}: remove it and start again"
+                )
             for sentence, line in zip(plan.members(number), lines):
                 words = source(sentence)
                 for translation in json.loads(line):

@@ -72,7 +72,9 @@ def train(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], *, itera
         ValueError: different numbers of sentences, no words, or no iterations.
     """
     if len(sources) != len(targets):
-        raise ValueError(f"{len(sources)} source but {len(targets)} target sentences: they must belong together line by line")
+        raise ValueError(
+            f"{len(sources)} source but {len(targets)} target sentences: they must belong together line by line"
+        )
     if iterations < 1:
         raise ValueError(f"{iterations} iterations: give at least 1")
     both = [(source, target) for source, target in zip(sources, targets) if len(source) and len(target)]
@@ -115,7 +117,9 @@ def best_targets(table: LexicalTable, *, best: int, least: float) -> Iterator[Tu
         yield int(table.sources[place]), int(table.targets[place]), float(table.probabilities[place])
 
 
-def write_lex(path: Path, table: LexicalTable, sources: Sequence[str], targets: Sequence[str], *, best: int, least: float) -> int:
+def write_lex(
+    path: Path, table: LexicalTable, sources: Sequence[str], targets: Sequence[str], *, best: int, least: float
+) -> int:
     """Writes Marian's format, ``TARGET SOURCE PROBABILITY`` a line, and returns the number of lines.
 
     Args:

@@ -86,7 +86,9 @@ class MosesRules:
             version = document.pop("format")
             if version != FORMAT:
                 raise ValueError(f"its format is {version!r}, this release reads {FORMAT}")
-            rules: Dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+            rules: Dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
+            }
             return cls(**rules)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{path} does not hold rules of text: {error}; pack the bundle again") from error

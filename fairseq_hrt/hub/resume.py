@@ -170,7 +170,9 @@ class ResumableOutput:
         """
         for _ in range(self.lines):
             self._input.update(next(source, b""))
-        if (self.lines and self._input.hexdigest() != self._done["input"]) or (self.finished and next(source, None) is not None):
+        if (self.lines and self._input.hexdigest() != self._done["input"]) or (
+            self.finished and next(source, None) is not None
+        ):
             raise ValueError(f"the input is not the one that {self.partial} was begun with; {self._remedy()}")
 
     def append(self, lines: List[bytes], data: bytes) -> None:

@@ -70,7 +70,9 @@ def add_runtime(
     if weights not in STORED:
         raise ValueError(f"--runtime {weights}: choose one of {', '.join(STORED)}")
     if len(bundle.models) > 1:
-        raise ValueError(f"--runtime: an ensemble of {len(bundle.models)} models is decoded by PyTorch only; give one checkpoint, or no --runtime")
+        raise ValueError(
+            f"--runtime: an ensemble of {len(bundle.models)} models is decoded by PyTorch only; give one checkpoint, or no --runtime"
+        )
     torch_translator = Translator(bundle, device="cpu")
     model, dictionaries = torch_translator.models[0], (torch_translator.source, torch_translator.target)
     write_model(bundle.folder / MODEL, *convert(model, *dictionaries, weights=weights))
@@ -119,7 +121,12 @@ def trained_options(translator: Translator) -> Dict[str, str]:
     for option in (option for option in [*own, *NEUTRAL] if option.startswith(("hrt_", "bidirectional_", "dag_"))):
         value = held.get(option)
         # A default of the task and of the runtime says nothing.
-        if value is not None and value is not False and value != own.get(option) and str(value) not in NEUTRAL.get(option, ()):
+        if (
+            value is not None
+            and value is not False
+            and value != own.get(option)
+            and str(value) not in NEUTRAL.get(option, ())
+        ):
             found[option] = "true" if value is True else str(value)
     return found
 
@@ -135,7 +142,9 @@ def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
             rows = [found[int(number)].tolist() for number in numbers]
             if max(max(row) for row in rows) < len(dictionary):
                 return [row for row in rows if 1 < len(row) <= longest]
-    logger.warning("%s holds no sentences: the runtime is compared on random words, which say little; give --runtime-lines", data)
+    logger.warning(
+        "%s holds no sentences: the runtime is compared on random words, which say little; give --runtime-lines", data
+    )
     generator = np.random.default_rng(1)
     lengths = generator.integers(1, min(20, longest - 1) + 1, SENTENCES)
     return [[*generator.integers(4, len(dictionary), length).tolist(), 2] for length in lengths]
@@ -164,4 +173,6 @@ def agreement(found: Sequence[Sequence[Result]], expected: Sequence[Sequence[Dic
 def require_equal(found: Agreement) -> None:
     """Refuses a float32 model that does not translate as PyTorch's engine does; sums in another order may break a few ties."""
     if not found.difference <= LARGEST_DIFFERENCE or 2 * found.identical < found.sentences:
-        raise ValueError(f"--runtime: the converted model does not translate as PyTorch's engine does ({found}); leave --runtime away")
+        raise ValueError(
+            f"--runtime: the converted model does not translate as PyTorch's engine does ({found}); leave --runtime away"
+        )

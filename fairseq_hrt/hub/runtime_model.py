@@ -17,7 +17,9 @@ from ..runtime.format import ACTIVATIONS, EMBEDDINGS, STORED, Header, write_mode
 EXACT = ("links",)
 
 
-def write_runtime_model(model: FairseqModule, source: Dictionary, target: Dictionary, path: Path, *, weights: str = "int8") -> Header:
+def write_runtime_model(
+    model: FairseqModule, source: Dictionary, target: Dictionary, path: Path, *, weights: str = "int8"
+) -> Header:
     """Converts a model; the file appears when it is complete.
 
     Args:
@@ -94,9 +96,12 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
         or decoder.project_out_dim is not None,
         f"--activation-fn {activation}": activation not in ACTIVATIONS,
         "layers of different sizes": any(
-            len({(layer.self_attn.num_heads, tuple(layer.fc1.weight.shape)) for layer in side.layers}) > 1 for side in (encoder, decoder)
+            len({(layer.self_attn.num_heads, tuple(layer.fc1.weight.shape)) for layer in side.layers}) > 1
+            for side in (encoder, decoder)
         ),
-        "a quantised or pruned layer": any(not isinstance(getattr(layer, name), nn.Linear) for layer in layers for name in ("fc1", "fc2")),
+        "a quantised or pruned layer": any(
+            not isinstance(getattr(layer, name), nn.Linear) for layer in layers for name in ("fc1", "fc2")
+        ),
     }
     for option, given in reasons.items():
         if given:
@@ -104,7 +109,9 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
     special = [(name, getattr(source, name)(), getattr(target, name)()) for name in ("bos", "pad", "eos", "unk")]
     for name, one, other in special:
         if one != other:
-            raise UnsupportedModelError(f"the symbol {name} has id {one} in the source and {other} in the target dictionary; use --engine torch")
+            raise UnsupportedModelError(
+                f"the symbol {name} has id {one} in the source and {other} in the target dictionary; use --engine torch"
+            )
     return _family(decoder)
 
 
@@ -117,7 +124,9 @@ def _family(decoder: FairseqModule) -> str:
     if hasattr(decoder, "links"):
         return "dag"
     owner = next(cls for cls in type(decoder).__mro__ if "extract_features_scriptable" in vars(cls))
-    if not owner.__module__.startswith("fairseq.models.transformer.") or not type(decoder).__module__.startswith("fairseq.models.transformer"):
+    if not owner.__module__.startswith("fairseq.models.transformer.") or not type(decoder).__module__.startswith(
+        "fairseq.models.transformer"
+    ):
         raise UnsupportedModelError(f"the runtime does not know the decoder {type(decoder).__name__}; use --engine torch")
     return "autoregressive"
 
@@ -158,7 +167,9 @@ def _header(model: FairseqModule, source: Dictionary, target: Dictionary, family
         )  # fmt: skip
     if family == "bidirectional":
         ahead = 1 + decoder.block
-        values.update({name: getattr(decoder, name) for name in ("directions", "block", "causal", "independent", "middle_to_side")})
+        values.update(
+            {name: getattr(decoder, name) for name in ("directions", "block", "causal", "independent", "middle_to_side")}
+        )
     if family == "dag":
         links, head = decoder.links, decoder.length_head
         values.update(
@@ -167,7 +178,9 @@ def _header(model: FairseqModule, source: Dictionary, target: Dictionary, family
         )  # fmt: skip
     learned = isinstance(decoder.embed_positions, LearnedPositionalEmbedding)
     values["encoder_positions"] = 0 if encoder.embed_positions is None else values["longest_source"]
-    values["decoder_positions"] = 0 if decoder.embed_positions is None else values["longest_target"] + (0 if learned else ahead)
+    values["decoder_positions"] = (
+        0 if decoder.embed_positions is None else values["longest_target"] + (0 if learned else ahead)
+    )
     header = Header(**values)
     header.check()
     return header
@@ -176,7 +189,10 @@ def _header(model: FairseqModule, source: Dictionary, target: Dictionary, family
 def _tensors(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
     encoder, decoder = model.encoder, model.decoder
     found: Dict[str, Tensor] = {}
-    for side, module, count in (("encoder", encoder, header.encoder_positions), ("decoder", decoder, header.decoder_positions)):
+    for side, module, count in (
+        ("encoder", encoder, header.encoder_positions),
+        ("decoder", decoder, header.decoder_positions),
+    ):
         if side == "decoder" or not header.shared_embedding:
             found[f"{side}.embedding"] = module.embed_tokens.weight
         if count:
@@ -194,7 +210,10 @@ def _tensors(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
     if header.family == "dag":
         found["links"], found["links.table"] = _links(decoder.links, header)
         if decoder.length_head is not None:
-            found["length_head"], found["length_head.bias"] = decoder.length_head.output.weight, decoder.length_head.output.bias
+            found["length_head"], found["length_head.bias"] = (
+                decoder.length_head.output.weight,
+                decoder.length_head.output.bias,
+            )
     return found
 
 
@@ -206,7 +225,9 @@ def _position_table(module: FairseqModule, count: int) -> Tensor:
     offset = module.padding_idx + 1
     if isinstance(positions, LearnedPositionalEmbedding):
         return positions.weight[offset : offset + count]
-    return SinusoidalPositionalEmbedding.get_embedding(offset + count, positions.embedding_dim, positions.padding_idx)[offset:]
+    return SinusoidalPositionalEmbedding.get_embedding(offset + count, positions.embedding_dim, positions.padding_idx)[
+        offset:
+    ]
 
 
 def _norm(found: Dict[str, Tensor], name: str, norm: Optional[FairseqModule]) -> None:
@@ -217,7 +238,9 @@ def _norm(found: Dict[str, Tensor], name: str, norm: Optional[FairseqModule]) ->
 def _linear(found: Dict[str, Tensor], name: str, *parts: nn.Linear) -> None:
     """Linear layers with the same input as one."""
     found[name] = torch.cat([part.weight for part in parts])
-    found[f"{name}.bias"] = torch.cat([part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias for part in parts])
+    found[f"{name}.bias"] = torch.cat(
+        [part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias for part in parts]
+    )
 
 
 def _layer(found: Dict[str, Tensor], name: str, layer: FairseqModule) -> None:

@@ -67,7 +67,9 @@ class RuntimeTranslator:
             )
         self.bundle, self.use_shortlist = bundle, use_shortlist
         self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
-        self.source, self.target = (Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang))
+        self.source, self.target = (
+            Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang)
+        )
         self.engine = Engine.open(bundle.folder / bundle.runtime, threads=default_threads() if threads is None else threads)
         header = self.engine.header
         if (header.source_vocabulary, header.target_vocabulary) != (len(self.source), len(self.target)):

@@ -40,7 +40,9 @@ def load_shortlist(path: Path, source: Words, target: Words, *, best: int = BEST
     except StopIteration:
         raise ValueError(f"{path} is empty: give a lex or vmap file") from None
     given = _chain(first, lines)
-    found, always = _read_vmap(given, source, target) if "\t" in first else (_read_lex(path, given, source, target, best), set())
+    found, always = (
+        _read_vmap(given, source, target) if "\t" in first else (_read_lex(path, given, source, target, best), set())
+    )
     if not any(found.values()):
         raise ValueError(f"{path} has none of the dictionaries' words: it belongs to other data")
     # Dictionaries are sorted by frequency.

@@ -37,7 +37,9 @@ class SubwordUnits:
         merges = [tuple(line.strip("\r\n ").split(" ")) for line in lines]
         for number, pair in enumerate(merges, start=1):
             if len(pair) != 2:
-                raise ValueError(f"{codes}: merge {number} is {' '.join(pair)!r}; each line needs two units separated by a space")
+                raise ValueError(
+                    f"{codes}: merge {number} is {' '.join(pair)!r}; each line needs two units separated by a space"
+                )
         # Of a pair that stands there twice the first counts.
         self.ranks: Dict[Tuple[str, ...], int] = {pair: rank for rank, pair in reversed(list(enumerate(merges)))}
         self.units = lru_cache(maxsize=REMEMBERED)(self._units)
@@ -48,7 +50,11 @@ class SubwordUnits:
         return [unit for word in text.split() for unit in units(word)]
 
     def _units(self, word: str) -> Tuple[str, ...]:
-        parts = self._merge([*word[:-1], word[-1] + END] if self.version == (0, 2) else [*word, END]) if len(word) > 1 else [word]
+        parts = (
+            self._merge([*word[:-1], word[-1] + END] if self.version == (0, 2) else [*word, END])
+            if len(word) > 1
+            else [word]
+        )
         if len(word) > 1:
             if parts[-1] == END:
                 parts = parts[:-1]
@@ -79,5 +85,7 @@ class SubwordUnits:
 def _version(codes: Path, line: str) -> Tuple[int, ...]:
     text = re.sub(r"(\.0+)*$", "", line.split()[-1])
     if text not in ("0.1", "0.2"):
-        raise ValueError(f"{codes} has the version {text!r}; 0.1 and 0.2 can be read: learn the codes with subword-nmt 0.3.8")
+        raise ValueError(
+            f"{codes} has the version {text!r}; 0.1 and 0.2 can be read: learn the codes with subword-nmt 0.3.8"
+        )
     return tuple(map(int, text.split(".")))

@@ -1,9 +1,9 @@
 """The Python interface: raw text in, raw text out.
 
-    model = fairseq_hrt.from_pretrained("bundle")
-    model.translate(["Good morning."])                                # ["Guten Morgen."]
-    model.translate(["Good morning."], details=True, beam=5)[0].score
-    model.score(["Good morning."], ["Guten Morgen."])
+model = fairseq_hrt.from_pretrained("bundle")
+model.translate(["Good morning."])                                # ["Guten Morgen."]
+model.translate(["Good morning."], details=True, beam=5)[0].score
+model.score(["Good morning."], ["Guten Morgen."])
 """
 
 import os
@@ -201,7 +201,9 @@ class Translator:
 
     # ------------------------------------------------------------------ scoring
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 32, **decoding: Any) -> List[Translation]:
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 32, **decoding: Any
+    ) -> List[Translation]:
         """Scores given translations as ``--score-reference`` does: the mean log-probability of their subwords and ``</s>``.
 
         For autoregressive and bidirectional models that is the score with which a greedy ``translate`` finds them; for
@@ -320,7 +322,9 @@ def choose_device(name: Optional[str]) -> torch.device:
     if device.type == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= count:
-            raise ValueError(f"device {name!r}: PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; give cpu or another one")
+            raise ValueError(
+                f"device {name!r}: PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; give cpu or another one"
+            )
     return device
 
 
@@ -336,7 +340,9 @@ def splittable(folder: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="fairseq_hrt_") as temporary:
         if os.pathsep in temporary:
-            raise ValueError(f"{folder}: fairseq takes paths apart at {os.pathsep!r}, and so in TMPDIR {temporary}: give another TMPDIR")
+            raise ValueError(
+                f"{folder}: fairseq takes paths apart at {os.pathsep!r}, and so in TMPDIR {temporary}: give another TMPDIR"
+            )
         link = Path(temporary) / "bundle"
         link.symlink_to(folder.resolve(), target_is_directory=True)
         yield link

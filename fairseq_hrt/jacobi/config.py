@@ -45,9 +45,7 @@ class JacobiTaskConfig(TranslationConfig):
     )
     jacobi_draft_options: str = field(
         default="{}",
-        metadata={
-            "help": "options of that model's task as a Python dictionary, e.g. \"{'hrt_decode_chunk': '3'}\""
-        },
+        metadata={"help": "options of that model's task as a Python dictionary, e.g. \"{'hrt_decode_chunk': '3'}\""},
     )
     jacobi_cost_file: Optional[str] = field(
         default=None,

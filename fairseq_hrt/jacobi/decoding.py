@@ -167,9 +167,7 @@ def _restrict(log_probs: Tensor, rows: List[_Row], plan: JacobiPlan, sentences: 
             history = None
             if rules.blocker is not None:
                 history = torch.tensor([line[: first + column + 1]], device=log_probs.device)
-            rules.apply(
-                log_probs[place, column : column + 1], first + column, sentences[place : place + 1], 1, history
-            )
+            rules.apply(log_probs[place, column : column + 1], first + column, sentences[place : place + 1], 1, history)
 
 
 def _accept(

@@ -23,7 +23,9 @@ def same_encoder(first: FairseqEncoderDecoderModel, second: FairseqEncoderDecode
         return False
     for name, weight in weights.items():
         other = others[name]
-        if (weight.shape, weight.dtype, weight.device) != (other.shape, other.dtype, other.device) or not weight.equal(other):
+        if (weight.shape, weight.dtype, weight.device) != (other.shape, other.dtype, other.device) or not weight.equal(
+            other
+        ):
             return False
     symbols, eos, pad = len(dictionary), dictionary.eos(), dictionary.pad()
     # All symbols up to a few dozen, and two lengths.

@@ -30,9 +30,7 @@ class JacobiTranslationTask(EngineTranslationTask):
 
     cfg: JacobiTaskConfig
 
-    def make_generator(
-        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
-    ) -> JacobiGenerator:
+    def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> JacobiGenerator:
         self.require_left_to_right(models)
         drafter = self.make_drafter(models)
         return JacobiGenerator(models, self.target_dictionary, options, config=self.cfg, drafter=drafter)

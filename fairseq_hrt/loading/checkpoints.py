@@ -36,7 +36,9 @@ _PACKAGE = __name__.split(".")[0]
 def one_line(error: BaseException) -> str:
     """An error of some library on one line, with its kind; the beginning of a long one."""
     text = " ".join(str(error).split())
-    text = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text[:300]) + ("…" if len(text) > 300 else "")
+    text = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text[:300]) + (
+        "…" if len(text) > 300 else ""
+    )
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -57,9 +59,7 @@ class reading:
         ValueError: of any other error within.
     """
 
-    def __init__(
-        self, path: Union[str, Path], claim: str, keep: Tuple[type, ...] = (ValueError, OSError)
-    ) -> None:
+    def __init__(self, path: Union[str, Path], claim: str, keep: Tuple[type, ...] = (ValueError, OSError)) -> None:
         self.path, self.claim, self.keep = path, claim, keep
 
     def __enter__(self) -> None:

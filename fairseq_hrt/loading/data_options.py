@@ -122,7 +122,9 @@ def language_of_data(name: object, subject: str) -> str:
         ValueError: it could lead elsewhere, or is none.
     """
     if not isinstance(name, str) or not _LANGUAGE.fullmatch(name):
-        raise ValueError(f"{subject} names the language {shown(name)}: it must be letters, digits, - and _, e.g. de or zh_CN")
+        raise ValueError(
+            f"{subject} names the language {shown(name)}: it must be letters, digits, - and _, e.g. de or zh_CN"
+        )
     return name
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 _BROKEN = "the model's weights are broken or overflow in half precision"
 
+
 def check(links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor] = None, lengths: Optional[Tensor] = None) -> None:
     """Refuses what would give a wrong result without a word.
 

@@ -181,7 +181,11 @@ def _rescaled(current: Tensor, total: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
 
 def _forward(terms: _Terms) -> _Scan:
     """f_k from the first token on."""
-    forward, scales, factors = torch.zeros_like(terms.emissions), torch.zeros_like(terms.scale), torch.zeros_like(terms.scale)
+    forward, scales, factors = (
+        torch.zeros_like(terms.emissions),
+        torch.zeros_like(terms.scale),
+        torch.zeros_like(terms.scale),
+    )
     current = terms.emissions[:, 0].clone()
     # A path begins at the first vertex.
     current[:, 1:] = 0
@@ -197,7 +201,11 @@ def _forward(terms: _Terms) -> _Scan:
 
 def _backward(terms: _Terms) -> _Scan:
     """The same from the end: the probability of what follows a vertex."""
-    backward, scales, factors = torch.zeros_like(terms.emissions), torch.zeros_like(terms.scale), torch.zeros_like(terms.scale)
+    backward, scales, factors = (
+        torch.zeros_like(terms.emissions),
+        torch.zeros_like(terms.scale),
+        torch.zeros_like(terms.scale),
+    )
     current, total = torch.zeros_like(terms.ends), torch.zeros_like(terms.scale[:, 0])
     steps = backward.size(1)
     # Rows times a matrix: six times as fast on a CPU as the matrix times columns.

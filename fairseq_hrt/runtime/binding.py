@@ -21,7 +21,10 @@ class SideShape(C.Structure):
     """fh_side_shape."""
 
     _fields_ = [
-        *((name, C.c_int32) for name in "vocabulary width layers heads inner positions pre_norm final_norm embedding_norm longest".split()),
+        *(
+            (name, C.c_int32)
+            for name in "vocabulary width layers heads inner positions pre_norm final_norm embedding_norm longest".split()
+        ),
         ("scale", C.c_double),
     ]
 
@@ -98,21 +101,29 @@ def kernel() -> C.CDLL:
     ints, longs = C.POINTER(C.c_int32), C.POINTER(C.c_int64)
     functions = {
         "fh_interface": (C.c_int32, []),
-        "fh_model_new": (C.c_int, [C.POINTER(C.c_void_p), C.POINTER(Shape), C.POINTER(Tensor), C.c_int64, C.c_char_p, *message]),
+        "fh_model_new": (
+            C.c_int,
+            [C.POINTER(C.c_void_p), C.POINTER(Shape), C.POINTER(Tensor), C.c_int64, C.c_char_p, *message],
+        ),
         "fh_model_free": (None, [C.c_void_p]),
         "fh_model_isa": (C.c_char_p, [C.c_void_p]),
         "fh_model_bytes": (C.c_int64, [C.c_void_p]),
         "fh_engine_new": (C.c_int, [C.POINTER(C.c_void_p), C.c_void_p, C.c_int32, *message]),
         "fh_engine_free": (None, [C.c_void_p]),
         "fh_engine_shortlist": (C.c_int, [C.c_void_p, longs, ints, C.c_int64, ints, C.c_int64, *message]),
-        "fh_decode": (C.c_int, [C.c_void_p, ints, longs, C.c_int32, C.POINTER(Options), C.POINTER(C.POINTER(Results)), *message]),
+        "fh_decode": (
+            C.c_int,
+            [C.c_void_p, ints, longs, C.c_int32, C.POINTER(Options), C.POINTER(C.POINTER(Results)), *message],
+        ),
         "fh_results_free": (None, [C.POINTER(Results)]),
     }
     for name, (result, arguments) in functions.items():
         try:
             function = getattr(library, name)
         except AttributeError:
-            raise ValueError(f"the kernel of the runtime has no {name}: it belongs to another release; install fairseq_hrt again") from None
+            raise ValueError(
+                f"the kernel of the runtime has no {name}: it belongs to another release; install fairseq_hrt again"
+            ) from None
         function.restype, function.argtypes = result, arguments
     if library.fh_interface() != INTERFACE:
         raise ValueError("the kernel of the runtime belongs to another release; fix: install fairseq_hrt again")

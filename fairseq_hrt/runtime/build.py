@@ -98,7 +98,11 @@ def _run(command: Sequence[str]) -> str:
         finished = subprocess.run(list(command), capture_output=True, text=True, errors="replace", timeout=900)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return "" if finished.returncode == 0 else (finished.stderr or finished.stdout or f"exit status {finished.returncode}").strip()
+    return (
+        ""
+        if finished.returncode == 0
+        else (finished.stderr or finished.stdout or f"exit status {finished.returncode}").strip()
+    )
 
 
 def _known(command: List[str], flags: List[str]) -> bool:
@@ -110,7 +114,13 @@ def _known(command: List[str], flags: List[str]) -> bool:
 
 
 def compile_library(
-    target: Path, *, kernel: Path = KERNEL, objects: Path = OBJECTS, extra: Sequence[str] = (), machine: str = "", command: Optional[List[str]] = None
+    target: Path,
+    *,
+    kernel: Path = KERNEL,
+    objects: Path = OBJECTS,
+    extra: Sequence[str] = (),
+    machine: str = "",
+    command: Optional[List[str]] = None,
 ) -> Built:
     """Compiles and links the kernel; raises CompilationError.
 
@@ -152,7 +162,9 @@ def compile_library(
         return file
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        files = [file for file in pool.map(compiled_object, (path for path in sources(kernel) if path.suffix == ".c")) if file]
+        files = [
+            file for file in pool.map(compiled_object, (path for path in sources(kernel) if path.suffix == ".c")) if file
+        ]
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f"{target.name}.{os.getpid()}")
     said = _run([*command, *extra, "-shared", "-pthread", "-o", str(unfinished), *map(str, files), "-lm"])

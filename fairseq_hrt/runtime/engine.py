@@ -102,7 +102,9 @@ class Engine:
         isa: a forced instruction set; None: the best one that this machine has, or what FAIRSEQ_HRT_RUNTIME_ISA names.
     """
 
-    def __init__(self, header: Header, tensors: Mapping[str, np.ndarray], *, threads: int = 1, isa: Optional[str] = None) -> None:
+    def __init__(
+        self, header: Header, tensors: Mapping[str, np.ndarray], *, threads: int = 1, isa: Optional[str] = None
+    ) -> None:
         if not isinstance(threads, int) or not 1 <= threads <= 4096:
             raise ValueError(f"threads={threads!r}: give a number from 1 to 4096")
         self.header, self.threads = header, threads
@@ -113,7 +115,9 @@ class Engine:
         table, arrays = binding.tensor_table(tensors)
         message = binding.message_buffer()
         forced = binding.encode_isa(isa or library.forced_instruction_set() or None)
-        status = self._kernel.fh_model_new(C.byref(self._model), C.byref(shape), table, len(tensors), forced, message, len(message))
+        status = self._kernel.fh_model_new(
+            C.byref(self._model), C.byref(shape), table, len(tensors), forced, message, len(message)
+        )
         del kept, arrays
         _check(status, message)
         _check(self._kernel.fh_engine_new(C.byref(self._engine), self._model, threads, message, len(message)), message)
@@ -278,7 +282,9 @@ def _graph(found: binding.Results, number: int, path: List[int]) -> Graph:
         return np.array(values[start : start + count], kind)
 
     links = copy(found.links, link, size * size, np.float32).reshape(size, size)
-    return Graph(copy(found.vertex_tokens, vertex, size, np.int32), copy(found.vertex_scores, vertex, size, np.float32), links, path)
+    return Graph(
+        copy(found.vertex_tokens, vertex, size, np.int32), copy(found.vertex_scores, vertex, size, np.float32), links, path
+    )
 
 
 def _deduplicate(result: Result) -> None:

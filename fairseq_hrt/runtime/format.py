@@ -108,7 +108,9 @@ def check_tensors(header: Header, tensors: Mapping[str, np.ndarray]) -> None:
             if name in EMBEDDINGS and f"{name}.rest" in tensors:
                 _check_rest(_one(tensors, unread, f"{name}.rest"), name, shape)
         elif tensor.dtype != np.float32:
-            raise ModelFileError(f"its tensor {name} is {tensor.dtype}, not float32" + (" or int8" if kind == "matrix" else ""))
+            raise ModelFileError(
+                f"its tensor {name} is {tensor.dtype}, not float32" + (" or int8" if kind == "matrix" else "")
+            )
         elif not _finite(tensor):
             raise ModelFileError(f"its tensor {name} holds a number that is not finite")
     if unread:
@@ -202,7 +204,9 @@ def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
             header = Header.from_json(text)
             names: List[str] = list(file.keys()) if whole else []
             # Before anything is read: a file of a million tensors is refused by its names.
-            known = {key for name in expected_tensors(header) for key in (name, f"{name}.scale")} | {f"{name}.rest" for name in EMBEDDINGS}
+            known = {key for name in expected_tensors(header) for key in (name, f"{name}.scale")} | {
+                f"{name}.rest" for name in EMBEDDINGS
+            }
             strange = set(names) - known if whole else ()
             if strange:
                 raise ModelFileError(f"its tensor {sorted(strange)[0]!r:.100} belongs to no part of the model")

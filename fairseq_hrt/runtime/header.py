@@ -177,7 +177,12 @@ def _check_sizes(header: Header) -> None:
     between("decoder_layers", 1, MOST_LAYERS)
     for side in ("encoder", "decoder"):
         between(f"{side}_heads", 1, getattr(header, f"{side}_width"))
-        _demand(getattr(header, f"{side}_width") % getattr(header, f"{side}_heads") == 0, header, f"{side}_width", f"{side}_heads")
+        _demand(
+            getattr(header, f"{side}_width") % getattr(header, f"{side}_heads") == 0,
+            header,
+            f"{side}_width",
+            f"{side}_heads",
+        )
         _demand(math.isfinite(getattr(header, f"{side}_scale")), header, f"{side}_scale")
         # The source and all slots of the longest target have to have positions.
     _demand(header.encoder_positions in (0, header.longest_source), header, "encoder_positions", "longest_source")

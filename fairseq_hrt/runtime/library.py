@@ -60,7 +60,9 @@ def open_library(folder: Path = HERE, kernel: Path = KERNEL) -> C.CDLL:
     expected = fingerprint(kernel)
     # Before it is loaded: a process keeps a library that it has loaded once, also when the file is replaced by a good one.
     if expected and b"fh_fingerprint=" + expected.encode() not in path.read_bytes():
-        raise LibraryUnavailable(f"the compiled kernel is out of date (built from other sources than {kernel}); fix: {_REBUILD}")
+        raise LibraryUnavailable(
+            f"the compiled kernel is out of date (built from other sources than {kernel}); fix: {_REBUILD}"
+        )
     try:
         library = C.CDLL(str(path))
         library.fh_choose.restype, library.fh_choose.argtypes = C.c_void_p, [C.c_char_p, C.c_char_p, C.c_size_t]
@@ -68,7 +70,9 @@ def open_library(folder: Path = HERE, kernel: Path = KERNEL) -> C.CDLL:
         library.fh_compiled.restype, library.fh_compiled.argtypes = C.c_int, [C.c_char_p]
         library.fh_usable.restype, library.fh_usable.argtypes = C.c_int, [C.c_char_p, C.c_char_p, C.c_size_t]
     except (OSError, AttributeError) as error:
-        raise LibraryUnavailable(f"the compiled kernel cannot be loaded ({error}); fix: build it again, {_REBUILD}") from None
+        raise LibraryUnavailable(
+            f"the compiled kernel cannot be loaded ({error}); fix: build it again, {_REBUILD}"
+        ) from None
     return library
 
 
@@ -124,5 +128,7 @@ def describe() -> List[str]:
     except (OSError, ValueError, KeyError, TypeError):
         left_out = []
     if left_out:
-        lines.append(f"left out       {', '.join(map(str, left_out))}: the compiler did not know them; fix: install a newer one, then build again")
+        lines.append(
+            f"left out       {', '.join(map(str, left_out))}: the compiler did not know them; fix: install a newer one, then build again"
+        )
     return lines

@@ -131,7 +131,11 @@ class Operations:
         self._guarded: List[Tuple[np.ndarray, int]] = []
         for function, result, arguments in (
             ("fh_matrix_size", _Size, [C.c_int, _Int, _Int]),
-            ("fh_matrix_pack", C.c_int, [C.POINTER(Matrix), _Pointer, C.c_int, _Int, _Int, _Pointer, _Long, _Pointer, _Pointer]),
+            (
+                "fh_matrix_pack",
+                C.c_int,
+                [C.POINTER(Matrix), _Pointer, C.c_int, _Int, _Int, _Pointer, _Long, _Pointer, _Pointer],
+            ),
             ("fh_matrix_start", C.c_int, [C.POINTER(Matrix), _Pointer, C.c_int, _Int, _Int]),
             ("fh_matrix_put", C.c_int, [C.POINTER(Matrix), _Int, _Int, _Pointer, _Long, _Pointer, _Pointer]),
             ("fh_matrix_select", C.c_int, [C.POINTER(Matrix), _Pointer, C.POINTER(Matrix), _Pointer, _Int]),
@@ -224,7 +228,13 @@ class Operations:
         return probe.offset == 128
 
     def product(
-        self, matrix: Matrix, prepared: Input, *, relu: bool = False, residual: Optional[np.ndarray] = None, out: Optional[np.ndarray] = None
+        self,
+        matrix: Matrix,
+        prepared: Input,
+        *,
+        relu: bool = False,
+        residual: Optional[np.ndarray] = None,
+        out: Optional[np.ndarray] = None,
     ) -> np.ndarray:
         """x W^T + b ``[rows, outputs]``."""
         out = self.floats(prepared.rows, matrix.outputs) if out is None else out
@@ -274,7 +284,9 @@ class Operations:
         getattr(self.table, operation)(_at(copy), len(copy))
         return copy
 
-    def norm(self, x: np.ndarray, gain: np.ndarray, bias: np.ndarray, eps: float, out: Optional[np.ndarray] = None) -> np.ndarray:
+    def norm(
+        self, x: np.ndarray, gain: np.ndarray, bias: np.ndarray, eps: float, out: Optional[np.ndarray] = None
+    ) -> np.ndarray:
         """Layer normalisation of rows."""
         out = self.floats(*x.shape) if out is None else out
         self.table.norm(_at(x), _row_step(x), x.shape[0], x.shape[1], _at(gain), _at(bias), eps, _at(out), _row_step(out))

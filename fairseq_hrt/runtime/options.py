@@ -97,7 +97,9 @@ class DecodeOptions:
             if not math.isfinite(getattr(self, name)):
                 raise ValueError(f"{_flag(name)} {getattr(self, name)} must be a finite number")
         if math.isnan(self.unkpen) or self.unkpen == -math.inf or self.max_len_a < 0:
-            raise ValueError(f"--unkpen {self.unkpen}, --max-len-a {self.max_len_a}: give a number, and a length of at least 0")
+            raise ValueError(
+                f"--unkpen {self.unkpen}, --max-len-a {self.max_len_a}: give a number, and a length of at least 0"
+            )
 
 
 # Options whose value asks for nothing: name -> such values, as text.
@@ -191,7 +193,9 @@ def _check_hrt(options: DecodeOptions, table: List[Tuple[float, int]], nat_beam:
         if options.hrt_draft_chunk < 2:
             raise ValueError(f"hrt_draft_chunk={options.hrt_draft_chunk}: drafts are made with a chunk size of 2 or more")
         if options.beam != 1 or table != [(math.inf, 1)]:
-            raise ValueError("hrt_draft_chunk: drafts are corrected by greedy decoding word by word; give beam=1 and hrt_decode_chunk=\"1\"")
+            raise ValueError(
+                'hrt_draft_chunk: drafts are corrected by greedy decoding word by word; give beam=1 and hrt_decode_chunk="1"'
+            )
 
 
 def _check_dag(options: DecodeOptions, scale: float) -> None:
@@ -202,7 +206,9 @@ def _check_dag(options: DecodeOptions, scale: float) -> None:
         )
     if options.nbest > 1 or options.min_len > 1:
         name = f"--nbest {options.nbest}" if options.nbest > 1 else f"--min-len {options.min_len}"
-        raise UnsupportedOption(f"{name} needs --dag-decode-strategy beam, which the runtime does not know; use --engine torch")
+        raise UnsupportedOption(
+            f"{name} needs --dag-decode-strategy beam, which the runtime does not know; use --engine torch"
+        )
     if not 0 < scale <= 1e6:
         raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0 and at most 1000000")
 
@@ -220,12 +226,16 @@ def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options
         table = chunk_table(header, options)
         _check_hrt(options, table, nat_beam)
     elif options.hrt_draft_chunk is not None or options.hrt_decode_chunk is not None:
-        raise ValueError(f"--hrt-decode-chunk and hrt_draft_chunk: this is no hrt_transformer but a model of the family {header.family}")
+        raise ValueError(
+            f"--hrt-decode-chunk and hrt_draft_chunk: this is no hrt_transformer but a model of the family {header.family}"
+        )
     if header.family == "dag":
         _check_dag(options, scale)
     blocks = header.family == "dag" or (header.family == "bidirectional" and (header.block, header.directions) != (1, 1))
     if options.alignments and blocks:
-        raise ValueError(f"alignments: the words of a {header.family}_transformer are not aligned with the source; --unkpen inf forbids <unk>")
+        raise ValueError(
+            f"alignments: the words of a {header.family}_transformer are not aligned with the source; --unkpen inf forbids <unk>"
+        )
     if options.graphs and header.family != "dag":
         raise ValueError(f"graphs: a model of the family {header.family} writes no graph; give a dag_transformer")
     # Vertices never write the unknown word unless they are allowed to.

@@ -79,7 +79,9 @@ class Server:
         systems = self.settings.systems
         # Systems of one bundle, which differ in their options, share its model.
         load = functools.lru_cache(maxsize=None)(self._load_translator)
-        self.catalogue = Catalogue([load_system(name, folder, self.settings, self.metrics, load) for name, folder in systems])
+        self.catalogue = Catalogue(
+            [load_system(name, folder, self.settings, self.metrics, load) for name, folder in systems]
+        )
         self.detector = LanguageDetector(self.catalogue.sources)
         self.detector.prepare()
 
@@ -99,7 +101,9 @@ class Server:
         system = self.catalogue.choose(wanted, source)
         options = alternatives_options(system, wanted.alternatives + 1) if wanted.alternatives else {}
         found = await self._decode(system, wanted, options)
-        ranked = await _prepared(wanted, lambda: [[one.text(rank) for rank in range(wanted.alternatives + 1)] for one in found])
+        ranked = await _prepared(
+            wanted, lambda: [[one.text(rank) for rank in range(wanted.alternatives + 1)] for one in found]
+        )
         texts = [best for best, *_ in ranked]
         alternatives = [list(dict.fromkeys(text for text in others if text != best)) for best, *others in ranked]
         answer: Dict[str, Any] = {"translatedText": texts[0] if wanted.single else texts}
@@ -186,7 +190,9 @@ class Server:
         found = (await run_in_threadpool(self.detector.detect, "\n".join(wanted.texts)))[0]
         return found["language"], found
 
-    async def _decode(self, system: ServedSystem, wanted: TranslationRequest, options: Dict[str, Any]) -> List["DecodedText"]:
+    async def _decode(
+        self, system: ServedSystem, wanted: TranslationRequest, options: Dict[str, Any]
+    ) -> List["DecodedText"]:
         language, limit = system.bundle.source_lang, self.settings.max_sentences
         texts = await _prepared(wanted, lambda: [DecodedText(text, wanted.format, language) for text in wanted.texts])
         sentences = [sentence for text in texts for sentence in text.sentences]
@@ -204,7 +210,11 @@ class Server:
     async def _add_graphs(self, system: ServedSystem, sentences: List[Dict[str, Any]], options: Dict[str, Any]) -> None:
         """Gives each sentence that was translated its graph (a second pass; whoever wants only translations does not pay for it)."""
         try:
-            found = await system.batcher.submit([sentence["source"] for sentence in sentences], graph=True, **options) if sentences else []
+            found = (
+                await system.batcher.submit([sentence["source"] for sentence in sentences], graph=True, **options)
+                if sentences
+                else []
+            )
         except ValueError as error:
             logger.warning("%s draws no graph: %s", system.name, error)
             raise invalid("this system does not draw graphs with these options") from None
@@ -309,18 +319,29 @@ def create_application(settings: Settings, load: LoadTranslator = load_translato
         ("/metrics", ["GET"], server.figures),
         *((path, ["GET"], _file(*file)) for path, file in _FILES.items()),
     )
-    routes = [Route(path, guarded(path, handler, settings, server.metrics), methods=list(methods)) for path, methods, handler in table]
+    routes = [
+        Route(path, guarded(path, handler, settings, server.metrics), methods=list(methods))
+        for path, methods, handler in table
+    ]
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         messages = {404: "Not found", 405: "Method not allowed"}
         server.metrics.observe_request("other", error.status_code, 0.0)
-        return with_headers(JSONResponse({"error": messages.get(error.status_code, "Refused")}, error.status_code, error.headers))
+        return with_headers(
+            JSONResponse({"error": messages.get(error.status_code, "Refused")}, error.status_code, error.headers)
+        )
 
     middleware = []
     if settings.allow_origin is not None:
-        middleware = [Middleware(CORSMiddleware, allow_origins=[settings.allow_origin], allow_methods=["GET", "POST"], allow_headers=["*"])]
-    application = Starlette(routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers={HTTPException: refuse})
+        middleware = [
+            Middleware(
+                CORSMiddleware, allow_origins=[settings.allow_origin], allow_methods=["GET", "POST"], allow_headers=["*"]
+            )
+        ]
+    application = Starlette(
+        routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers={HTTPException: refuse}
+    )
     # A redirection would name the host that the request claimed to be for.
     application.router.redirect_slashes = False
     application.state.server = server

@@ -28,7 +28,11 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
         {
             **translate["properties"],
             "system": {"type": "string", "description": "name of a system, see /v1/systems; default: the first that fits"},
-            "graph": {"type": "boolean", "default": False, "description": "the graph of each sentence, of systems that write graphs"},
+            "graph": {
+                "type": "boolean",
+                "default": False,
+                "description": "the graph of each sentence, of systems that write graphs",
+            },
             "options": {"type": "object", "properties": options, "additionalProperties": False},
         },
         ["q", "source", "target"],
@@ -46,7 +50,12 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
     known = {"code": language, "name": {"type": "string"}, "targets": {"type": "array", "items": language}}
     languages = {"type": "array", "items": _object(known, ["code", "name", "targets"])}
     asked = _object({"q": text, "api_key": {"type": "string"}}, ["q"])
-    found = {"system": {"type": "string"}, "milliseconds": {"type": "number"}, "source": language, "translations": {"type": "array"}}
+    found = {
+        "system": {"type": "string"},
+        "milliseconds": {"type": "number"},
+        "source": language,
+        "translations": {"type": "array"},
+    }
     details = _object(found, ["system", "milliseconds", "source", "translations"])
     return {
         "openapi": "3.1.0",

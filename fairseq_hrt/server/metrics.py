@@ -33,7 +33,11 @@ class Metrics:
             registry=self._registry,
         )  # fmt: skip
         self._decoding = Histogram(
-            "fairseq_hrt_batch_seconds", "Seconds of decoding a batch", ("system",), buckets=_SECONDS, registry=self._registry
+            "fairseq_hrt_batch_seconds",
+            "Seconds of decoding a batch",
+            ("system",),
+            buckets=_SECONDS,
+            registry=self._registry,
         )
         self._queue = Gauge(
             "fairseq_hrt_waiting_sentences", "Sentences in the queue", ("system",), registry=self._registry,

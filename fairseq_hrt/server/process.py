@@ -65,7 +65,11 @@ class Connection(H11Protocol):
             return
         content = json.dumps({"error": "Invalid HTTP request"}).encode()
         headers = [("content-type", "application/json"), ("content-length", str(len(content))), ("connection", "close")]
-        for event in (h11.Response(status_code=400, headers=headers, reason=b"Bad Request"), h11.Data(data=content), h11.EndOfMessage()):
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=content),
+            h11.EndOfMessage(),
+        ):
             self.transport.write(self.conn.send(event))
         self.transport.close()
         if self.cycle is not None and not self.cycle.response_complete:
@@ -125,7 +129,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
             found.close()
             raise
     except (OSError, UnicodeError) as error:
-        raise ValueError(f"--host {host} --port {port}: {getattr(error, 'strerror', None) or error}; give another address") from error
+        raise ValueError(
+            f"--host {host} --port {port}: {getattr(error, 'strerror', None) or error}; give another address"
+        ) from error
     found.set_inheritable(True)
     return found
 

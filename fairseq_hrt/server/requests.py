@@ -43,7 +43,11 @@ class Choice:
     def __str__(self) -> str:
         if self.kind is str:
             return "one of " + ", ".join(self.values)
-        return "true or false" if self.kind is bool else f"a {'whole ' * (self.kind is int)}number from {self.least} to {self.most}"
+        return (
+            "true or false"
+            if self.kind is bool
+            else f"a {'whole ' * (self.kind is int)}number from {self.least} to {self.most}"
+        )
 
 
 _HRT, _DAG = "translation_hrt", "translation_dag"

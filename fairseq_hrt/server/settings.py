@@ -60,7 +60,9 @@ class Settings:
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative, and finite")
         if self.max_sentences > self.max_queue:
-            raise ValueError(f"--max-sentences {self.max_sentences} do not fit into --max-queue {self.max_queue}: give a longer queue")
+            raise ValueError(
+                f"--max-sentences {self.max_sentences} do not fit into --max-queue {self.max_queue}: give a longer queue"
+            )
         names = [name for name, _ in self.systems]
         if not names:
             raise ValueError("no system: give at least one bundle")

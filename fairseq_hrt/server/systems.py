@@ -123,9 +123,13 @@ def load_translator(folder: Path, settings: Settings) -> Any:
         except (UnsupportedOption, LibraryUnavailable) as error:
             logger.warning("%s (PyTorch takes over)", error)
     try:
-        return from_pretrained(folder, engine="torch" if settings.engine == "auto" else settings.engine, threads=settings.threads)
+        return from_pretrained(
+            folder, engine="torch" if settings.engine == "auto" else settings.engine, threads=settings.threads
+        )
     except ImportError as error:
-        raise ValueError(f"{folder} needs PyTorch and fairseq, and {error.name} is not installed: pack it with --runtime int8") from error
+        raise ValueError(
+            f"{folder} needs PyTorch and fairseq, and {error.name} is not installed: pack it with --runtime int8"
+        ) from error
 
 
 def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
@@ -188,7 +192,9 @@ class Catalogue:
         for system in fitting:
             if system.name == request.system:
                 return system
-        raise invalid(f"there is no such system; from {source} to {request.target} there are: {', '.join(s.name for s in fitting)}")
+        raise invalid(
+            f"there is no such system; from {source} to {request.target} there are: {', '.join(s.name for s in fitting)}"
+        )
 
     def _targets(self, source: str) -> List[str]:
         return sorted({system.bundle.target_lang for system in self.systems if system.bundle.source_lang == source})

@@ -18,7 +18,17 @@ from .specification import SystemSpec
 from .task_system import TaskSystem
 
 # Of fairseq-generate's options those with an equivalent; compute_type is CTranslate2's own.
-OPTIONS = ("beam", "compute_type", "cpu", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size", "post_process")
+OPTIONS = (
+    "beam",
+    "compute_type",
+    "cpu",
+    "lenpen",
+    "max_len_a",
+    "max_len_b",
+    "min_len",
+    "no_repeat_ngram_size",
+    "post_process",
+)
 
 
 class CTranslate2System(TaskSystem):
@@ -139,5 +149,9 @@ def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> 
         if path is None:
             raise ValueError(f"{folder} holds no model of fairseq-hrt export (no {files[0].name})")
         words = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(words, list) or len(words) != len(dictionary) or words[dictionary.nspecial :] != dictionary.symbols[dictionary.nspecial :]:
+        if (
+            not isinstance(words, list)
+            or len(words) != len(dictionary)
+            or words[dictionary.nspecial :] != dictionary.symbols[dictionary.nspecial :]
+        ):
             raise ValueError(f"{path} has other words than the data's {side} dictionary: give the model's own data")

@@ -61,7 +61,10 @@ class RuntimeSystem(TaskSystem):
             saved = _convert(spec, config, task, own.get("weights", "int8"), file)
         self.file, self.engine = file, Engine.open(file, threads=torch.get_num_threads())
         header = self.engine.header
-        if (header.source_vocabulary, header.target_vocabulary) != (len(task.source_dictionary), len(task.target_dictionary)):
+        if (header.source_vocabulary, header.target_vocabulary) != (
+            len(task.source_dictionary),
+            len(task.target_dictionary),
+        ):
             raise ValueError(f"{subject}: {spec.path} has other dictionaries than the data: give the model's own data")
         if task_name not in TASKS[header.family]:
             raise ValueError(f"{subject}: engine=runtime decodes this model with task={TASKS[header.family][0]}")
@@ -87,7 +90,11 @@ class RuntimeSystem(TaskSystem):
     def reloadable(self) -> SystemSpec:
         """The converted model instead of the checkpoint."""
         options = {name: value for name, value in self.spec.options.items() if name != "weights"}
-        return self.spec if Path(self.spec.path).is_dir() else replace(self.spec, path=str(self.file), options=options, task=self.task_name)
+        return (
+            self.spec
+            if Path(self.spec.path).is_dir()
+            else replace(self.spec, path=str(self.file), options=options, task=self.task_name)
+        )
 
     @property
     def model_bytes(self) -> int:
@@ -112,7 +119,12 @@ class RuntimeSystem(TaskSystem):
         return [[_hypothesis(result) for result in best] for best in found]
 
     def signature(self) -> Dict[str, str]:
-        entries = {"engine": f"runtime {self.engine.isa}", "task": self.task_name, "checkpoint": Path(self.spec.path).name, **self.spec.options}
+        entries = {
+            "engine": f"runtime {self.engine.isa}",
+            "task": self.task_name,
+            "checkpoint": Path(self.spec.path).name,
+            **self.spec.options,
+        }
         return {**entries, "beam": str(self.decode_options.beam), "dtype": self.dtype, "device": "cpu"}
 
 
@@ -124,7 +136,9 @@ def _bundle_of(folder: Path, own: Dict[str, str], options: Dict[str, str], subje
     """
     bundle = load_bundle(folder)
     if bundle.runtime is None:
-        raise ValueError(f"{subject}: {folder} holds no model for the runtime: make it with fairseq-hrt bundle ... --runtime int8")
+        raise ValueError(
+            f"{subject}: {folder} holds no model for the runtime: make it with fairseq-hrt bundle ... --runtime int8"
+        )
     if "weights" in own:
         raise ValueError(f"{subject}: weights={own['weights']}: a bundle has its own, leave it away")
     for name, value in {**bundle.runtime_options, **bundle.options}.items():
@@ -150,7 +164,9 @@ def _decode_options(options: Dict[str, str], own: Dict[str, str]) -> DecodeOptio
     return DecodeOptions.parse({**given, **drafts}, batch_size=4096)
 
 
-def _shortlist(bundle: Optional[Bundle], task: FairseqTask, data: Sequence[str], chosen: str, subject: str) -> Optional[Shortlist]:
+def _shortlist(
+    bundle: Optional[Bundle], task: FairseqTask, data: Sequence[str], chosen: str, subject: str
+) -> Optional[Shortlist]:
     """The shortlist of a bundle (``chosen`` is ``true``) or a file, or none (``false``)."""
     if chosen == "false":
         return None

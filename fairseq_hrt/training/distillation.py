@@ -163,9 +163,7 @@ def choose_targets(raw: torch.Tensor, distilled: torch.Tensor, use_raw: torch.Te
         LongTensor ``[B, max(T, T')]``.
     """
     width = max(raw.size(1), distilled.size(1))
-    raw, distilled = (
-        torch.nn.functional.pad(target, (0, width - target.size(1)), value=pad) for target in (raw, distilled)
-    )
+    raw, distilled = (torch.nn.functional.pad(target, (0, width - target.size(1)), value=pad) for target in (raw, distilled))
     return torch.where(use_raw.unsqueeze(1), raw, distilled)
 
 

@@ -88,6 +88,8 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         result = torch.empty_like(logits)
         for rows in row_blocks(logits):
             block = torch.softmax(logits[rows].to(wide), 1).sub_(share)
-            block.scatter_add_(1, target[rows].unsqueeze(1), block.new_full((), share + ctx.epsilon - 1).expand(len(block), 1))
+            block.scatter_add_(
+                1, target[rows].unsqueeze(1), block.new_full((), share + ctx.epsilon - 1).expand(len(block), 1)
+            )
             result[rows] = block.mul_(gradient[rows].unsqueeze(1))
         return result, None, None

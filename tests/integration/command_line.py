@@ -66,9 +66,7 @@ def refused(command, *arguments):
 def train_until_killed(*arguments):
     """Kills a training shortly after it has written its first checkpoint."""
     program = [str(Path(sys.executable).with_name("fairseq-train")), *map(str, arguments)]
-    with subprocess.Popen(
-        program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT
-    ) as process:
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT) as process:
         for line in process.stdout:
             if "Saved checkpoint" in line:
                 process.send_signal(signal.SIGKILL)

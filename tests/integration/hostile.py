@@ -24,11 +24,28 @@ def make_bundle_folder(folder: Path) -> Path:
         dictionary.add_symbol(word)
     for language in ("de", "en"):
         dictionary.save(str(folder / f"dict.{language}.txt"))
-    arguments = [str(folder), "-s", "de", "-t", "en", "--task", "translation_autoregressive", "--arch", "transformer", "--optimizer", "adam"]
+    arguments = [
+        str(folder),
+        "-s",
+        "de",
+        "-t",
+        "en",
+        "--task",
+        "translation_autoregressive",
+        "--arch",
+        "transformer",
+        "--optimizer",
+        "adam",
+    ]
     arguments += [f"--{name}={size}" for name, size in TINY.items()]
     config = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
     model = tasks.setup_task(config.task).build_model(config.model)
-    history = {"criterion_name": "CrossEntropyCriterion", "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 3}
+    history = {
+        "criterion_name": "CrossEntropyCriterion",
+        "optimizer_name": "FairseqAdam",
+        "lr_scheduler_state": {},
+        "num_updates": 3,
+    }
     state = {
         "args": None, "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True), "model": model.state_dict(), "criterion": None,
         "optimizer_history": [history], "task_state": {}, "extra_state": {"train_iterator": {"epoch": 1}}, "last_optimizer_state": None,

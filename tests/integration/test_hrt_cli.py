@@ -21,7 +21,9 @@ from command_line import (
 
 pytestmark = pytest.mark.slow
 
-HRT = "--user-dir fairseq_hrt --task translation_hrt --arch hrt_transformer --criterion hrt_loss --hrt-chunk-sizes 2,3".split()
+HRT = (
+    "--user-dir fairseq_hrt --task translation_hrt --arch hrt_transformer --criterion hrt_loss --hrt-chunk-sizes 2,3".split()
+)
 DECODE = "--user-dir fairseq_hrt --task translation_hrt --cpu --batch-size 7 --max-len-b 20".split()
 
 
@@ -40,7 +42,16 @@ def student(command, toy_data, teacher, tmp_path_factory):
 def test_training_and_validation_report_all_tasks(student):
     _, log = student
     valid = next(line for line in log.splitlines() if "valid on 'valid' subset" in line)
-    for name in ("loss", "at_loss", "cmlm_loss", "skip_at_loss", "skip_cmlm_loss", "chunked 1", "bleu", "bleu_autoregressive"):
+    for name in (
+        "loss",
+        "at_loss",
+        "cmlm_loss",
+        "skip_at_loss",
+        "skip_cmlm_loss",
+        "chunked 1",
+        "bleu",
+        "bleu_autoregressive",
+    ):
         assert f"| {name}" in valid
     shares = [float(share) for share in re.findall(r"train_inner.*?chunked=([\d.]+)", log)]
     assert len(shares) == 8 and shares[0] == 0 and shares[-1] > 0.7, "update 0 without chunks, then ever more"
@@ -50,7 +61,9 @@ def test_a_checkpoint_names_no_class_of_this_package(student):
     """So that modules may move and old checkpoints go on loading."""
     with zipfile.ZipFile(student[0] / "checkpoint_last.pt") as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
-        named = [value for operation, value, _ in pickletools.genops(archive.read(name)) if operation.name in ("GLOBAL", "INST")]
+        named = [
+            value for operation, value, _ in pickletools.genops(archive.read(name)) if operation.name in ("GLOBAL", "INST")
+        ]
     assert "torch._utils _rebuild_tensor_v2" in named
     assert not [value for value in named if "fairseq_hrt" in value]
 
@@ -66,7 +79,9 @@ def test_a_checkpoint_names_no_class_of_this_package(student):
     ],
 )
 def test_generate(command, toy_data, student, options):
-    output = command("fairseq-generate", toy_data, *DECODE, "--path", student[0] / "checkpoint_last.pt", *options.split()).stdout
+    output = command(
+        "fairseq-generate", toy_data, *DECODE, "--path", student[0] / "checkpoint_last.pt", *options.split()
+    ).stdout
     found, scores = hypotheses(output), lines(output, "P")
     assert sorted(found) == list(range(20))
     assert all(len(texts) == (2 if "--nbest" in options else 1) for texts in found.values())
@@ -129,7 +144,9 @@ TRAINING = [*HRT, *SIZES, *RESUMABLE, "--max-update", "30", "--save-interval-upd
 @pytest.fixture(scope="module")
 def undisturbed(command, toy_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
-    command("fairseq-train", toy_data, *TRAINING, "--distilled-data", toy_data, "--raw-probability", "0.5", "--save-dir", folder)
+    command(
+        "fairseq-train", toy_data, *TRAINING, "--distilled-data", toy_data, "--raw-probability", "0.5", "--save-dir", folder
+    )
     return folder
 
 

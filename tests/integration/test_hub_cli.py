@@ -60,7 +60,9 @@ def test_a_bundle_is_complete_and_small(bundles, teacher):
 def test_translations_are_those_of_fairseq_generate(command, toy_data, bundles, family):
     task = "translation_autoregressive" if family == "teacher" else f"translation_{family}"
     arguments = ["--user-dir", "fairseq_hrt", "--task", task, "--cpu", "--beam", "1", "--max-len-b", "20", "--unkpen", "inf"]
-    output = command("fairseq-generate", toy_data, *arguments, "--path", bundles[family] / "model.pt", "--batch-size", "7").stdout
+    output = command(
+        "fairseq-generate", toy_data, *arguments, "--path", bundles[family] / "model.pt", "--batch-size", "7"
+    ).stdout
     expected = [texts[0] for _, texts in sorted(hypotheses(output).items())]
     lines = (Path(toy_data).parent / "test.de").read_text().splitlines()
     model = fairseq_hrt.from_pretrained(bundles[family], device="cpu")
@@ -148,7 +150,10 @@ def test_a_bundle_shows_how_it_translates(command, bundles, tmp_path):
     verb(command, "graph", bundles["dag"], "--text", "a b c d", "--out", tmp_path / "graph")
     graph = json.loads((tmp_path / "graph/graph.json").read_text())
     assert graph["translation"] == verb(command, "translate", bundles["dag"], "--quiet", stdin="a b c d\n").stdout.strip()
-    for wrong, message in ((["trace", bundles["hrt"]], "holds no sentences"), (["graph", bundles["dag"], "--text", " "], "no words")):
+    for wrong, message in (
+        (["trace", bundles["hrt"]], "holds no sentences"),
+        (["graph", bundles["dag"], "--text", " "], "no words"),
+    ):
         result = verb(command, *wrong, "--out", tmp_path / "none", check=False)
         assert result.returncode == 2 and message in result.stderr
 
@@ -193,7 +198,15 @@ def test_files_and_pipes(command, bundles, tmp_path):
     both = verb(command, "translate", bundles["teacher"], tmp_path / "0.txt", tmp_path / "1.txt", "--quiet").stdout
     assert both.count("\n") == 4 and both.split("\n")[1] == ""
     verb(
-        command, "translate", bundles["teacher"], tmp_path / "0.txt", tmp_path / "1.txt", "--output", tmp_path / "out", "--threads", "1"
+        command,
+        "translate",
+        bundles["teacher"],
+        tmp_path / "0.txt",
+        tmp_path / "1.txt",
+        "--output",
+        tmp_path / "out",
+        "--threads",
+        "1",
     )
     assert (tmp_path / "out/0.txt").read_text() + (tmp_path / "out/1.txt").read_text() == both
     assert verb(command, "translate", bundles["teacher"], stdin="a b\n\nc d").stdout + both.split("\n")[3] + "\n" == both
@@ -227,8 +240,25 @@ def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
         (["translate", bundles["teacher"], "--set", "no_such=1"], "no-such"),
         (["translate", bundles["teacher"], tmp_path / "no.txt"], "no.txt is no file"),
         (["translate", bundles["teacher"], "--batch-size", "0"], "--batch-size 0"),
-        (["bundle", teacher, "--data", toy_data, "--output", bundles["hrt"], "--tokenizer", "space", "--subwords", "none"], "exists"),
-        (["bundle", teacher, "--data", tmp_path, "--output", tmp_path / "b", "--subwords", "none"], "do not tell the languages"),
+        (
+            [
+                "bundle",
+                teacher,
+                "--data",
+                toy_data,
+                "--output",
+                bundles["hrt"],
+                "--tokenizer",
+                "space",
+                "--subwords",
+                "none",
+            ],
+            "exists",
+        ),
+        (
+            ["bundle", teacher, "--data", tmp_path, "--output", tmp_path / "b", "--subwords", "none"],
+            "do not tell the languages",
+        ),
         (["bundle", teacher, "--data", toy_data, "--output", tmp_path / "b"], "need file of codes"),
         (["nonsense"], "there is no verb 'nonsense'"),
         (["doctor", "--beam"], "unrecognized arguments: --beam"),
@@ -305,4 +335,7 @@ def test_the_python_of_the_readme(bundles):
     names = {}
     exec(block, names)
     model = fairseq_hrt.from_pretrained(bundles["dag"])
-    assert names["translate_politely"](bundles["dag"], ["a b", ""]) == [f"{model.translate('a b')} (1 passes)", " (0 passes)"]
+    assert names["translate_politely"](bundles["dag"], ["a b", ""]) == [
+        f"{model.translate('a b')} (1 passes)",
+        " (0 passes)",
+    ]

@@ -144,7 +144,11 @@ def referred(hostile):
     """The text stands elsewhere, under a harmless name."""
 
     def change(state):
-        state["cfg"]["model"] = {**vars(state["cfg"]["model"]), "adaptive_softmax_cutoff": "${model.zzz}", "zzz": hostile.code}
+        state["cfg"]["model"] = {
+            **vars(state["cfg"]["model"]),
+            "adaptive_softmax_cutoff": "${model.zzz}",
+            "zzz": hostile.code,
+        }
 
     hostile.checkpoint(change)
 
@@ -388,22 +392,32 @@ def test_harmless_bundle_translates(harmless, run):
 
 
 @pytest.mark.parametrize("verb", ["trace", "graph", "export", "benchmark", "graph-statistics"])
-@pytest.mark.parametrize("attack", ["a plugin in the bundle", "a task that evaluates", "a linked model", "two models in one name"])
+@pytest.mark.parametrize(
+    "attack", ["a plugin in the bundle", "a task that evaluates", "a linked model", "two models in one name"]
+)
 def test_every_command_that_takes_a_bundle_refuses_it(hostile, run, verb, attack):
     if verb in ("benchmark", "graph-statistics") and attack != "a plugin in the bundle":
         pytest.skip("takes the description for its dictionaries only")
     change, value = BUNDLES[attack]
     change(hostile)
     path = hostile.outside / "model.pt"
-    system = {"benchmark": ["--system", f"name=x,path={path}"], "graph-statistics": ["--system", f"name=x,path={path}"]}.get(verb, [])
-    more = {"export": ["--output", hostile.folder.parent / "out"], "trace": ["--text", "a"], "graph": ["--text", "a", "--out", hostile.folder.parent]}
+    system = {"benchmark": ["--system", f"name=x,path={path}"], "graph-statistics": ["--system", f"name=x,path={path}"]}.get(
+        verb, []
+    )
+    more = {
+        "export": ["--output", hostile.folder.parent / "out"],
+        "trace": ["--text", "a"],
+        "graph": ["--text", "a", "--out", hostile.folder.parent],
+    }
     status, error, said = run(verb, hostile.folder, *system, *more.get(verb, ["--out", hostile.folder.parent / "out"]))
     # What was logged before stands on lines of its own.
     assert_refused((status, error.splitlines()[-1], said), value)
     assert not hostile.sentinel.exists()
 
 
-@pytest.mark.parametrize("attack", ["fconv", "a Transformer, its softmax", "code in a pickle", "an architecture that loads a file"])
+@pytest.mark.parametrize(
+    "attack", ["fconv", "a Transformer, its softmax", "code in a pickle", "an architecture that loads a file"]
+)
 @pytest.mark.parametrize("verb", ["trace", "export", "benchmark", "distill", "bundle", "average"])
 def test_every_command_that_takes_a_checkpoint_refuses_it(hostile, run, verb, attack):
     change, value = CHECKPOINTS[attack]
@@ -428,14 +442,29 @@ def test_every_command_that_takes_a_checkpoint_refuses_it(hostile, run, verb, at
 def test_draft_chooses_no_task(hostile, run):
     """The task that fairseq would take stands under another name than the one that is shown."""
     hostile.task(task="translation_multi_simple_epoch", extra_data=hostile.code)
-    options = ["--set", "task=translation_jacobi", "--set", "jacobi_draft=hrt", "--set", f"jacobi_draft_path={hostile.folder / 'model.pt'}"]
+    options = [
+        "--set",
+        "task=translation_jacobi",
+        "--set",
+        "jacobi_draft=hrt",
+        "--set",
+        f"jacobi_draft_path={hostile.folder / 'model.pt'}",
+    ]
     assert_refused(run("translate", hostile.outside, "--quiet", *options), "'translation_multi_simple_epoch'")
 
 
 def test_draft_opens_no_file(hostile):
     from fairseq_hrt.loading.data_options import task_of_training
 
-    config = OmegaConf.create({"_name": "translation_dag", "source_lang": "de", "target_lang": "en", "dag_lm_path": "/etc/passwd", "eval_bleu": True})
+    config = OmegaConf.create(
+        {
+            "_name": "translation_dag",
+            "source_lang": "de",
+            "target_lang": "en",
+            "dag_lm_path": "/etc/passwd",
+            "eval_bleu": True,
+        }
+    )
     cleaned = task_of_training(config, "x.pt")
     assert cleaned.dag_lm_path is None and cleaned.eval_bleu is False
     with pytest.raises(ValueError, match=r"x\.pt names the language '\.\./de'"):
@@ -452,7 +481,11 @@ def test_options_of_the_training_are_chosen(hostile):
     hostile.describe(options={"beam": 1, "max_len_b": 5, "jacobi_draft": "previous"})
     model = fairseq_hrt.from_pretrained(hostile.folder, device="cpu")
     config = model._configuration({"beam": "1", "jacobi_draft": "previous"}, hostile.folder)
-    assert config.task.max_source_positions == 17 and config.task.jacobi_draft_path is None and config.task.jacobi_cost_file is None
+    assert (
+        config.task.max_source_positions == 17
+        and config.task.jacobi_draft_path is None
+        and config.task.jacobi_cost_file is None
+    )
     assert config.task.data == str(hostile.folder) and str(config.task.jacobi_mode) == "frontier"
 
 
@@ -483,8 +516,15 @@ def test_what_the_user_says_is_free(hostile, run):
     options = ["--set", f"model_overrides={{'encoder_layers': '[(8, 3)]', 'max_source_positions': {15}}}"]
     assert "cannot be loaded" in run("translate", hostile.folder, "--quiet", "--set", "task=translation", *options)[1]
     for wrong in ("[1]", "exit()", "{"):
-        assert_refused(run("translate", hostile.outside, "--quiet", "--set", f"model_overrides={wrong}"), f"--model-overrides {wrong!r}")
-    for wrong, message in (("help=true", "help"), ("user_dir=true", "--user-dir"), ("user_dir=/nowhere", "/nowhere"), ("beam=--x", "--beam")):
+        assert_refused(
+            run("translate", hostile.outside, "--quiet", "--set", f"model_overrides={wrong}"), f"--model-overrides {wrong!r}"
+        )
+    for wrong, message in (
+        ("help=true", "help"),
+        ("user_dir=true", "--user-dir"),
+        ("user_dir=/nowhere", "/nowhere"),
+        ("beam=--x", "--beam"),
+    ):
         status, error, _ = run("translate", hostile.outside, "--quiet", "--set", wrong)
         assert status == 2 and error.count("\n") == 1 and message in error
     assert path.exists()
@@ -515,7 +555,12 @@ def test_folder_is_no_option(hostile, run, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options", [{"beam": 2, "lenpen": 0.5, "unnormalized": True}, {"beam": "2", "lenpen": "-1", "retain_iter_history": "false"}, {"max-len-b": "7"}]
+    "options",
+    [
+        {"beam": 2, "lenpen": 0.5, "unnormalized": True},
+        {"beam": "2", "lenpen": "-1", "retain_iter_history": "false"},
+        {"max-len-b": "7"},
+    ],
 )
 def test_numbers_and_switches_are_options(hostile, options):
     hostile.describe(options=options)
@@ -536,7 +581,9 @@ def test_convolutional_network_is_loaded(hostile, run):
 
 
 def test_dictionary_in_the_state_of_a_task_is_loaded(hostile, run):
-    hostile.checkpoint(lambda state: state.update(task_state={"target_dictionary": Dictionary(), "dictionaries": [Dictionary()]}))
+    hostile.checkpoint(
+        lambda state: state.update(task_state={"target_dictionary": Dictionary(), "dictionaries": [Dictionary()]})
+    )
     status, error, _ = run("translate", hostile.folder, "--quiet")
     assert not status, error
 
@@ -567,10 +614,19 @@ def test_card_shows_and_does_nothing(harmless, tmp_path):
     assert all(line.startswith("| ") and line.endswith(" |") and line.count("|") == 3 for line in table)
     for sign in ("<", "](", "`", "@", "://", "$", "*", "~", "www.", "\x1b", "\u202e"):
         assert sign not in "".join(table), sign
-    assert "&#60;script&#62;" in text and json.loads((folder / "bundle.json").read_text())["card"]["0" + MARKS[0]] == MARKS[0]
+    assert (
+        "&#60;script&#62;" in text and json.loads((folder / "bundle.json").read_text())["card"]["0" + MARKS[0]] == MARKS[0]
+    )
 
 
-NAMES = ["<!--<script>alert(1)", "</script><script>alert(1)</script>", "\u2028 & <b>", "$\\frac{$", "\x1b]0;title\x07", "]]>"]
+NAMES = [
+    "<!--<script>alert(1)",
+    "</script><script>alert(1)</script>",
+    "\u2028 & <b>",
+    "$\\frac{$",
+    "\x1b]0;title\x07",
+    "]]>",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -603,7 +659,9 @@ def test_trace_page_shows_any_name(harmless, run, tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", ["a plugin in the bundle", "a task that evaluates", "nested deeply", "a dictionary of bytes"])
+@pytest.mark.parametrize(
+    "attack", ["a plugin in the bundle", "a task that evaluates", "nested deeply", "a dictionary of bytes"]
+)
 def test_command_refuses_bundles(hostile, command, attack):
     change, value = BUNDLES[attack]
     change(hostile)

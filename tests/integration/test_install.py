@@ -63,17 +63,13 @@ def environment(tmp_path) -> Path:
 
 
 def site_packages(python: Path) -> Path:
-    output = subprocess.check_output(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
-    )
+    output = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True)
     return Path(output.strip())
 
 
 def imports(python: Path, cwd: Path) -> str:
     """'' if `import fairseq` works in this interpreter, its last line of complaint if not."""
-    finished = subprocess.run(
-        [python, "-c", "import fairseq"], cwd=cwd, capture_output=True, text=True
-    )
+    finished = subprocess.run([python, "-c", "import fairseq"], cwd=cwd, capture_output=True, text=True)
     return "" if finished.returncode == 0 else finished.stderr.splitlines()[-1]
 
 
@@ -87,9 +83,7 @@ def test_install_and_uninstall(sources, environment, tmp_path, editable):
     pip(*install, *(["--editable"] if editable else []), sources)
     assert (site_packages(environment) / STARTUP).is_file()
     assert imports(environment, tmp_path) == ""
-    doctor = subprocess.run(
-        [environment, "-m", "fairseq_hrt"], cwd=tmp_path, capture_output=True, text=True
-    )
+    doctor = subprocess.run([environment, "-m", "fairseq_hrt"], cwd=tmp_path, capture_output=True, text=True)
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
     where = sources if editable else site_packages(environment)
     assert str(where / "fairseq_hrt") in doctor.stdout
@@ -132,7 +126,10 @@ def test_sources_and_wheels_hold_the_kernel(sources, tmp_path):
         metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
     assert f"fairseq_hrt/runtime/{LIBRARY},sha256=" in record
     assert "fairseq_hrt/py.typed" in names and not [name for name in names if name.endswith(".md")]
-    assert "Description-Content-Type: text/markdown" in metadata and (ROOT / "README.md").read_text().splitlines()[0] in metadata
+    assert (
+        "Description-Content-Type: text/markdown" in metadata
+        and (ROOT / "README.md").read_text().splitlines()[0] in metadata
+    )
     # Raw text is translated without any extra.
     assert {"Requires-Dist: subword-nmt==0.3.8", "Provides-Extra: all"} <= set(metadata.splitlines())
     assert not [name for name in names if name.endswith((".c", ".h"))]
@@ -147,13 +144,9 @@ def test_startup_line_that_was_left_behind_is_silent(sources, environment, tmp_p
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extract(STARTUP, site_packages(environment))
-        record = archive.read(
-            next(name for name in archive.namelist() if name.endswith("/RECORD"))
-        ).decode()
+        record = archive.read(next(name for name in archive.namelist() if name.endswith("/RECORD"))).decode()
     assert f"\n{STARTUP},sha256=" in "\n" + record
-    finished = subprocess.run(
-        [environment, "-c", "import this_is_missing"], cwd=tmp_path, capture_output=True, text=True
-    )
+    finished = subprocess.run([environment, "-c", "import this_is_missing"], cwd=tmp_path, capture_output=True, text=True)
     assert "No module named 'this_is_missing'" in finished.stderr
     assert "fairseq" not in finished.stderr
     (tmp_path / "fairseq.py").write_text("stock = True")

@@ -77,7 +77,17 @@ def test_translate_killed_at_any_moment(start, tmp_path):
     for name in ("a.txt", "b.txt"):
         lines = ("".join(generator.choices(LETTERS + " ", k=generator.randint(0, 30))) for _ in range(count))
         (tmp_path / name).write_text("\n".join(lines))
-    arguments = ["translate", tmp_path / "bundle", tmp_path / "a.txt", tmp_path / "b.txt", "--json", "--batch-size", "2", "--threads", "1"]
+    arguments = [
+        "translate",
+        tmp_path / "bundle",
+        tmp_path / "a.txt",
+        tmp_path / "b.txt",
+        "--json",
+        "--batch-size",
+        "2",
+        "--threads",
+        "1",
+    ]
     begun = time.monotonic()
     finish(start(*arguments, "--output", tmp_path / "whole"))
     longest = time.monotonic() - begun

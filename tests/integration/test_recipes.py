@@ -31,7 +31,11 @@ RECIPES = sorted(
     if path.name not in ("recipe.sh", "systems.sh", "summarise.sh", "hrt_at_full_size.sh", "setup_env.sh")
 )
 DIMENSIONS = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
-ARGUMENTS = {"common/prepare_text.sh": ["raw"], "common/collect_text.sh": ["folder"], "common/distill.sh": ["at/checkpoint_best.pt"]}
+ARGUMENTS = {
+    "common/prepare_text.sh": ["raw"],
+    "common/collect_text.sh": ["folder"],
+    "common/distill.sh": ["at/checkpoint_best.pt"],
+}
 
 
 def load(path):
@@ -120,9 +124,20 @@ def test_every_command_of_a_recipe_is_accepted(recipe, monkeypatch):
 
 # Documents whose commands and links have to be right.
 DOCUMENTS = sorted(
-    str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("fairseq_hrt/*/README.md"))
+    str(path.relative_to(ROOT))
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("fairseq_hrt/*/README.md"))
 )
-PROGRAMS = ("bash", "curl", "pip", "python", "subword-nmt", "fairseq-hrt", "fairseq-preprocess", "fairseq-train", "fairseq-generate")
+PROGRAMS = (
+    "bash",
+    "curl",
+    "pip",
+    "python",
+    "subword-nmt",
+    "fairseq-hrt",
+    "fairseq-preprocess",
+    "fairseq-train",
+    "fairseq-generate",
+)
 # Writes down its name and arguments instead of doing anything.
 STAND_IN = f"""#!/bin/bash
 if [ "${{0##*/}} $*" = "fairseq-hrt --user-dir" ]; then echo "{ROOT}/fairseq_hrt"; exit; fi
@@ -189,7 +204,9 @@ def test_the_example_of_the_readme_from_end_to_end(tmp_path):
     except LibraryUnavailable:
         script = script.replace(" --runtime int8", "")
     environment = {**os.environ, "PATH": f"{tools}:{programs}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
-    shown = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    shown = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
     assert shown.returncode == 0, shown.stdout[-2000:] + shown.stderr[-2000:]
     assert len((tmp_path / "test.translated.de").read_text().splitlines()) == 5
     assert shown.stdout.count("BLEU4 = ") == 2
@@ -239,7 +256,9 @@ def test_links_of_a_document_lead_somewhere(document):
         assert path.exists(), target
         if section:
             titles = re.findall(r"^#+ (.+)$", path.read_text(), re.M)
-            assert section in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles], f"{target}#{section}"
+            assert section in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles], (
+                f"{target}#{section}"
+            )
 
 
 @pytest.mark.parametrize(
@@ -273,7 +292,11 @@ def trained(shown):
 def systems_of(shown):
     """The names of the systems in the last comparison."""
     last = [command for command in shown if "fairseq_hrt.cli.benchmark" in command][-1]
-    names = [dict(part.split("=", 1) for part in word.split(",", 1)[:1])["name"] for flag, word in zip(last, last[1:]) if flag == "--system"]
+    names = [
+        dict(part.split("=", 1) for part in word.split(",", 1)[:1])["name"]
+        for flag, word in zip(last, last[1:])
+        if flag == "--system"
+    ]
     return [name.removeprefix("native ") for name in names]
 
 
@@ -281,7 +304,13 @@ def test_one_row_for_each_family_or_all_of_them():
     short, whole = commands("quickstart.sh"), commands("quickstart.sh", ROWS="all")
     assert trained(short) == ["at", "hrt", "bidirectional_2x1", "bidirectional_2x2", "dag", "dag_fuzzy"]
     assert trained(whole) == [*trained(short), "nat"]
-    assert [name for name in systems_of(short) if not name.startswith(("AT", "CTranslate2"))] == ["HRT", "IBDecoder", "IB+SA(2)", "DAG", "FA-DAT"]
+    assert [name for name in systems_of(short) if not name.startswith(("AT", "CTranslate2"))] == [
+        "HRT",
+        "IBDecoder",
+        "IB+SA(2)",
+        "DAG",
+        "FA-DAT",
+    ]
     assert len(systems_of(whole)) > 20 > len(systems_of(short))
     assert bash(EXAMPLES / "quickstart.sh", DRY_RUN="1", ROWS="some", check=False).returncode == 1
 
@@ -425,14 +454,20 @@ def test_options_are_chosen_on_the_validation_set_where_that_is_wanted(recipe, g
 def test_chosen_options_reach_the_comparison(tmp_path):
     tools = tmp_path / "tools"
     tools.mkdir()
-    (tools / "fairseq-hrt").write_text('#!/bin/bash\nfor word; do case $word in *_beta=*) echo "${word%%=*}=1.7";; esac; done\n')
+    (tools / "fairseq-hrt").write_text(
+        '#!/bin/bash\nfor word; do case $word in *_beta=*) echo "${word%%=*}=1.7";; esac; done\n'
+    )
     (tools / "fairseq-hrt").chmod(0o755)
     script = (
-        f'source {EXAMPLES}/common/recipe.sh; PATH={tools}:$PATH; SRC=en TGT=de; source $COMMON/systems.sh; '
+        f"source {EXAMPLES}/common/recipe.sh; PATH={tools}:$PATH; SRC=en TGT=de; source $COMMON/systems.sh; "
         'dag_systems X model.pt; printf "%s\\n" "${SYSTEMS[@]}"; cat $OUT/tuned/X_lookahead/best'
     )
     shown = subprocess.run(
-        ["bash", "-ec", script], env={**os.environ, "OUT": str(tmp_path / "out"), "TUNE": "1"}, capture_output=True, text=True, check=True
+        ["bash", "-ec", script],
+        env={**os.environ, "OUT": str(tmp_path / "out"), "TUNE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()
     systems = [line for line in shown if line.startswith("name=X")]
     assert [system.count("=1.7") for system in systems] == [0, 1, 1]
@@ -502,7 +537,9 @@ def test_one_that_fails_stops_the_other_and_shows_its_end(lanes):
 def test_ctrl_c_stops_both_and_the_next_start_goes_on_with_both(lanes, number):
     script, out = lanes
     environment = {**os.environ, "WAIT": "1"}
-    process = subprocess.Popen(["bash", str(script), str(out)], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        ["bash", str(script), str(out)], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     for name in ("one", "three"):
         until((out / name / "begun").exists)
     # A terminal signals the group of the recipe, in which the two are not; others signal the recipe alone.
@@ -586,7 +623,11 @@ def test_quickstart_from_end_to_end(tmp_path):
     assert "\n+ " not in shown and shown.count("source  ") == 1 + 5
     assert re.search(r"training HRT\n", shown) and "What to try next" in shown
     first = json.loads((tmp_path / "out/first/results.json").read_text())
-    assert [system["name"].removeprefix("native ") for system in first["systems"]] == ["AT greedy (fairseq)", "AT greedy", "HRT"]
+    assert [system["name"].removeprefix("native ") for system in first["systems"]] == [
+        "AT greedy (fairseq)",
+        "AT greedy",
+        "HRT",
+    ]
     document = json.loads((tmp_path / "out/results.json").read_text())
     names = [system["name"] for system in document["systems"]]
     assert {"AT greedy", "HRT k=2 (1,1)", "HRT k=3 (1,1)", "IBDecoder greedy", "IB+SA(2) greedy"} <= set(names)

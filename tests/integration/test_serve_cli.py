@@ -91,7 +91,14 @@ def test_one_process(bundles, tmp_path):
     model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu")
     expected = model.translate("a b c")
     (tmp_path / "keys").write_text("key\n")
-    arguments = [f"AT={bundles / 'autoregressive'}", bundles / "hrt", "--max-queue", "20000", "--key-file", tmp_path / "keys"]
+    arguments = [
+        f"AT={bundles / 'autoregressive'}",
+        bundles / "hrt",
+        "--max-queue",
+        "20000",
+        "--key-file",
+        tmp_path / "keys",
+    ]
     with serving(*arguments) as (process, address), httpx.Client(base_url=address, timeout=SECONDS) as client:
         fields = {**ASKED, "q": "a b c", "api_key": "key"}
         for how in ("json", "data", "params"):
@@ -106,7 +113,9 @@ def test_one_process(bundles, tmp_path):
         for path in ("/", "/page.js", "/page.css"):
             assert client.get(path).status_code == 200
         for system in ("AT", "hrt"):
-            answer = client.post("/v1/translate", json={**fields, "system": system, "alternatives": 2, "options": {"beam": 4}}).json()
+            answer = client.post(
+                "/v1/translate", json={**fields, "system": system, "alternatives": 2, "options": {"beam": 4}}
+            ).json()
             (sentence,) = answer["translations"][0]["sentences"]
             own = fairseq_hrt.from_pretrained(bundles / ("autoregressive" if system == "AT" else "hrt"), device="cpu")
             options = {} if system == "AT" else {"hrt_nat_beam": 3}
@@ -250,7 +259,9 @@ class Browser:
         used = ("button", "textbox", "combobox", "checkbox", "slider", "image", "link", "group", "region", "article")
         found = [node for node in nodes if not node["ignored"] and node["role"]["value"] in used]
         assert len(found) > 5
-        return [(node["role"]["value"], node.get("value")) for node in found if not node.get("name", {}).get("value", "").strip()]
+        return [
+            (node["role"]["value"], node.get("value")) for node in found if not node.get("name", {}).get("value", "").strip()
+        ]
 
     def close(self):
         self.send("DELETE", self._session)
@@ -288,7 +299,11 @@ def test_the_page_in_a_browser(bundles, browser):
         # Side by side, beside the text.
         places = f"return {articles}.map((one) => one.getBoundingClientRect()).map((place) => [place.left, place.top])"
         (left, top), (right, same) = browser.run(places)
-        assert left < right and top == same and left > browser.run("return document.getElementById('text').getBoundingClientRect().right")
+        assert (
+            left < right
+            and top == same
+            and left > browser.run("return document.getElementById('text').getBoundingClientRect().right")
+        )
         slide = f"const slider = {articles}[0].querySelector('input'); slider.value = arguments[0]; slider.dispatchEvent(new Event('input'))"
         hidden = f"return {articles}[0].querySelectorAll('li.open').length"
         for step in (1, 3, found.steps):
@@ -309,7 +324,11 @@ def test_the_page_in_a_browser(bundles, browser):
         # What is written at once: the words of a graph, the chosen ones in a row.
         browser.run(choose, ["DAG"])
         browser.until(f"{articles}.length === 1 && document.querySelector('.graph svg')")
-        path = [token for token in fairseq_hrt.from_pretrained(bundles / "dag", device="cpu").graphs(["a b c"])[0][0]["vertices"] if token["chosen"]]
+        path = [
+            token
+            for token in fairseq_hrt.from_pretrained(bundles / "dag", device="cpu").graphs(["a b c"])[0][0]["vertices"]
+            if token["chosen"]
+        ]
         assert browser.run("return document.querySelectorAll('.graph g.chosen').length") == len(path)
         assert browser.run("return document.querySelectorAll('.graph path.chosen').length") == len(path) - 1
         assert "Chosen path: ▶ → " in browser.run("return document.querySelector('.graph svg').getAttribute('aria-label')")
@@ -320,7 +339,9 @@ def test_the_page_in_a_browser(bundles, browser):
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
         browser.write("b c d")
-        browser.until("document.querySelector('#status.error') && document.getElementById('status').textContent === 'The server does not answer.'")
+        browser.until(
+            "document.querySelector('#status.error') && document.getElementById('status').textContent === 'The server does not answer.'"
+        )
 
 
 def test_accessibility(bundles, browser):
@@ -337,7 +358,9 @@ def test_accessibility(bundles, browser):
             browser.write("a b c")
             browser.until("document.querySelectorAll('article').length === 2 && document.querySelector('.graph svg')")
             browser.run(Path(path).read_text(encoding="utf-8"))
-            browser.run("window.found = null; axe.run().then((found) => { window.found = found.violations.map((one) => one.id); })")
+            browser.run(
+                "window.found = null; axe.run().then((found) => { window.found = found.violations.map((one) => one.id); })"
+            )
             assert browser.until("window.found !== null && JSON.stringify(window.found)") == "[]"
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
@@ -350,7 +373,19 @@ def test_requests_made_from_the_description(bundles, tmp_path):
         pytest.skip("asks with schemathesis, which is not installed")
     checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
     with serving(bundles / "hrt") as (process, address):
-        command = [program, "run", f"{address}/spec", "--max-examples", "5", "--seed", "1", "--checks", checks, "--phases", "examples,fuzzing"]
+        command = [
+            program,
+            "run",
+            f"{address}/spec",
+            "--max-examples",
+            "5",
+            "--seed",
+            "1",
+            "--checks",
+            checks,
+            "--phases",
+            "examples,fuzzing",
+        ]
         result = subprocess.run(command, capture_output=True, text=True, timeout=4 * SECONDS, cwd=tmp_path)
         assert result.returncode == 0, result.stdout[-4000:]
         process.send_signal(signal.SIGTERM)
@@ -371,13 +406,32 @@ def test_the_same_load_on_several_servers(bundles, tmp_path):
     export.main([str(bundles / "autoregressive"), "--quantization", "int8", "--output", str(tmp_path / "converted")])
     (tmp_path / "lines").write_text("a b c\n\nd e. f\n")
     examples = Path(fairseq_hrt.__file__).parents[1] / "examples" / "serve"
-    other = f"CTranslate2=python '{examples}/ctranslate2_server.py' '{bundles}/autoregressive' --model '{tmp_path}/converted'"
+    other = (
+        f"CTranslate2=python '{examples}/ctranslate2_server.py' '{bundles}/autoregressive' --model '{tmp_path}/converted'"
+    )
     own = f"native=fairseq-hrt serve '{bundles}/autoregressive'"
-    arguments = ["--lines", tmp_path / "lines", "--clients", "1", "3", "--seconds", "0.3", "--warm-up", "0.1", "--json", tmp_path / "figures"]
+    arguments = [
+        "--lines",
+        tmp_path / "lines",
+        "--clients",
+        "1",
+        "3",
+        "--seconds",
+        "0.3",
+        "--warm-up",
+        "0.1",
+        "--json",
+        tmp_path / "figures",
+    ]
     result = example("compare.py", "--server", own, "--server", other, *arguments)
     assert result.returncode == 0, result.stderr
     rows = json.loads((tmp_path / "figures").read_text())
-    assert [(row["server"], row["clients"]) for row in rows] == [("native", 1), ("native", 3), ("CTranslate2", 1), ("CTranslate2", 3)]
+    assert [(row["server"], row["clients"]) for row in rows] == [
+        ("native", 1),
+        ("native", 3),
+        ("CTranslate2", 1),
+        ("CTranslate2", 3),
+    ]
     assert all(row["failures"] == 0 and row["requests/s"] > 0 and row["memory MB"] > 10 for row in rows)
     assert result.stdout.count("| native |") == 2
     for wrong, message in (("no command", "write NAME=COMMAND"), ("x=python -c pass", "does not start")):
@@ -391,13 +445,23 @@ def test_another_engine_translates_what_it_would_without_the_server(bundles, tmp
     from fairseq_hrt.server.systems import Settings, load_translator
 
     export.main([str(bundles / "autoregressive"), "--output", str(tmp_path / "converted")])
-    expected = load_translator(bundles / "autoregressive", Settings(systems=(("x", bundles),))).translate("a b c", details=True)
-    program = [sys.executable, Path(fairseq_hrt.__file__).parents[1] / "examples/serve/ctranslate2_server.py", bundles / "autoregressive"]
+    expected = load_translator(bundles / "autoregressive", Settings(systems=(("x", bundles),))).translate(
+        "a b c", details=True
+    )
+    program = [
+        sys.executable,
+        Path(fairseq_hrt.__file__).parents[1] / "examples/serve/ctranslate2_server.py",
+        bundles / "autoregressive",
+    ]
     program += ["--model", tmp_path / "converted", "--compute-type", "float32"]
     with serving(*program[2:], program=program[:2]) as (process, address):
         answer = httpx.post(f"{address}/v1/translate", json={**ASKED, "q": "a b c"}, timeout=SECONDS).json()
         (sentence,) = answer["translations"][0]["sentences"]
-        assert (sentence["text"], sentence["tokens"], sentence["token_steps"]) == (expected.text, expected.tokens, expected.token_steps)
+        assert (sentence["text"], sentence["tokens"], sentence["token_steps"]) == (
+            expected.text,
+            expected.tokens,
+            expected.token_steps,
+        )
         assert httpx.get(f"{address}/v1/systems").json()[0]["engine"] == "ctranslate2 float32"
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
@@ -410,12 +474,18 @@ def test_replicas_on_a_ray_cluster(bundles):
     program = [sys.executable, Path(fairseq_hrt.__file__).parents[1] / "examples" / "scale" / "serve_deployment.py"]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    with subprocess.Popen([*program, bundles / "hrt", "--port", port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as process:
+    with subprocess.Popen(
+        [*program, bundles / "hrt", "--port", port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
+    ) as process:
         address = process.stdout.readline().decode().strip()
         assert address == f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=address, timeout=SECONDS) as client:
-            assert {client.post("/translate", json={**ASKED, "q": "a b c"}).json()["translatedText"] for _ in range(20)} == {expected}
-            assert client.post("/translate", json={**ASKED, "target": "zz", "q": "a"}).json() == {"error": "zz is not supported"}
+            assert {client.post("/translate", json={**ASKED, "q": "a b c"}).json()["translatedText"] for _ in range(20)} == {
+                expected
+            }
+            assert client.post("/translate", json={**ASKED, "target": "zz", "q": "a"}).json() == {
+                "error": "zz is not supported"
+            }
         process.send_signal(signal.SIGTERM)
         assert process.wait(SECONDS) == 0
 
@@ -425,7 +495,9 @@ def test_hostile_requests(bundles):
     with serving(bundles / "hrt", "--time-limit", "2") as (process, address):
         arguments = ["--source", "de", "--target", "en", "--requests", "150", "--patience", "40"]
         result = example("hostile.py", address, *arguments)
-        assert result.returncode == 0 and "150 requests, 0 failures of the server; a right one afterwards: 200" in result.stdout, result.stdout + result.stderr
+        assert (
+            result.returncode == 0 and "150 requests, 0 failures of the server; a right one afterwards: 200" in result.stdout
+        ), result.stdout + result.stderr
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
     result = example("hostile.py", address, *arguments[:-4], "--requests", "1", "--patience", "1")
@@ -435,12 +507,25 @@ def test_hostile_requests(bundles):
 def test_memory_is_watched(bundles, tmp_path):
     (tmp_path / "lines").write_text("a b c\nd e f\n")
     with serving(bundles / "hrt") as (process, address):
-        arguments = ["--source", "de", "--target", "en", "--lines", tmp_path / "lines", "--requests", "40", "--process", process.pid]
+        arguments = [
+            "--source",
+            "de",
+            "--target",
+            "en",
+            "--lines",
+            tmp_path / "lines",
+            "--requests",
+            "40",
+            "--process",
+            process.pid,
+        ]
         result = example("load.py", address, *arguments)
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
     rows = [line.split() for line in result.stdout.splitlines()[1:]]
-    assert [int(row[0]) for row in rows] == list(range(4, 41, 4)) and all(row[3] == "0" and float(row[4]) > 10 for row in rows)
+    assert [int(row[0]) for row in rows] == list(range(4, 41, 4)) and all(
+        row[3] == "0" and float(row[4]) > 10 for row in rows
+    )
 
 
 def test_what_is_refused_before_anything_is_served(bundles, tmp_path, capsys):

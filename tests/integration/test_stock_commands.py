@@ -59,9 +59,7 @@ def test_training_shows_no_warning_and_counts_parameters_once(trained):
 def test_training_resumes(trained, toy_data, command, tmp_path):
     folder, _ = trained
     (tmp_path / "checkpoint_last.pt").write_bytes((folder / "checkpoint_last.pt").read_bytes())
-    finished = command(
-        "fairseq-train", toy_data, *TRAINING, *MODEL, "--max-update=3", "--save-dir", tmp_path
-    )
+    finished = command("fairseq-train", toy_data, *TRAINING, *MODEL, "--max-update=3", "--save-dir", tmp_path)
     log = finished.stdout + finished.stderr
     assert re.search(r"Loaded checkpoint .*@ 2 updates", log)
     assert "num_updates 3" in log
@@ -69,9 +67,7 @@ def test_training_resumes(trained, toy_data, command, tmp_path):
 
 def test_generate_and_score_agree(trained, toy_data, command, tmp_path):
     checkpoint = trained[0] / "checkpoint_last.pt"
-    output = command(
-        "fairseq-generate", toy_data, "--path", checkpoint, "--beam=2", "--max-len-b=10", "--cpu"
-    ).stdout
+    output = command("fairseq-generate", toy_data, "--path", checkpoint, "--beam=2", "--max-len-b=10", "--cpu").stdout
     assert output.count("\nH-") == 20
     for letter, column, name in (("H", 2, "system"), ("T", 1, "reference")):
         lines = [line.split("\t")[column] for line in output.splitlines() if line[:2] == f"{letter}-"]

@@ -82,13 +82,21 @@ def test_options_are_chosen_for_every_family(toy_data, graphs, models, teacher, 
     # A larger beta, longer translations.
     ratios = [trial["length_ratio"] for trial in document["settings"]]
     assert ratios[0] < ratios[1] and all(f"| {ratio:.3f} |" in first for ratio in ratios)
-    again = tune(*system, "--grid", "dag_decode_length_beta=0.5,3,1", "--grid", "dag_decode_upsample_scale=2", "--print-best")
+    again = tune(
+        *system, "--grid", "dag_decode_length_beta=0.5,3,1", "--grid", "dag_decode_upsample_scale=2", "--print-best"
+    )
     assert again.err.count("measured before") == 2 and again.out.startswith("dag_decode_length_beta=")
     for path, options, grid in (
         (models["parallel"], ",beam=2", "lenpen=0.2,2"), (teacher, ",task=translation_autoregressive", "beam=1,2"),
     ):  # fmt: skip
-        assert "best by chrF: " + grid.split("=")[0] in tune("--system", f"name=x,path={path}{options}", "--grid", grid, "--metric", "chrf").out
-    for grid, named in (("no_such_option=1", "unrecognized arguments: --no-such-option"), ("dag_decode_beta=-1", "--dag-decode-beta -1")):
+        assert (
+            "best by chrF: " + grid.split("=")[0]
+            in tune("--system", f"name=x,path={path}{options}", "--grid", grid, "--metric", "chrf").out
+        )
+    for grid, named in (
+        ("no_such_option=1", "unrecognized arguments: --no-such-option"),
+        ("dag_decode_beta=-1", "--dag-decode-beta -1"),
+    ):
         with pytest.raises(SystemExit) as stopped:
             tune("--system", f"name=DAG,path={graphs}", "--grid", grid)
         assert stopped.value.code == 2 and named in capsys.readouterr().err.splitlines()[-1]
@@ -105,9 +113,7 @@ def test_graph_statistics(command, toy_data, graphs, teacher, tmp_path):
     assert (tmp_path / "graph_statistics.svg").stat().st_size > 0
     failed = tool(command, "graph_statistics", toy_data, "--system", f"name=AT,path={teacher}", check=False)
     assert failed.returncode == 2 and "writes no graph" in failed.stderr
-    short = tool(
-        command, "graph_statistics", toy_data, "--system", f"{system},dag_decode_upsample_scale=0.3", check=False
-    )
+    short = tool(command, "graph_statistics", toy_data, "--system", f"{system},dag_decode_upsample_scale=0.3", check=False)
     assert short.returncode == 2 and "--dag-decode-upsample-scale" in short.stderr
 
 
@@ -130,9 +136,7 @@ def test_identical_translations_are_counted(command, toy_data, teacher, graphs):
     column = table[0].index("identical to AT")
     rows = {row[1]: row[column] for row in table if len(row) > column}
     assert rows["AT"] == rows["Jacobi"] == "20/20" and rows["DAG"] != "20/20"
-    failed = tool(
-        command, "benchmark", toy_data, "--system", f"name=AT,{shared}", "--identical-to", "BT", check=False
-    )
+    failed = tool(command, "benchmark", toy_data, "--system", f"name=AT,{shared}", "--identical-to", "BT", check=False)
     assert failed.returncode == 2 and "'BT'" in failed.stderr
 
 
@@ -163,9 +167,7 @@ def test_comparison_by_length_and_with_rouge(command, toy_data, models, teacher,
     )  # fmt: skip
     assert "ROUGE-L" in result.stdout and "| System | 1–4 (" in result.stdout
     assert (tmp_path / "by_length.svg").exists()
-    wrong = tool(
-        command, "benchmark", toy_data, "--system", f"name=AT,path={teacher}", "--length-bins", "6,4", check=False
-    )
+    wrong = tool(command, "benchmark", toy_data, "--system", f"name=AT,path={teacher}", "--length-bins", "6,4", check=False)
     assert wrong.returncode == 2 and "--length-bins '6,4'" in wrong.stderr
 
 
@@ -198,7 +200,9 @@ def test_decoding_speed(command, tmp_path):
     arguments = ["--arch", "tiny", "--vocabulary", "50", "--sentences", "1", "--repeats", "1"]
     shown = command("python", script, *arguments, "--lengths", "5,8", "--json", tmp_path / "speed.json").stdout
     tables = [table.splitlines() for table in shown.split(" tokens:")[1:]]
-    calls = [{row.split("|")[1].strip(): row.split("|")[2].strip() for row in table if row.startswith("|")} for table in tables]
+    calls = [
+        {row.split("|")[1].strip(): row.split("|")[2].strip() for row in table if row.startswith("|")} for table in tables
+    ]
     for length, found in zip((5, 8), calls):
         # Every word and </s>; half or a third of them, and the second stage.
         assert found["fairseq greedy"] == found["AT greedy"] == f"{length + 1}.0"
@@ -209,9 +213,28 @@ def test_decoding_speed(command, tmp_path):
             assert found["native IBDecoder"] == f"{-(-(length + 1) // 2)}.0" and found["native DAG"] == "1.0"
     speed = json.loads((tmp_path / "speed.json").read_text())
     assert set(speed) == set(calls[0]) - {"System", "---"} and all(set(times) == {"5", "8"} for times in speed.values())
-    several = [*arguments, "--lengths", "5", "--batch-size", "3", "--threads", "2", "--shortlist", "5", "--systems", "native,int8"]
-    names = [line.split("|")[1].strip() for line in command("python", script, *several).stdout.splitlines() if line.startswith("| ")]
-    assert set(names) <= {"System", "CTranslate2 int8 greedy", *(name for name in speed if name.startswith("native"))} and len(names) > 1
+    several = [
+        *arguments,
+        "--lengths",
+        "5",
+        "--batch-size",
+        "3",
+        "--threads",
+        "2",
+        "--shortlist",
+        "5",
+        "--systems",
+        "native,int8",
+    ]
+    names = [
+        line.split("|")[1].strip()
+        for line in command("python", script, *several).stdout.splitlines()
+        if line.startswith("| ")
+    ]
+    assert (
+        set(names) <= {"System", "CTranslate2 int8 greedy", *(name for name in speed if name.startswith("native"))}
+        and len(names) > 1
+    )
     refused = command("python", script, "--lengths", "5,x", check=False)
     assert refused.returncode == 2 and "5,x" in refused.stderr
 
@@ -242,7 +265,17 @@ def exported(command, toy_data, teacher, tmp_path_factory):
 def test_export_of_bundles_and_what_is_refused(command, refusal, toy_data, teacher, models, exported, tmp_path):
     bundle = tmp_path / "bundle"
     command(
-        "fairseq-hrt", "bundle", teacher, "--data", toy_data, "--tokenizer", "space", "--subwords", "none", "--output", bundle
+        "fairseq-hrt",
+        "bundle",
+        teacher,
+        "--data",
+        toy_data,
+        "--tokenizer",
+        "space",
+        "--subwords",
+        "none",
+        "--output",
+        bundle,
     )
     said = command("fairseq-hrt", "export", bundle, "--quantization", "int8", "--output", tmp_path / "small").stdout
     assert "weights int8" in said and (tmp_path / "small/model.bin").stat().st_size < (exported / "model.bin").stat().st_size
@@ -262,13 +295,24 @@ def test_export_of_bundles_and_what_is_refused(command, refusal, toy_data, teach
 def test_benchmark_with_every_measure(command, refusal, toy_corpus, toy_data, teacher, exported, tmp_path):
     comet = tmp_path / "comet-score"
     comet.write_text(
-        "#!/bin/sh\nwhile [ \"$1\" != --translations ]; do shift; done; shift\n"
+        '#!/bin/sh\nwhile [ "$1" != --translations ]; do shift; done; shift\n'
         'while [ "${1#--}" = "$1" ]; do printf "%s\\tscore: 0.5\\n" "$1"; shift; done\n'
     )
     comet.chmod(0o755)
     (tmp_path / "model.ckpt").touch()
     at = f"path={teacher},beam=1,max_len_b=20"
-    common = ["--speed-sentences", "6", "--repeats", "1", "--batch-sizes", "1,2,4", "--ratio-to", "ours", "--identical-to", "ours"]
+    common = [
+        "--speed-sentences",
+        "6",
+        "--repeats",
+        "1",
+        "--batch-sizes",
+        "1,2,4",
+        "--ratio-to",
+        "ours",
+        "--identical-to",
+        "ours",
+    ]
     arguments = [
         toy_data, "--system", f"name=ours,{at},task=translation_autoregressive", "--system", f"name=ct2,{at},engine=ctranslate2",
         "--system", f"name=int8,path={exported},beam=3,max_len_b=20,engine=ctranslate2,compute_type=int8", *common,
@@ -304,7 +348,10 @@ def test_benchmark_with_every_measure(command, refusal, toy_corpus, toy_data, te
 
 def test_distillation_by_either_engine_is_the_same(command, refusal, toy_data, teacher, exported, tmp_path):
     texts = []
-    for name, system in {"ours": f"path={teacher},task=translation_autoregressive", "ct2": f"path={exported},engine=ctranslate2"}.items():
+    for name, system in {
+        "ours": f"path={teacher},task=translation_autoregressive",
+        "ct2": f"path={exported},engine=ctranslate2",
+    }.items():
         arguments = ["--system", f"name=teacher,{system},beam=1,max_len_b=20", "--gen-subset", "test", "--block", "7"]
         command("fairseq-hrt", "distill", toy_data, *arguments, "--out", tmp_path / name)
         texts.append((tmp_path / name / "train.en").read_text())
@@ -318,7 +365,14 @@ def test_distillation_by_either_engine_is_the_same(command, refusal, toy_data, t
         "fairseq-preprocess", "-s", "de", "-t", "en", "--testpref", long / "test", "--destdir", long / "bin",
         "--srcdict", toy_data / "dict.de.txt", "--tgtdict", toy_data / "dict.en.txt",
     )  # fmt: skip
-    arguments = ["--system", f"name=x,path={exported},engine=ctranslate2", "--gen-subset", "test", "--out", tmp_path / "long_out"]
+    arguments = [
+        "--system",
+        f"name=x,path={exported},engine=ctranslate2",
+        "--gen-subset",
+        "test",
+        "--out",
+        tmp_path / "long_out",
+    ]
     assert "a sentence of 2000 tokens" in refusal("distill", long / "bin", *arguments)
 
 

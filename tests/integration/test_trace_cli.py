@@ -70,7 +70,9 @@ def test_steps_of_the_runtime(toy_data, teacher, tmp_path, capsys):
         assert native[name] == eager[name], name
     for row, other in zip(native["passes"], eager["passes"]):
         assert [(cell["state"], cell["token"]) for cell in row] == [(cell["state"], cell["token"]) for cell in other]
-        assert [cell["probability"] or 0 for cell in row] == pytest.approx([cell["probability"] or 0 for cell in other], abs=1e-3)
+        assert [cell["probability"] or 0 for cell in row] == pytest.approx(
+            [cell["probability"] or 0 for cell in other], abs=1e-3
+        )
     assert "native: " in capsys.readouterr().out
     with pytest.raises(SystemExit):
         verb.main([str(toy_data), "--system", f"name=x,path={teacher},engine=ctranslate2"])
@@ -82,7 +84,15 @@ def test_the_terminal(traced, command, toy_data, teacher):
     assert shown.startswith("· open") and "IB: " in shown and "\x1b" not in shown
     system = f"name=AT,path={teacher},beam=1,task=translation_autoregressive,max_len_b=5"
     typed = command(
-        "fairseq-hrt", "trace", toy_data, "--system", system, "--text", "-", stdin="a b c\n", environment={"FORCE_COLOR": "1"}
+        "fairseq-hrt",
+        "trace",
+        toy_data,
+        "--system",
+        system,
+        "--text",
+        "-",
+        stdin="a b c\n",
+        environment={"FORCE_COLOR": "1"},
     ).stdout
     assert "source  a b c" in typed and "\x1b[32m" in typed
     for change, message in ((["--sentence", "50"], "the sentences 0 to 19"), (["--system", system], "distinct names")):

@@ -41,7 +41,14 @@ def write_checkpoint(path, data, family, seed=1, sizes=SIZES):
     task = tasks.setup_task(config.task)
     torch.manual_seed(seed)
     model = task.build_model(config.model)
-    history = [{"criterion_name": "CrossEntropyCriterion", "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 1}]
+    history = [
+        {
+            "criterion_name": "CrossEntropyCriterion",
+            "optimizer_name": "FairseqAdam",
+            "lr_scheduler_state": {},
+            "num_updates": 1,
+        }
+    ]
     state = {"args": None, "cfg": config, "model": model.state_dict(), "criterion": None, "optimizer_history": history}
     torch.save({**state, "task_state": {}, "extra_state": {}, "last_optimizer_state": None}, path)
     return path
@@ -53,5 +60,7 @@ def write_bundle(folder, family, **changes):
     write_dictionaries(data)
     checkpoint = write_checkpoint(data / "checkpoint.pt", data, family, changes.pop("seed", 1), changes.pop("sizes", SIZES))
     *_, task, decoding = FAMILIES[family]
-    values = dict(tokenizer="space", subwords="none", codes=None, task=task, options={"beam": "1", "max_len_b": "20", **decoding})
+    values = dict(
+        tokenizer="space", subwords="none", codes=None, task=task, options={"beam": "1", "max_len_b": "20", **decoding}
+    )
     return make_bundle(folder, [checkpoint], data, **{**values, **changes})

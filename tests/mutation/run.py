@@ -119,7 +119,10 @@ def mutants_of(path: Path, package: str) -> Iterator[tuple]:
         fault = hash_of(where, operator, mutation.operator_args)
         counts[fault] += 1
         name = hash_of(fault, counts[fault])
-        yield where, Mutant(name, package, module, operator, mutation.operator_args, mutation.occurrence, number, hash_of(text))
+        yield (
+            where,
+            Mutant(name, package, module, operator, mutation.operator_args, mutation.occurrence, number, hash_of(text)),
+        )
 
 
 class Copies:
@@ -149,7 +152,9 @@ class Copies:
 def stages(copy: Path, package: str, module: str) -> List[List[str]]:
     """The files of a package's tests in a copy: first those that are named after the module or import it, then the others."""
     roots = [copy / "tests" / "unit" / name for name in TESTS[package]]
-    files = [path for root in roots for path in (sorted(root.rglob("test_*.py")) if root.is_dir() else [root]) if path.exists()]
+    files = [
+        path for root in roots for path in (sorted(root.rglob("test_*.py")) if root.is_dir() else [root]) if path.exists()
+    ]
     path = Path(module)
     own = copy / "tests" / "unit" / path.relative_to("fairseq_hrt").with_name(f"test_{path.name}")
     dotted = ".".join(path.with_suffix("").parts)
@@ -244,7 +249,12 @@ def judge(mutant: Mutant, copies: Copies, limits: Dict[str, int]) -> Dict[str, A
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         copies.give(copy)
     outcome = {"passed": "survived", "failed": "killed"}.get(outcome, outcome)
-    return {**mutant._asdict(), "outcome": outcome, "seconds": round(time.monotonic() - start), "change": change(original, mutated)}
+    return {
+        **mutant._asdict(),
+        "outcome": outcome,
+        "seconds": round(time.monotonic() - start),
+        "change": change(original, mutated),
+    }
 
 
 def change(original: str, mutated: str) -> List[str]:
@@ -257,7 +267,12 @@ def report(records: Sequence[Dict[str, Any]], seed: int) -> str:
     """The share killed of each package, and every survivor with the reason why it may live."""
     entries = json.loads(HARMLESS.read_text(encoding="utf-8"))
     reasons = {hash_of(entry["module"], entry["change"]): entry["reason"] for entry in entries}
-    lines = [f"# Mutation report: {len(records)} mutants, seed {seed}", "", "| package | mutants | killed | % |", "| --- | --: | --: | --: |"]
+    lines = [
+        f"# Mutation report: {len(records)} mutants, seed {seed}",
+        "",
+        "| package | mutants | killed | % |",
+        "| --- | --: | --: | --: |",
+    ]
     for package in [*TESTS, "all"]:
         own = [record for record in records if package in ("all", record["package"])]
         killed = sum(record["outcome"] != "survived" for record in own)
@@ -301,7 +316,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300, help="mutants to draw (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="mutants at a time (default: %(default)s)")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these of the drawn: parts of modules' paths, and names, which are run again")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        help="only these of the drawn: parts of modules' paths, and names, which are run again",
+    )
     parser.add_argument("--again", action="store_true", help="run those that survived once more, after tests were added")
     parser.add_argument("--report", action="store_true", help="only write the report of what has been run")
     options = parser.parse_args()
@@ -325,8 +345,13 @@ def main() -> None:
                 record = finished_one.result()
                 done[record["name"]] = record
                 print(json.dumps(record), file=file, flush=True)
-                print(f"{number}/{len(todo)} {record['outcome']:8} {record['seconds']} s {record['module']}:{record['line']}", flush=True)
-    (options.out / "report.md").write_text(report([done[m.name] for m in drawn if m.name in done], options.seed), encoding="utf-8")
+                print(
+                    f"{number}/{len(todo)} {record['outcome']:8} {record['seconds']} s {record['module']}:{record['line']}",
+                    flush=True,
+                )
+    (options.out / "report.md").write_text(
+        report([done[m.name] for m in drawn if m.name in done], options.seed), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -148,13 +148,18 @@ def test_standard_output_of_a_process(tmp_path):
     code = f"import sys; sys.modules['fairseq'] = None\n{program}"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(files.__file__).parents[2]), *sys.path])}
     # Loaded by its path: the package brings PyTorch.
-    code = code.replace("from fairseq_hrt.files import *", f"exec(compile(open({files.__file__!r}).read(), 'files', 'exec'), globals())")
+    code = code.replace(
+        "from fairseq_hrt.files import *", f"exec(compile(open({files.__file__!r}).read(), 'files', 'exec'), globals())"
+    )
     run = lambda text, **more: subprocess.run([sys.executable, "-c", text], env=environment, **more)  # noqa: E731
     assert run(code, capture_output=True).stdout == b"one\ntwo\n"
     closed = run(code, stderr=subprocess.PIPE, preexec_fn=lambda: os.close(1))
     assert b"the standard output is closed" in closed.stderr
     closed = run(
-        code.replace("writing(None)", "reading(None)"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(0)
+        code.replace("writing(None)", "reading(None)"),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: os.close(0),
     )
     assert b"the standard input is closed" in closed.stderr
 

@@ -113,7 +113,9 @@ def test_there_is_a_rule_for_every_part():
 def face_of(part):
     """What the ``__all__`` of a package names, or what a module beside the packages defines without an underscore."""
     module = importlib.import_module(f"fairseq_hrt.{part}")
-    return set(module.__all__) if hasattr(module, "__path__") else {name for name in vars(module) if not name.startswith("_")}
+    return (
+        set(module.__all__) if hasattr(module, "__path__") else {name for name in vars(module) if not name.startswith("_")}
+    )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -219,7 +221,9 @@ TOGETHER = {
 ELSEWHERE = {"corpus", "helpers", "study"}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "tests" / "unit").rglob("test_*.py")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "tests" / "unit").rglob("test_*.py")), ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
 def test_tests_mirror_modules(path):
     folder = path.parent.relative_to(ROOT / "tests" / "unit")
     name = path.stem[len("test_") :]
@@ -260,7 +264,13 @@ def test_fields_are_fairseq_configs():
     assert all(issubclass(config, FairseqDataclass) for config in CONFIGS)
 
 
-TASKS = ("translation_hrt", "translation_bidirectional", "translation_dag", "translation_jacobi", "translation_autoregressive")
+TASKS = (
+    "translation_hrt",
+    "translation_bidirectional",
+    "translation_dag",
+    "translation_jacobi",
+    "translation_autoregressive",
+)
 ARCHITECTURES = sorted(name for name in ARCH_MODEL_REGISTRY if name.startswith("hrt_transformer"))
 
 
@@ -282,8 +292,16 @@ def test_every_option_of_ours_is_explained():
                 assert f"--{field.name.replace('_', '-')}" in text
     assert "--encoder-layers" not in text and "--max-update MAX" not in text
     assert "--task translation_jacobi" in text
-    for family, losses in (("hrt", ["hrt_loss"]), ("bidirectional", ["bidirectional_loss"]), ("dag", ["dag_nll_loss", "dag_fuzzy_loss"])):
-        for title in (f"--task translation_{family}", f"--arch {family}_transformer", *(f"--criterion {loss}" for loss in losses)):
+    for family, losses in (
+        ("hrt", ["hrt_loss"]),
+        ("bidirectional", ["bidirectional_loss"]),
+        ("dag", ["dag_nll_loss", "dag_fuzzy_loss"]),
+    ):
+        for title in (
+            f"--task translation_{family}",
+            f"--arch {family}_transformer",
+            *(f"--criterion {loss}" for loss in losses),
+        ):
             assert title in text
 
 

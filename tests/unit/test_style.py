@@ -21,4 +21,6 @@ def test_style(command):
         pytest.skip(f"{tool} is not installed: pip install -e '.[lint]'")
     # Both keep caches at the root, so that only a first run is slow.
     found = subprocess.run([sys.executable, "-m", tool, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert not found.returncode, f"{command} (fix: ruff check --fix; ruff format):\n{found.stdout[-6000:]}{found.stderr[-2000:]}"
+    assert not found.returncode, (
+        f"{command} (fix: ruff check --fix; ruff format):\n{found.stdout[-6000:]}{found.stderr[-2000:]}"
+    )

@@ -19,6 +19,8 @@ def test_long_lines_are_cut_to_what_task_and_model_can_read(tiny, task_limit, mo
 
 
 def test_without_the_option_lines_stay_as_they_are(tiny):
-    task = AutoregressiveTranslationTask(AutoregressiveTranslationConfig(max_source_positions=5), tiny.dictionary(), tiny.dictionary())
+    task = AutoregressiveTranslationTask(
+        AutoregressiveTranslationConfig(max_source_positions=5), tiny.dictionary(), tiny.dictionary()
+    )
     task.build_generator([tiny.model()], GenerationConfig())
     assert task.get_interactive_tokens_and_lengths(["w1 " * 30], str.strip)[1] == [31]

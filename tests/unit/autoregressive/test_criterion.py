@@ -60,7 +60,9 @@ def test_an_adaptive_softmax_has_probabilities_of_its_own():
 
 
 def test_fairseq_builds_it_from_its_options():
-    config = LabelSmoothedCrossEntropyCriterionConfig(label_smoothing=0.2, ignore_prefix_size=1, report_accuracy=True, sentence_avg=True)
+    config = LabelSmoothedCrossEntropyCriterionConfig(
+        label_smoothing=0.2, ignore_prefix_size=1, report_accuracy=True, sentence_avg=True
+    )
     built = AutoregressiveLoss.build_criterion(config, TASK)
     assert (built.eps, built.ignore_prefix_size, built.report_accuracy, built.sentence_avg) == (0.2, 1, True, True)
 

@@ -131,6 +131,4 @@ class BlockOracle:
 @pytest.fixture(scope="session")
 def family(tiny):
     """The builders of this file and those of ``tiny``."""
-    return SimpleNamespace(
-        **vars(tiny), bidirectional=lambda **options: make_model(tiny, **options), oracle=BlockOracle
-    )
+    return SimpleNamespace(**vars(tiny), bidirectional=lambda **options: make_model(tiny, **options), oracle=BlockOracle)

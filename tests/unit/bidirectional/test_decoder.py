@@ -35,7 +35,8 @@ def test_one_word_a_step_is_the_stock_transformer(family, learned):
     sample, tokens = family.sample([5, 3, 6]), words(3, 7)
     tokens[:, 0] = 2
     assert_close(
-        model(**sample["net_input"], prev_output_tokens=tokens)[0], stock(**sample["net_input"], prev_output_tokens=tokens)[0]
+        model(**sample["net_input"], prev_output_tokens=tokens)[0],
+        stock(**sample["net_input"], prev_output_tokens=tokens)[0],
     )
     slots = slot_sample(tokens, 1, 1, start=2, pad=1, eos=2)
     logits = stock(**sample["net_input"], prev_output_tokens=slots.input)[0]

@@ -265,9 +265,7 @@ def test_an_ensemble_averages_probabilities(family):
     scores = [float(best["positional_scores"][place]) for place in (0, -2)]
     assert scores == pytest.approx(probabilities.max(-1).values.log().tolist(), abs=TOLERANCE)
     with pytest.raises(ValueError, match="must agree"):
-        BidirectionalGenerator(
-            [models[0], family.bidirectional(directions=4)], family.dictionary(), DecodingOptions(beam=1)
-        )
+        BidirectionalGenerator([models[0], family.bidirectional(directions=4)], family.dictionary(), DecodingOptions(beam=1))
 
 
 @torch.no_grad()
@@ -361,7 +359,7 @@ def test_a_step_reads_the_device_once(family, beam, paper):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fairseq_hrt.bidirectional.generator.block_search", counted)
         mine.decode_blocks(memories)
-    (count, named), = inner
+    ((count, named),) = inner
     # Before the first step a beam search asks for the lengths, once.
     assert count == mine.counters.decoder_calls + (beam > 1), named
     assert mine.counters.decoder_calls > 3

@@ -132,9 +132,7 @@ def test_references_are_scored_like_found_translations(family, directions):
     assert len(found) == len(best)
     for hypothesis, (scored,) in zip(best, found):
         assert scored["tokens"].tolist() == hypothesis["tokens"].tolist()
-        torch.testing.assert_close(
-            scored["positional_scores"], hypothesis["positional_scores"], rtol=1e-4, atol=1e-4
-        )
+        torch.testing.assert_close(scored["positional_scores"], hypothesis["positional_scores"], rtol=1e-4, atol=1e-4)
         assert float(scored["score"]) == pytest.approx(float(hypothesis["score"]), abs=1e-4)
 
 
@@ -186,7 +184,9 @@ def test_the_autoregressive_task_takes_only_what_it_can_decode(family):
     found = task.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(None, sample)
     own, _ = build(family)
     expected = own.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(None, sample)
-    assert [h["tokens"].tolist() for best in found for h in best] == [h["tokens"].tolist() for best in expected for h in best]
+    assert [h["tokens"].tolist() for best in found for h in best] == [
+        h["tokens"].tolist() for best in expected for h in best
+    ]
 
 
 def test_half_precision_stays_finite(family):

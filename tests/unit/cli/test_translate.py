@@ -215,7 +215,9 @@ def test_interrupted_anywhere_and_gone_on_with(run, model, tmp_path, seed, suffi
     else:
         model.calls_left = 10**9
         assert run(*arguments, "--output", "parts", "--resume")[0] == 0
-    found = {place: {name: (tmp_path / place / name).read_bytes() for name in os.listdir(place)} for place in ("whole", "parts")}
+    found = {
+        place: {name: (tmp_path / place / name).read_bytes() for name in os.listdir(place)} for place in ("whole", "parts")
+    }
     assert found["whole"] == found["parts"]
 
 

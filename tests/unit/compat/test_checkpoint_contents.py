@@ -29,7 +29,12 @@ def evaluated_names():
             function = getattr(node, "func", None)
             name = getattr(function, "id", getattr(function, "attr", None))
             # model.eval() has no argument; editdistance.eval compares.
-            if name not in EVALUATORS or not node.args or "editdistance" in ast.unparse(function) or ".ed." in ast.unparse(function):
+            if (
+                name not in EVALUATORS
+                or not node.args
+                or "editdistance" in ast.unparse(function)
+                or ".ed." in ast.unparse(function)
+            ):
                 continue
             given = node.args[0]
             if isinstance(given, ast.Attribute):
@@ -51,7 +56,9 @@ def test_every_evaluated_option_is_known():
 NUMBERS = st.integers(-1000, 1000) | st.floats(allow_nan=False, allow_infinity=False)
 LITERALS = st.recursive(
     NUMBERS | st.booleans() | st.none() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
     max_leaves=8,
 )
 
@@ -64,7 +71,17 @@ def test_literals_are_what_eval_makes_of_them(value, times):
 
 
 @pytest.mark.parametrize(
-    "text", ["[(512, 3)] * 20", " [(512, 10, 5)] + [(512, 3, 2)] * 4 + [(512,2,2)] * 2", "(0.9, 0.98)", "True", "6", "-1", "{'a': 1}", "10000,20000"]
+    "text",
+    [
+        "[(512, 3)] * 20",
+        " [(512, 10, 5)] + [(512, 3, 2)] * 4 + [(512,2,2)] * 2",
+        "(0.9, 0.98)",
+        "True",
+        "6",
+        "-1",
+        "{'a': 1}",
+        "10000,20000",
+    ],
 )
 def test_configurations_of_fairseq_are_literals(text):
     assert literal(text) == eval(text.strip())
@@ -100,9 +117,19 @@ def test_everything_else_is_refused(text):
 
 def test_references_within_the_file_are_left_alone():
     """Old versions of fairseq saved them."""
-    config = OmegaConf.create({"task": {"conv_feature_layers": "${model.conv_feature_layers}", "train_subset": "${dataset.train_subset}"}})
+    config = OmegaConf.create(
+        {"task": {"conv_feature_layers": "${model.conv_feature_layers}", "train_subset": "${dataset.train_subset}"}}
+    )
     assert unsafe_value({"cfg": config}) is None
-    for text in ("${oc.env:HOME}", "x${oc.env:HOME}", "${oc.env:${a}}", "${${a}.b}", "${ oc.env:HOME}", "${hydra:runtime.cwd}", "${a['b']}"):
+    for text in (
+        "${oc.env:HOME}",
+        "x${oc.env:HOME}",
+        "${oc.env:${a}}",
+        "${${a}.b}",
+        "${ oc.env:HOME}",
+        "${hydra:runtime.cwd}",
+        "${a['b']}",
+    ):
         found = unsafe_value({"cfg": {"task": {"data": text}}})
         assert found is not None and "outside the file" in str(found)
 
@@ -136,10 +163,14 @@ def test_dictionaries_of_task_states_load(tmp_path):
 
 def test_refusals_are_values_and_true(tmp_path):
     torch.save({"cfg": {"model": {"encoder_layers": "exit()"}}}, tmp_path / "x.pt")
-    with pytest.raises(UnsafeCheckpointError, match=r"x\.pt holds encoder_layers='exit\(\)', which fairseq would run as Python") as error:
+    with pytest.raises(
+        UnsafeCheckpointError, match=r"x\.pt holds encoder_layers='exit\(\)', which fairseq would run as Python"
+    ) as error:
         load(tmp_path / "x.pt")
     assert "\n" not in str(error.value)
     assert issubclass(UnsafeCheckpointError, ValueError) and issubclass(CorruptCheckpointError, ValueError)
     torch.save({"x": Fraction(1, 2)}, tmp_path / "y.pt")
-    with pytest.raises(UnsafeCheckpointError, match=r"holds fractions\.Fraction, which is none of the types that are known to be harmless"):
+    with pytest.raises(
+        UnsafeCheckpointError, match=r"holds fractions\.Fraction, which is none of the types that are known to be harmless"
+    ):
         load(tmp_path / "y.pt")

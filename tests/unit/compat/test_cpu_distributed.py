@@ -12,9 +12,7 @@ def wrapped(model):
     module = types.ModuleType("stand_in")
     module.DistributedDataParallel = lambda **kwargs: kwargs
     cpu_distributed.REPAIR.apply(module)
-    return module.DistributedDataParallel(
-        module=model, device_ids=[0], output_device=0, find_unused_parameters=True
-    )
+    return module.DistributedDataParallel(module=model, device_ids=[0], output_device=0, find_unused_parameters=True)
 
 
 def test_no_device_numbers_for_the_cpu():

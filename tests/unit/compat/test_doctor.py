@@ -89,9 +89,7 @@ def test_requirements_are_those_of_setup_py(monkeypatch):
     setup: dict = {}
     monkeypatch.setattr("setuptools.setup", setup.update)
     runpy.run_path(str(ROOT / "setup.py"))
-    expected = {
-        name + (f">={lowest}" if lowest else "") for name, lowest in doctor.NEEDED.items()
-    }
+    expected = {name + (f">={lowest}" if lowest else "") for name, lowest in doctor.NEEDED.items()}
     given = {line.replace("==", ">=").replace(".*", "").split(",")[0] for line in setup["install_requires"]}
     assert given == expected
 

@@ -47,7 +47,12 @@ REGISTERED = (
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
-    ["import fairseq, fairseq_hrt", "import fairseq_hrt, fairseq", "import fairseq_hrt.engine.transformer", "import fairseq_hrt.dag"],
+    [
+        "import fairseq, fairseq_hrt",
+        "import fairseq_hrt, fairseq",
+        "import fairseq_hrt.engine.transformer",
+        "import fairseq_hrt.dag",
+    ],
 )
 def test_families_are_registered_in_any_order(command, tmp_path, statement):
     assert command("python", "-c", statement + REGISTERED, cwd=tmp_path).stdout.split()[-3:] == ["True"] * 3

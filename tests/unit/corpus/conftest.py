@@ -10,8 +10,17 @@ import pytest
 
 CORPUS = Path(__file__).resolve().parents[3] / "examples" / "corpus"
 MODULES = (
-    "english", "generate", "german", "german_syntax", "grammar", "lexicon", "modifiers", "nouns", "sentence",
-    "valid_share", "verbs",
+    "english",
+    "generate",
+    "german",
+    "german_syntax",
+    "grammar",
+    "lexicon",
+    "modifiers",
+    "nouns",
+    "sentence",
+    "valid_share",
+    "verbs",
 )
 
 

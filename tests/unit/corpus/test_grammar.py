@@ -10,8 +10,19 @@ import pytest
 # Readings of each determiner: "case + column" with the columns m, f, n and p(lural).
 # The declension class decides the adjective ending: weak, mixed or strong.
 ARTICLES = {
-    "der": "Nm Df Gf Gp", "die": "Nf Af Np Ap", "das": "Nn An", "den": "Am Dp", "dem": "Dm Dn", "des": "Gm Gn",
-    "im": "Dm Dn", "am": "Dm Dn", "zum": "Dm Dn", "vom": "Dm Dn", "zur": "Df", "ins": "An", "ans": "An",
+    "der": "Nm Df Gf Gp",
+    "die": "Nf Af Np Ap",
+    "das": "Nn An",
+    "den": "Am Dp",
+    "dem": "Dm Dn",
+    "des": "Gm Gn",
+    "im": "Dm Dn",
+    "am": "Dm Dn",
+    "zum": "Dm Dn",
+    "vom": "Dm Dn",
+    "zur": "Df",
+    "ins": "An",
+    "ans": "An",
 }
 DIESER = {"er": "Nm Df Gf Gp", "e": "Nf Af Np Ap", "es": "Nn An Gm Gn", "en": "Am Dp", "em": "Dm Dn"}
 EIN = {"": "Nm Nn An", "e": "Nf Af Np Ap", "en": "Am Dp", "em": "Dm Dn", "er": "Df Gf Gp", "es": "Gm Gn"}
@@ -21,17 +32,57 @@ ENDINGS = {
     "weak": {"e": "Nm Nf Nn Af An", "en": "Am Dm Df Dn Gm Gf Gn Np Ap Dp Gp"},
     "mixed": {"er": "Nm", "e": "Nf Af", "es": "Nn An", "en": "Am Dm Df Dn Gm Gf Gn Np Ap Dp Gp"},
     "strong": {
-        "er": "Nm Df Gf Gp", "e": "Nf Af Np Ap", "es": "Nn An", "en": "Am Gm Gn Dp", "em": "Dm Dn",
+        "er": "Nm Df Gf Gp",
+        "e": "Nf Af Np Ap",
+        "es": "Nn An",
+        "en": "Am Gm Gn Dp",
+        "em": "Dm Dn",
     },
 }
 PREPOSITIONS = {
-    "in": "AD", "an": "AD", "auf": "AD", "über": "A", "mit": "D", "von": "D", "nach": "D", "zu": "D", "vor": "D",
-    "im": "D", "am": "D", "zum": "D", "vom": "D", "zur": "D", "ins": "A", "ans": "A", "als": "N",
+    "in": "AD",
+    "an": "AD",
+    "auf": "AD",
+    "über": "A",
+    "mit": "D",
+    "von": "D",
+    "nach": "D",
+    "zu": "D",
+    "vor": "D",
+    "im": "D",
+    "am": "D",
+    "zum": "D",
+    "vom": "D",
+    "zur": "D",
+    "ins": "A",
+    "ans": "A",
+    "als": "N",
 }
 PRONOUNS = set("ich er sie wir es mich ihn uns mir ihm ihr ihnen".split())
 AUXILIARIES = {
-    "bin", "ist", "sind", "war", "waren", "habe", "hat", "haben", "werde", "wird", "werden", "kann", "können", "muss",
-    "müssen", "musste", "mussten", "sollte", "sollten", "will", "wollen", "wollte", "wollten",
+    "bin",
+    "ist",
+    "sind",
+    "war",
+    "waren",
+    "habe",
+    "hat",
+    "haben",
+    "werde",
+    "wird",
+    "werden",
+    "kann",
+    "können",
+    "muss",
+    "müssen",
+    "musste",
+    "mussten",
+    "sollte",
+    "sollten",
+    "will",
+    "wollen",
+    "wollte",
+    "wollten",
 }
 PLURAL_AUXILIARIES = set("sind waren haben werden können müssen mussten sollten wollen wollten".split())
 
@@ -69,10 +120,26 @@ class Checker:
                 self._add(noun.plural, {"Np", "Ap", "Gp"} | ({"Dp"} if noun.plural[-1] in "ns" else set()))
                 self._add(noun.plural + "n", {"Dp"} if noun.plural[-1] not in "ns" else set())
         # Nouns of the time adverbials.
-        for word, gender in (("Woche", "f"), ("Monat", "m"), ("Jahr", "n"), ("Tag", "m"), ("Morgen", "m"),
-                             ("Abend", "m"), ("Nacht", "f"), ("Sommer", "m"), ("Winter", "m"), ("Arbeit", "f"),
-                             ("Frühstück", "n"), ("Montag", "m"), ("Mittwoch", "m"), ("Freitag", "m"),
-                             ("Samstag", "m"), ("Sonnabend", "m"), ("Sonntag", "m"), ("Bahn", "f")):
+        for word, gender in (
+            ("Woche", "f"),
+            ("Monat", "m"),
+            ("Jahr", "n"),
+            ("Tag", "m"),
+            ("Morgen", "m"),
+            ("Abend", "m"),
+            ("Nacht", "f"),
+            ("Sommer", "m"),
+            ("Winter", "m"),
+            ("Arbeit", "f"),
+            ("Frühstück", "n"),
+            ("Montag", "m"),
+            ("Mittwoch", "m"),
+            ("Freitag", "m"),
+            ("Samstag", "m"),
+            ("Sonnabend", "m"),
+            ("Sonntag", "m"),
+            ("Bahn", "f"),
+        ):
             self._add(word, {c + gender for c in "NAD"})
         for word in ("Tagen", "Wochen"):
             self._add(word, {"Dp"})
@@ -127,11 +194,11 @@ class Checker:
             allowed = set(ENDINGS[kind][self.adjective(tokens[i])].split())
             readings = allowed if readings is None else readings & allowed
             i += 1
-        assert tokens[i] in self.nouns, f"no noun at {tokens[start:i + 1]}"
+        assert tokens[i] in self.nouns, f"no noun at {tokens[start : i + 1]}"
         readings = self.nouns[tokens[i]] if readings is None else readings & self.nouns[tokens[i]]
         if cases is not None:
             readings = {r for r in readings if r[0] in cases}
-        assert readings, f"no agreement in {tokens[start:i + 1]}"
+        assert readings, f"no agreement in {tokens[start : i + 1]}"
         return i + 1, readings
 
     def _noun_follows(self, tokens, i):
@@ -143,8 +210,11 @@ class Checker:
         token = tokens[i]
         if token == "sein":  # possessive or infinitive
             return self._noun_follows(tokens, i + 1)
-        return token in DETERMINERS or token in PREPOSITIONS or token in self.nouns or bool(
-            self.adjective(token) and self._noun_follows(tokens, i)
+        return (
+            token in DETERMINERS
+            or token in PREPOSITIONS
+            or token in self.nouns
+            or bool(self.adjective(token) and self._noun_follows(tokens, i))
         )
 
 
@@ -165,9 +235,7 @@ def checker(corpus):
 @pytest.fixture(scope="module")
 def realised(corpus, items):
     """Up to five translations of each sampled sentence."""
-    return [
-        (item.sentence, text) for item in items for text in islice(corpus.german_syntax.translations(item.sentence), 5)
-    ]
+    return [(item.sentence, text) for item in items for text in islice(corpus.german_syntax.translations(item.sentence), 5)]
 
 
 def is_plain(corpus, clause):
@@ -207,9 +275,14 @@ def test_noun_phrases_agree(corpus, checker, realised):
 @pytest.mark.parametrize(
     "text",
     [
-        "Der Mann sieht den neue Tisch.", "Er wartet mit die Frau.", "Ich sehe ein neue Hut.",
-        "Wir gehen in das Gärten.", "Er dankt den Kinder.", "Ich sehe den Student.",
-        "Er ist größer als den Mann.", "Er sieht unseren Haus.",
+        "Der Mann sieht den neue Tisch.",
+        "Er wartet mit die Frau.",
+        "Ich sehe ein neue Hut.",
+        "Wir gehen in das Gärten.",
+        "Er dankt den Kinder.",
+        "Ich sehe den Student.",
+        "Er ist größer als den Mann.",
+        "Er sieht unseren Haus.",
     ],
 )
 def test_the_checker_finds_mistakes(corpus, checker, text):
@@ -376,12 +449,24 @@ def test_first_person_has_no_reflexive_objects(realised):
 def test_every_construction_occurs(corpus, items):
     clauses = [clause for item in items for clause in (item.sentence.main, item.sentence.second) if clause]
     assert {item.sentence.kind for item in items} == {
-        "statement", "question", "subordinate", "complement", "coordination",
+        "statement",
+        "question",
+        "subordinate",
+        "complement",
+        "coordination",
     }
     assert {clause.tense for clause in clauses} == {"present", "past", "perfect", "future"}
     assert {clause.verb.frame for clause in clauses} >= {
-        "intransitive", "accusative", "dative", "ditransitive", "prepositional", "directional", "locative",
-        "predicative", "clausal", "impersonal",
+        "intransitive",
+        "accusative",
+        "dative",
+        "ditransitive",
+        "prepositional",
+        "directional",
+        "locative",
+        "predicative",
+        "clausal",
+        "impersonal",
     }
     used = {german for clause in clauses for german in clause.verb.german}
     assert len(used) > 80

@@ -40,24 +40,39 @@ PHRASES = [
     ("DEFINITE", "müde", "Frau", "sg", "die müde Frau | die müde Frau | der müden Frau | der müden Frau"),
     ("DEFINITE", "teuer", "Auto", "sg", "das teure Auto | das teure Auto | dem teuren Auto | des teuren Autos"),
     (
-        "DEFINITE", "jung", "Kind", "pl",
+        "DEFINITE",
+        "jung",
+        "Kind",
+        "pl",
         "die jungen Kinder | die jungen Kinder | den jungen Kindern | der jungen Kinder",
     ),
     (
-        "DEFINITE", "faul", "Student", "sg",
+        "DEFINITE",
+        "faul",
+        "Student",
+        "sg",
         "der faule Student | den faulen Studenten | dem faulen Studenten | des faulen Studenten",
     ),
     (
-        "THIS", "dunkel", "Haus", "sg",
+        "THIS",
+        "dunkel",
+        "Haus",
+        "sg",
         "dieses dunkle Haus | dieses dunkle Haus | diesem dunklen Haus | dieses dunklen Hauses",
     ),
     (
-        "EVERY", "klein", "Junge", "sg",
+        "EVERY",
+        "klein",
+        "Junge",
+        "sg",
         "jeder kleine Junge | jeden kleinen Jungen | jedem kleinen Jungen | jedes kleinen Jungen",
     ),
     ("INDEFINITE", "neu", "Rock", "sg", "ein neuer Rock | einen neuen Rock | einem neuen Rock | eines neuen Rockes"),
     (
-        "INDEFINITE", "neu", "Kamera", "sg",
+        "INDEFINITE",
+        "neu",
+        "Kamera",
+        "sg",
         "eine neue Kamera | eine neue Kamera | einer neuen Kamera | einer neuen Kamera",
     ),
     ("INDEFINITE", "rot", "Hemd", "sg", "ein rotes Hemd | ein rotes Hemd | einem roten Hemd | eines roten Hemdes"),
@@ -65,11 +80,17 @@ PHRASES = [
     ("INDEFINITE", "heiß", "Kaffee", "sg", "heißer Kaffee | heißen Kaffee | heißem Kaffee | heißen Kaffees"),
     ("INDEFINITE", "kalt", "Milch", "sg", "kalte Milch | kalte Milch | kalter Milch | kalter Milch"),
     (
-        "our", "nett", "Onkel", "sg",
+        "our",
+        "nett",
+        "Onkel",
+        "sg",
         "unser netter Onkel | unseren netten Onkel | unserem netten Onkel | unseres netten Onkels",
     ),
     (
-        "our", "nett", "Tochter", "pl",
+        "our",
+        "nett",
+        "Tochter",
+        "pl",
         "unsere netten Töchter | unsere netten Töchter | unseren netten Töchtern | unserer netten Töchter",
     ),
     ("many", "alt", "Foto", "pl", "viele alte Fotos | viele alte Fotos | vielen alten Fotos | vieler alter Fotos"),
@@ -133,7 +154,11 @@ def test_prepositions_contract(corpus, preposition, words, expected):
 def test_english_forms(corpus):
     english = corpus.english
     assert [english.plural(w) for w in ("boy", "lady", "church", "woman", "radio")] == [
-        "boys", "ladies", "churches", "women", "radios",
+        "boys",
+        "ladies",
+        "churches",
+        "women",
+        "radios",
     ]
     assert [english.third_person(w) for w in ("buy", "cry", "go", "wash")] == ["buys", "cries", "goes", "washes"]
     assert [english.indefinite_article(w) for w in ("old", "useful", "lawyer")] == ["an", "a", "a"]

@@ -110,9 +110,7 @@ def test_the_second_pass_sees_the_shown_tokens(family, batch, strategy, forcing)
     glanced = criterion.glancer(graph, 0.6)(alignment, right)
     assert glanced.shown.any()
     assert log["path_right"] == int(right.sum())
-    match, links, _ = plain_scores(
-        model, batch["net_input"], graph, torch.where(glanced.shown, glanced.tokens, inputs)
-    )
+    match, links, _ = plain_scores(model, batch["net_input"], graph, torch.where(glanced.shown, glanced.tokens, inputs))
     likelihood = dag_log_likelihood(force(match, glanced, forcing), links, graph.target_lengths, graph.vertex_lengths)
     assert float(loss) == pytest.approx(float(-(likelihood / graph.target_lengths).sum()), abs=1e-9)
     assert log["shown"] == int(glanced.shown.sum()) and log["path_vertices"] == 6 + 4 + 8
@@ -183,11 +181,19 @@ def test_what_was_not_logged_is_not_reported():
     values = dict(found.get_smoothed_values())
     assert (values["skipped_share"], values["skipped_sentences"], values["vertices_per_token"]) == (0.333, 2, 4.0)
     assert values.keys().isdisjoint({"length_loss", "clamped_graphs", "glance_accuracy", "glance_rate"})
-    logs = [*logs, {"length_loss": 4 * math.log(2), "sample_size": 0, "clamped": 2, "path_vertices": 8, "path_right": 6, "shown": 2}]
+    logs = [
+        *logs,
+        {"length_loss": 4 * math.log(2), "sample_size": 0, "clamped": 2, "path_vertices": 8, "path_right": 6, "shown": 2},
+    ]
     with metrics.aggregate() as found:
         DagNllLoss.reduce_metrics(logs)
     values = dict(found.get_smoothed_values())
-    assert (values["length_loss"], values["clamped_graphs"], values["glance_accuracy"], values["glance_rate"]) == (1.0, 2, 0.75, 0.25)
+    assert (values["length_loss"], values["clamped_graphs"], values["glance_accuracy"], values["glance_rate"]) == (
+        1.0,
+        2,
+        0.75,
+        0.25,
+    )
 
 
 def test_the_defaults_are_those_of_the_papers(family):
@@ -197,7 +203,11 @@ def test_the_defaults_are_those_of_the_papers(family):
     assert str(nll.dag_glance_forcing) == "vertex"
     assert (nll.dag_length_loss_factor, fuzzy.dag_length_loss_factor) == (0.1, 0.0)
     assert (fuzzy.dag_ngram_order, fuzzy.dag_glance_schedule, str(fuzzy.dag_glance_strategy)) == (2, "0.1", "number-random")
-    assert (model.dag_upsample_scale, str(model.dag_upsample_base), model.dag_link_features) == ("8", "source", "feature:position")
+    assert (model.dag_upsample_scale, str(model.dag_upsample_base), model.dag_link_features) == (
+        "8",
+        "source",
+        "feature:position",
+    )
     assert model.dag_max_transition_length is None and model.dag_length_classes == 256 and not model.dag_count_bos
     assert (str(task.dag_decode_strategy), task.dag_decode_beta, task.dag_decode_length_beta) == ("lookahead", 1.0, 1.0)
     assert not task.dag_keep_repeats and not task.dag_allow_unk
@@ -206,7 +216,9 @@ def test_the_defaults_are_those_of_the_papers(family):
     assert float(links.position.weight.std()) == pytest.approx(64**-0.5, rel=0.03)
 
 
-@pytest.mark.parametrize("strategy, schedule, shown", [("cmlm", "0", False), ("cmlm", "0.1", True), ("number-random", "0", False)])
+@pytest.mark.parametrize(
+    "strategy, schedule, shown", [("cmlm", "0", False), ("cmlm", "0.1", True), ("number-random", "0", False)]
+)
 def test_a_schedule_of_0_switches_glancing_off(family, batch, strategy, schedule, shown):
     criterion = make_nll(family, dag_glance_schedule=schedule, dag_glance_strategy=strategy)
     log = criterion(family.dag().train(), batch)[2]
@@ -252,7 +264,11 @@ def test_the_task_hands_its_views_to_the_criterion(family, monkeypatch):
     task.train_step(sample, None, None, None, 11)
     task.valid_step(sample, None, None)
     assert [graph.update for graph in seen] == [11, 0]
-    assert seen[0].vertex_lengths.tolist() == task.graph(sample, 11).vertex_lengths.tolist() != task.graph(sample, 12).vertex_lengths.tolist()
+    assert (
+        seen[0].vertex_lengths.tolist()
+        == task.graph(sample, 11).vertex_lengths.tolist()
+        != task.graph(sample, 12).vertex_lengths.tolist()
+    )
     assert seen[1].vertex_lengths.tolist() == [36, 18] and "graph" not in sample
 
 
@@ -271,7 +287,9 @@ def test_graphs_that_positions_cut_are_said_once_and_counted(family, caplog):
 def test_a_training_step_asks_the_device_as_often_for_any_length(family, host_reads, build):
     """For the sizes of the graph, for the checks of each program and for the log; never in a loop."""
     model, found = family.dag().train(), []
-    criterion = make_nll(family, dag_glance_schedule="0.5") if build == "nll" else make_fuzzy(family, dag_glance_schedule="0.5")
+    criterion = (
+        make_nll(family, dag_glance_schedule="0.5") if build == "nll" else make_fuzzy(family, dag_glance_schedule="0.5")
+    )
     for words in (2, 9):
         sample = family.sample([12, 12], seed=2)
         graph = family.graph(sample, [24, 22], [words, words])
@@ -364,7 +382,9 @@ def test_batches_keep_to_their_vertices(family):
     assert all(4 * max(batch) * len(batch) <= 72 for batch in divided) and [9, 9] in divided
     assert sum(divided, []) == sum(whole, [])
     assert batches(72, "valid") == whole
-    with pytest.raises(ValueError, match="--dag-batch-vertices 35 has no room for the largest graph, of 36 vertices: raise it, or"):
+    with pytest.raises(
+        ValueError, match="--dag-batch-vertices 35 has no room for the largest graph, of 36 vertices: raise it, or"
+    ):
         batches(35)
 
 
@@ -389,7 +409,9 @@ def test_given_translations_are_scored(family, batch):
     # One path only: its parts are the whole.
     assert found[2][0]["path_log_prob"] + found[2][0]["token_log_prob"] == pytest.approx(found[2][0]["log_likelihood"])
     batch["graph"] = family.graph(batch, [4, 4, 4], [4, 2, 6])
-    scores = [best["log_likelihood"] for best, in GraphScorer(family.dictionary(), lambda s: s["graph"]).generate([model], batch)]
+    scores = [
+        best["log_likelihood"] for (best,) in GraphScorer(family.dictionary(), lambda s: s["graph"]).generate([model], batch)
+    ]
     assert scores[0] == scores[2] == -math.inf and math.isfinite(scores[1])
 
 

@@ -23,9 +23,7 @@ STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample
 def make_generator(tiny, models, strategy, *, options=None, scale=2.0, symbols=12, **config):
     settings = DagTaskConfig(dag_decode_strategy=strategy, **{f"dag_{name}": value for name, value in config.items()})
     settings.seed = 1
-    return DagGenerator(
-        models, tiny.dictionary(symbols), DecodingOptions(**(options or {})), config=settings, scale=scale
-    )
+    return DagGenerator(models, tiny.dictionary(symbols), DecodingOptions(**(options or {})), config=settings, scale=scale)
 
 
 class Truth:
@@ -38,9 +36,7 @@ class Truth:
         with torch.no_grad():
             encoder_out = model.encoder(source, src_lengths=torch.tensor([source.size(1)]))
             size = torch.tensor([vertices])
-            features, _ = model.decoder(
-                model.decoder.vertex_inputs(size), encoder_out=encoder_out, features_only=True
-            )
+            features, _ = model.decoder(model.decoder.vertex_inputs(size), encoder_out=encoder_out, features_only=True)
             self.links = model.decoder.links(features, size)[0]
             logits = model.decoder.output_layer(features)[0]
         self.log_probs = torch.log_softmax(logits, -1)
@@ -150,7 +146,15 @@ def test_viterbi_equals_enumeration(family, graphs, strategy, beta, keep_repeats
     assert all(len(best[0]["tokens"]) == 2 for best in limited.generate([model], sample))
 
 
-BEAMS = [(1.0, 1.0, True), (0.0, 1.0, True), (2.0, 1.0, True), (1.0, 1.0, False), (0.0, 1.0, False), (1.0, 0.5, False), (0.5, 2.0, False)]
+BEAMS = [
+    (1.0, 1.0, True),
+    (0.0, 1.0, True),
+    (2.0, 1.0, True),
+    (1.0, 1.0, False),
+    (0.0, 1.0, False),
+    (1.0, 0.5, False),
+    (0.5, 2.0, False),
+]
 
 
 @pytest.mark.parametrize("lenpen, beta, keep_repeats", BEAMS)
@@ -286,7 +290,9 @@ def test_the_rules_reach_the_translation(family):
         for best in plain.generate([model], sample)
     ]
     assert sum(repeated) > 0
-    strict = make_generator(family, [model], "lookahead", scale=4.0, keep_repeats=True, no_repeat_consecutive=2, candidates=20)
+    strict = make_generator(
+        family, [model], "lookahead", scale=4.0, keep_repeats=True, no_repeat_consecutive=2, candidates=20
+    )
     for best in strict.generate([model], sample):
         words = best[0]["tokens"].tolist()
         assert all(allowed(words[:end], 2, 0) for end in range(1, len(words)))
@@ -308,9 +314,7 @@ def test_samples_have_the_probabilities_of_the_graph(graphs):
     counts = Counter(zip(map(tuple, vertices.tolist()), map(tuple, tokens.tolist())))
     for (path, words), count in counts.items():
         path = [0, *(v for v in path if v >= 0)]
-        expected = math.exp(
-            graphs.score(links[0], path) + sum(float(log_probs[0, v, y]) for v, y in zip(path[1:-1], words))
-        )
+        expected = math.exp(graphs.score(links[0], path) + sum(float(log_probs[0, v, y]) for v, y in zip(path[1:-1], words)))
         assert count / 4000 == pytest.approx(expected, abs=4 * math.sqrt(expected / 4000) + 1e-3)
     narrow = WalkRules(beta=1.0, candidates=20, temperature=1.0, top_p=1e-9)
     same, _, _ = walk(links.clone(), best, torch.full((4000,), 3), narrow, eos=2, keys=torch.arange(4000))
@@ -369,9 +373,7 @@ def test_a_sentence_is_decoded_the_same_in_any_batch(family, strategy, options, 
     together = generator.generate([model], sample)
     for row, length in enumerate([9, 2, 6, 1]):
         source = sample["net_input"]["src_tokens"][row : row + 1, 9 - length :]
-        alone = generator.generate(
-            [model], {"net_input": {"src_tokens": source, "src_lengths": torch.tensor([length])}}
-        )[0]
+        alone = generator.generate([model], {"net_input": {"src_tokens": source, "src_lengths": torch.tensor([length])}})[0]
         assert [best["tokens"].tolist() for best in alone] == [best["tokens"].tolist() for best in together[row]]
         for mine, other in zip(alone, together[row]):
             torch.testing.assert_close(mine["positional_scores"], other["positional_scores"], rtol=0, atol=1e-6)
@@ -405,7 +407,12 @@ def models(family):
 
 
 @pytest.mark.slow
-@given(decodings(), st.sampled_from(["source", "predict"]), st.lists(st.integers(1, 9), min_size=2, max_size=4), st.integers(0, 999))
+@given(
+    decodings(),
+    st.sampled_from(["source", "predict"]),
+    st.lists(st.integers(1, 9), min_size=2, max_size=4),
+    st.integers(0, 999),
+)
 @settings(max_examples=40, deadline=None)
 def test_no_option_makes_a_translation_depend_on_its_batch(family, models, decoding, base, lengths, seed):
     strategy, options, config, scale = decoding
@@ -417,7 +424,9 @@ def test_no_option_makes_a_translation_depend_on_its_batch(family, models, decod
         net_input = {"src_tokens": source, "src_lengths": torch.tensor([length])}
         alone = generator.generate([model], {"net_input": net_input})[0]
         assert [best["tokens"].tolist() for best in alone] == [best["tokens"].tolist() for best in together[row]]
-        assert [best["token_vertices"].tolist() for best in alone] == [best["token_vertices"].tolist() for best in together[row]]
+        assert [best["token_vertices"].tolist() for best in alone] == [
+            best["token_vertices"].tolist() for best in together[row]
+        ]
         for mine, other in zip(alone, together[row]):
             torch.testing.assert_close(mine["score"], other["score"], rtol=1e-5, atol=1e-6)
             words = mine["tokens"].tolist()
@@ -637,7 +646,14 @@ def test_the_language_model_is_asked_about_twice_the_beam(beams, expected):
 def test_beam_with_a_language_model(family, graphs, kenlm, weight):
     model, sample = family.dag(symbols=3, seed=5), family.sample([3], symbols=3, seed=1)
     generator = make_generator(
-        family, [model], "beam", options=dict(beam=500, nbest=4), symbols=3, keep_repeats=True, lm_path="lm", lm_weight=weight
+        family,
+        [model],
+        "beam",
+        options=dict(beam=500, nbest=4),
+        symbols=3,
+        keep_repeats=True,
+        lm_path="lm",
+        lm_weight=weight,
     )
     texts = Truth(model, sample, 0, 6).texts(graphs, limit=10)
     texts.pop((2,))

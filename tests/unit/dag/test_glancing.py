@@ -109,7 +109,9 @@ def test_a_sentence_is_shown_the_same_in_any_batch(strategy):
         share=0.5, strategy=strategy, ids=torch.tensor([7]), update=3, seed=1,
     ).shown  # fmt: skip
     assert both[0].tolist() == alone[0, :8].tolist()
-    assert any(glance_example(strategy="number-random", seed=seed).shown[0].tolist() != both[0].tolist() for seed in range(2, 6))
+    assert any(
+        glance_example(strategy="number-random", seed=seed).shown[0].tolist() != both[0].tolist() for seed in range(2, 6)
+    )
 
 
 @pytest.mark.parametrize("forcing", FORCINGS)

@@ -6,7 +6,12 @@ from fairseq_hrt.dag.graph_description import to_dot
 
 
 def vertex(number, passing, chosen, *tokens):
-    return {"vertex": number, "passing": passing, "chosen": chosen, "tokens": [{"token": word, "probability": share} for word, share in tokens]}
+    return {
+        "vertex": number,
+        "passing": passing,
+        "chosen": chosen,
+        "tokens": [{"token": word, "probability": share} for word, share in tokens],
+    }
 
 
 def link(one, other, probability, chosen):
@@ -22,7 +27,13 @@ def test_to_dot():
             vertex(3, 0.05, False, ("y", 1.0)),
             vertex(4, 0.01, True, ("</s>", 1.0)),
         ],
-        "links": [link(0, 1, 0.5, True), link(0, 2, 0.9, False), link(0, 3, 0.05, False), link(1, 3, 0.04, False), link(1, 4, 0.01, True)],
+        "links": [
+            link(0, 1, 0.5, True),
+            link(0, 2, 0.9, False),
+            link(0, 3, 0.05, False),
+            link(1, 3, 0.04, False),
+            link(1, 4, 0.01, True),
+        ],
     }
     lines = to_dot(document).splitlines()
     assert lines[0] == "digraph translation {" and lines[-1] == "}"

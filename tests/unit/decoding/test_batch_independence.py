@@ -18,7 +18,12 @@ def model_of(build, seed):
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 5), options=decoding_options(), batch=batches(), lively=st.booleans())
 # A minimum above the maximum of the short sentence, and a maximum that depends on the source.
-@example(seed=0, options=dict(beam=2, min_len=8, max_len_a=1.0, max_len_b=2), batch=Batch([[5, 2], [5, 6, 7, 8, 9, 4, 5, 2]]), lively=True)
+@example(
+    seed=0,
+    options=dict(beam=2, min_len=8, max_len_a=1.0, max_len_b=2),
+    batch=Batch([[5, 2], [5, 6, 7, 8, 9, 4, 5, 2]]),
+    lively=True,
+)
 def test_company_changes_nothing(tiny, seed, options, batch, lively):
     model = model_of(tiny.lively if lively else tiny.model, seed)
     assert_independent(AutoregressiveGenerator([model], tiny.dictionary(6), DecodingOptions(**options)), batch)

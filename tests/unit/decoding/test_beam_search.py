@@ -233,12 +233,16 @@ def test_unknown_words_can_be_forbidden(tiny, beam):
         model, sample = tiny.model(seed=seed), tiny.sample([4, 6, 2], seed=seed)
         found = {}
         for penalty in (0.0, 1e6, math.inf):
-            generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=9, unkpen=penalty))
+            generator = AutoregressiveGenerator(
+                [model], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=9, unkpen=penalty)
+            )
             found[penalty] = generator.generate([model], sample)
         written += sum(UNK in best[0]["tokens"].tolist() for best in found[0.0])
         assert not any(UNK in h["tokens"].tolist() for best in found[math.inf] for h in best)
         assert all(h["positional_scores"].isfinite().all() for best in found[math.inf] for h in best)
-        assert [best[0]["tokens"].tolist() for best in found[math.inf]] == [best[0]["tokens"].tolist() for best in found[1e6]]
+        assert [best[0]["tokens"].tolist() for best in found[math.inf]] == [
+            best[0]["tokens"].tolist() for best in found[1e6]
+        ]
     assert written
 
 

@@ -65,7 +65,9 @@ def test_reads_of_the_host_are_counted(reads, look):
 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize(
-    "options", [dict(max_len_b=7), dict(no_repeat_ngram_size=2, unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)], ids=["plain", "rules"]
+    "options",
+    [dict(max_len_b=7), dict(no_repeat_ngram_size=2, unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)],
+    ids=["plain", "rules"],
 )
 def test_decoding_happens_on_the_device(tiny, beam, options):
     model, sample = tiny.model(max_target_positions=16), tiny.sample([5, 3, 6])

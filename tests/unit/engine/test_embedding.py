@@ -20,7 +20,11 @@ def embedding(positions=None, **changes):
 @pytest.mark.parametrize("projected", [False, True])
 def test_scaled_words_and_positions(kind, projected):
     width = 6 if projected else 4
-    modules = {"learned": LearnedPositionalEmbedding(12, width, PAD), "sinusoidal": SinusoidalPositionalEmbedding(width, PAD), "none": None}
+    modules = {
+        "learned": LearnedPositionalEmbedding(12, width, PAD),
+        "sinusoidal": SinusoidalPositionalEmbedding(width, PAD),
+        "none": None,
+    }
     projection = torch.randn(6, 4) if projected else None
     packed = embedding(modules[kind], projection=projection)
     packed.reserve(7)
@@ -31,7 +35,9 @@ def test_scaled_words_and_positions(kind, projected):
         table = {"none": lambda: torch.zeros(12, width), "learned": lambda: modules["learned"].weight,
                  "sinusoidal": lambda: SinusoidalPositionalEmbedding.get_embedding(12, width, PAD)}[kind]()  # fmt: skip
         torch.testing.assert_close(packed(TOKENS, None), words + table[PAD + 1 : PAD + 4])
-        torch.testing.assert_close(packed(TOKENS, torch.tensor([[2, 6, 0]])), words + table[PAD + 1 :][torch.tensor([[2, 6, 0]])])
+        torch.testing.assert_close(
+            packed(TOKENS, torch.tensor([[2, 6, 0]])), words + table[PAD + 1 :][torch.tensor([[2, 6, 0]])]
+        )
         norm = nn.LayerNorm(width)
         norm.weight.uniform_()
         normalised = embedding(modules[kind], projection=projection, norm=norm)
@@ -54,7 +60,10 @@ def test_the_table_grows_and_never_shrinks():
     assert none.table is None
 
 
-@pytest.mark.parametrize("side, option", [("source", "split the sentence .*--max-source-positions"), ("target", "lower --max-len-b .*--max-target")])
+@pytest.mark.parametrize(
+    "side, option",
+    [("source", "split the sentence .*--max-source-positions"), ("target", "lower --max-len-b .*--max-target")],
+)
 def test_learned_positions_end(side, option):
     packed = embedding(LearnedPositionalEmbedding(3 + PAD + 1, 4, PAD), side=side)
     packed.reserve(3)

@@ -109,9 +109,7 @@ def test_rollback_to_any_lengths(tiny, data):
         # A second step after the ragged one.
         following = places[:, -1:] + 1
         found = engine.logits(engine.step(state, tokens.gather(1, following), following))
-        assert_close(
-            found, expected.gather(1, following.unsqueeze(2).expand(-1, -1, expected.size(2)))
-        )
+        assert_close(found, expected.gather(1, following.unsqueeze(2).expand(-1, -1, expected.size(2))))
 
 
 def test_rollback_cannot_lengthen(tiny):
@@ -134,9 +132,7 @@ def test_positions_known_beforehand(tiny):
     for state in (known, unknown):
         state.rollback(torch.tensor([3, 5, 4]))
     places = torch.tensor([[3], [5], [4]])
-    assert_close(
-        *(engine.step(state, tokens.gather(1, places), positions[places]) for state in (known, unknown))
-    )
+    assert_close(*(engine.step(state, tokens.gather(1, places), positions[places]) for state in (known, unknown)))
 
 
 @torch.no_grad()

@@ -131,7 +131,11 @@ def test_many_batch_sizes_share_one_table(comparison):
     for result in comparison.results:
         result.timings[2] = result.timings[1]
     header, _, _, hrt = table_cells(markdown(comparison))[4:]
-    assert header == ["System", "batch 1", "batch 2", "batch 32"] and hrt[1:] == ["60 (60–60)", "60 (60–60)", "120 (120–120)"]
+    assert header == ["System", "batch 1", "batch 2", "batch 32"] and hrt[1:] == [
+        "60 (60–60)",
+        "60 (60–60)",
+        "120 (120–120)",
+    ]
 
 
 def test_comet_is_shown_or_said_to_be_missing(comparison):

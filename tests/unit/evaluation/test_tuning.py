@@ -97,7 +97,11 @@ def test_every_setting_is_scored_and_the_best_one_named(files):
 
 
 def test_the_metrics_may_disagree():
-    trials = [Trial({"a": "1"}, 40.0, 50.0, 1.0, 1.0), Trial({"a": "2"}, 39.0, 51.0, 1.0, 1.0), Trial({"a": "3"}, 40.0, 51.0, 1.0, 1.0)]
+    trials = [
+        Trial({"a": "1"}, 40.0, 50.0, 1.0, 1.0),
+        Trial({"a": "2"}, 39.0, 51.0, 1.0, 1.0),
+        Trial({"a": "3"}, 40.0, 51.0, 1.0, 1.0),
+    ]
     assert best_trial(trials, "bleu").options == {"a": "1"} and best_trial(trials, "chrf").options == {"a": "2"}
 
 

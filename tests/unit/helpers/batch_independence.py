@@ -84,7 +84,9 @@ def decoding_options(draw: st.DrawFn, **only: Sequence[Any]) -> Dict[str, Any]:
     return chosen
 
 
-def assert_independent(generator: Any, batch: Batch, *, tolerance: float = 1e-5, others: Optional[Sequence[str]] = None) -> None:
+def assert_independent(
+    generator: Any, batch: Batch, *, tolerance: float = 1e-5, others: Optional[Sequence[str]] = None
+) -> None:
     """Decodes each sentence alone and among the others, and demands the same hypotheses.
 
     Args:

@@ -33,7 +33,16 @@ _COPIES = (_aten.copy_.default, _aten._to_copy.default, _aten.copy.default)
 # Index tensors of the host are sent to the device.
 _INDEXING = (_aten.index.Tensor, _aten.index_put_.default, _aten.index_put.default, _aten._index_put_impl_.default,
              _aten._unsafe_index.Tensor)  # fmt: skip
-_WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "equal", "bincount")
+_WAITING = (
+    "_local_scalar_dense",
+    "nonzero",
+    "masked_select",
+    "_unique2",
+    "unique_dim",
+    "unique_consecutive",
+    "equal",
+    "bincount",
+)
 
 
 class WrongDevice(RuntimeError):

@@ -107,7 +107,11 @@ class ReferenceDecoder:
         return vector * math.sqrt(self.width) + sinusoid.to(vector)
 
     def attention(self, name: str, x: Tensor, memory: Tensor, positions: Any, visible: Any, relative: bool) -> Tensor:
-        q, k, v = self.linear(f"{name}.q_proj", x), self.linear(f"{name}.k_proj", memory), self.linear(f"{name}.v_proj", memory)
+        q, k, v = (
+            self.linear(f"{name}.q_proj", x),
+            self.linear(f"{name}.k_proj", memory),
+            self.linear(f"{name}.v_proj", memory),
+        )
         table = self.state.get(f"{name}.relative_keys") if relative else None
         size = self.width // self.heads
         heads = [
@@ -248,9 +252,7 @@ def make_model(arch: str = "hrt_transformer", *, symbols: int = 12, seed: int = 
 def make_sources(lengths: Sequence[int], symbols: int, seed: int = 0) -> List[List[int]]:
     """Sentences of the given lengths, </s> included."""
     generator = torch.Generator().manual_seed(seed)
-    return [
-        torch.randint(4, 4 + symbols, (n - 1,), generator=generator).tolist() + [EOS] for n in lengths
-    ]
+    return [torch.randint(4, 4 + symbols, (n - 1,), generator=generator).tolist() + [EOS] for n in lengths]
 
 
 def make_sample(

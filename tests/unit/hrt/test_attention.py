@@ -28,7 +28,11 @@ def run(module, x, positions, padding, causal, window):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(1, 4), st.integers(0, 5), st.booleans(), st.integers(0, 99)
+    st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    st.integers(1, 4),
+    st.integers(0, 5),
+    st.booleans(),
+    st.integers(0, 99),
 )
 def test_equals_the_loop(hrt, lengths, stride, window, causal, seed):
     module = build(window, seed)

@@ -13,7 +13,9 @@ from fairseq_hrt.hrt.generator import HRTGenerator
 
 @functools.cache
 def model_of(build, seed, tail):
-    return build("hrt_transformer", symbols=6, seed=seed, hrt_chunk_sizes=[2, 3], hrt_relative_window=3, hrt_tail_target=tail)
+    return build(
+        "hrt_transformer", symbols=6, seed=seed, hrt_chunk_sizes=[2, 3], hrt_relative_window=3, hrt_tail_target=tail
+    )
 
 
 @settings(max_examples=50, deadline=None)

@@ -92,7 +92,9 @@ def test_the_shortest_sentences_mask_one_token(length):
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 9)), min_size=1, max_size=8), st.randoms(), st.integers(0, 3))
+@given(
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 9)), min_size=1, max_size=8), st.randoms(), st.integers(0, 3)
+)
 def test_the_batch_changes_nothing(rows, random, extra):
     ids, lengths = (torch.tensor(column) for column in zip(*rows))
     order = list(range(len(rows)))

@@ -59,9 +59,9 @@ def test_skip_at_equals_a_full_length_decoder_that_sees_only_every_kth_key(hrt, 
     source = hrt.sources([5], SYMBOLS)
     start = model.decoder.start_symbol(chunk)
     kept = [5, 6, 7]
-    strided = logits(
-        model, [[start, *kept]], [[chunk * i for i in range(4)]], hrt.sample(source)["net_input"], causal=True
-    )[0]
+    strided = logits(model, [[start, *kept]], [[chunk * i for i in range(4)]], hrt.sample(source)["net_input"], causal=True)[
+        0
+    ]
     reference = hrt.Reference(model)
     # What stands between the kept tokens is never seen.
     full = [start] + [token for z in kept for token in [9] * (chunk - 1) + [z]]
@@ -183,7 +183,12 @@ def test_special_symbols_live_beside_the_dictionary(hrt, tiny):
     assert decoder.start_symbols(sizes).tolist() == [[VOCABULARY + 2, 2], [VOCABULARY + 1, VOCABULARY + 2]]
     embedded = decoder.embed(torch.tensor([[VOCABULARY, VOCABULARY + 2, 5, VOCABULARY - 1]]))[0]
     expected = torch.stack(
-        [decoder.embed_special.weight[0], decoder.embed_special.weight[2], decoder.embed_tokens.weight[5], decoder.embed_tokens.weight[-1]]
+        [
+            decoder.embed_special.weight[0],
+            decoder.embed_special.weight[2],
+            decoder.embed_tokens.weight[5],
+            decoder.embed_tokens.weight[-1],
+        ]
     )
     assert torch.equal(embedded, expected)
     assert decoder.embed_special.weight.shape == (3, 16)
@@ -267,7 +272,9 @@ def test_an_autoregressive_checkpoint_gains_exactly_the_new_parameters(hrt):
     state = dict(parent)
     model.upgrade_state_dict(state)
     new = set(state) - set(parent)
-    assert new == {"decoder.embed_special.weight", "decoder.special_chunk_sizes"} | {f"decoder.layers.{i}.self_attn.relative_keys" for i in (0, 1)}
+    assert new == {"decoder.embed_special.weight", "decoder.special_chunk_sizes"} | {
+        f"decoder.layers.{i}.self_attn.relative_keys" for i in (0, 1)
+    }
     mask_before = model.decoder.embed_special.weight[0].clone()
     model.load_state_dict(state, strict=True)
     for name, value in model.named_parameters():

@@ -14,7 +14,9 @@ from fairseq_hrt.hrt.task import HRTTranslationTask
 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("chunk", ["2", "auto"])
-@pytest.mark.parametrize("options", [dict(max_len_b=7), dict(unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)], ids=["plain", "rules"])
+@pytest.mark.parametrize(
+    "options", [dict(max_len_b=7), dict(unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)], ids=["plain", "rules"]
+)
 def test_decoding_happens_on_the_device(tiny, beam, chunk, options):
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3], hrt_relative_window=3)
     sample = tiny.sample([5, 3, 6, 9])

@@ -154,7 +154,9 @@ def test_exhaustive_search(hrt, seed, chunk, lenpen):
         tokens, total, _ = scorer.complete(z, chunk)
         every.append((total / (len(z) * chunk) ** lenpen, tokens))
     best = max(every)
-    (got,) = decode([model], dictionary, hrt.sample([source]), chunk, beam=50, lenpen=lenpen, min_len=0, max_len_b=2 * chunk - 1)
+    (got,) = decode(
+        [model], dictionary, hrt.sample([source]), chunk, beam=50, lenpen=lenpen, min_len=0, max_len_b=2 * chunk - 1
+    )
     assert got[0]["tokens"].tolist() == best[1]
     assert float(got[0]["score"]) == pytest.approx(best[0], abs=TOLERANCE)
     assert len(got) == len(every)
@@ -238,7 +240,9 @@ def test_automatic_chunk_size_equals_the_fixed_one_on_each_part(hrt):
         fixed = decode([model], dictionary, hrt.sample([sources[row] for row in rows]), chunk, beam=3, max_len_b=9)
         for row, hypotheses in zip(rows, fixed):
             assert [h["tokens"].tolist() for h in got[row]] == [h["tokens"].tolist() for h in hypotheses]
-            assert [float(h["score"]) for h in got[row]] == pytest.approx([float(h["score"]) for h in hypotheses], abs=TOLERANCE)
+            assert [float(h["score"]) for h in got[row]] == pytest.approx(
+                [float(h["score"]) for h in hypotheses], abs=TOLERANCE
+            )
 
 
 def test_more_completed_hypotheses_never_score_worse(hrt):
@@ -291,7 +295,9 @@ def crafted(hrt, table, symbols=6, **overrides):
 
 
 def one(hrt, model, chunk, **options):
-    (got,) = decode([model], hrt.dictionary(6), hrt.sample(hrt.sources([4], 6)), chunk, **{"beam": 1, "max_len_b": 11, **options})
+    (got,) = decode(
+        [model], hrt.dictionary(6), hrt.sample(hrt.sources([4], 6)), chunk, **{"beam": 1, "max_len_b": 11, **options}
+    )
     return got[0]
 
 
@@ -338,9 +344,7 @@ def test_the_models_own_limit_holds(hrt):
 
 def test_truncation_at_the_first_end_symbol(hrt):
     #        z_1     z_2     z_3 ends        stage II at 1, 3, 5; it ends at 3, in the second chunk
-    model, logp = crafted(
-        hrt, {0: {5: 4}, 2: {6: 4}, 4: {EOS: 4}, 1: {7: 4}, 3: {EOS: 4, 8: 3}, 5: {9: 4}}
-    )
+    model, logp = crafted(hrt, {0: {5: 4}, 2: {6: 4}, 4: {EOS: 4}, 1: {7: 4}, 3: {EOS: 4, 8: 3}, 5: {9: 4}})
     got = one(hrt, model, 2, lenpen=1)
     assert got["tokens"].tolist() == [7, 5, EOS]
     everything = logp[0, 5] + logp[2, 6] + logp[4, EOS] + logp[1, 7] + logp[3, EOS] + logp[5, 9]
@@ -537,7 +541,19 @@ def test_impossible_requests_are_named(hrt, arguments, message):
 
 
 @pytest.mark.parametrize(
-    "table", ["", "10", "10:1", "10:1,5:2,inf:1", "10:1,10:2,inf:1", "ten:1,inf:2", "inf:0", "10:1,inf:x", "10:1;inf:2", "nan:2,inf:1"]
+    "table",
+    [
+        "",
+        "10",
+        "10:1",
+        "10:1,5:2,inf:1",
+        "10:1,10:2,inf:1",
+        "ten:1,inf:2",
+        "inf:0",
+        "10:1,inf:x",
+        "10:1;inf:2",
+        "nan:2,inf:1",
+    ],
 )
 def test_unreadable_tables_are_shown(table):
     with pytest.raises(ValueError, match="--hrt-chunk-table") as error:

@@ -89,7 +89,9 @@ def test_the_penalty_of_unknown_words_holds_at_every_mask(hrt, chunk):
 
     def decode(penalty):
         options = DecodingOptions(beam=1, max_len_b=11, min_len=9, unkpen=penalty, lenpen=0.0)
-        generator = HRTGenerator([model], hrt.dictionary(SYMBOLS), options, chooser=ChunkChooser.parse(str(chunk), "", [2, 3]))
+        generator = HRTGenerator(
+            [model], hrt.dictionary(SYMBOLS), options, chooser=ChunkChooser.parse(str(chunk), "", [2, 3])
+        )
         ((best,),) = generator.generate([model], sample)
         return best
 

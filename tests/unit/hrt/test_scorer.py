@@ -84,7 +84,9 @@ def test_translations_are_scored_as_they_were_found(hrt, chunk, tail):
                 if mine["steps"] == theirs["steps"]:
                     compared += 1
                     assert float(mine["score"]) == pytest.approx(float(theirs["score"]), abs=TOLERANCE)
-                    assert mine["positional_scores"].tolist() == pytest.approx(theirs["positional_scores"].tolist(), abs=TOLERANCE)
+                    assert mine["positional_scores"].tolist() == pytest.approx(
+                        theirs["positional_scores"].tolist(), abs=TOLERANCE
+                    )
                     assert mine["token_steps"].tolist() == theirs["token_steps"].tolist()
     assert compared > 30
 

@@ -75,7 +75,9 @@ def test_the_tail_is_learnt_if_the_settings_say_so(learn_tail):
 
 
 def build(hrt, model=None, **overrides):
-    task = HRTTranslationTask(HRTTaskConfig(**{"max_update": 100, "seed": 5, **overrides}), hrt.dictionary(12), hrt.dictionary(12))
+    task = HRTTranslationTask(
+        HRTTaskConfig(**{"max_update": 100, "seed": 5, **overrides}), hrt.dictionary(12), hrt.dictionary(12)
+    )
     task.decoder = hrt.model(symbols=12, **(model or {})).decoder
     return task
 

@@ -107,7 +107,9 @@ def test_parallel_models_are_refused(tiny, arch, task):
 
 def test_what_else_is_refused(tiny):
     for message, options in {
-        "relative positions beside the absolute.*--hrt-relative-window 0": dict(arch="hrt_transformer", hrt_relative_window=4),
+        "relative positions beside the absolute.*--hrt-relative-window 0": dict(
+            arch="hrt_transformer", hrt_relative_window=4
+        ),
         "--no-token-positional-embeddings": dict(no_token_positional_embeddings=True),
         "--adaptive-softmax-cutoff": dict(adaptive_softmax_cutoff="6,9", symbols=14),
         "--decoder-output-dim": dict(decoder_output_dim=8),

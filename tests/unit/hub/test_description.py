@@ -26,12 +26,28 @@ def read(folder, *, for_runtime=False, text=None, **fields):
 
 
 def test_a_short_description_and_a_long_one(folder):
-    expected = {**{name: FIELDS[name] for name in FIELDS if name != "format"}, "models": ["model.pt"], "codes": None, "card": {}}
+    expected = {
+        **{name: FIELDS[name] for name in FIELDS if name != "format"},
+        "models": ["model.pt"],
+        "codes": None,
+        "card": {},
+    }
     expected.update(options={}, runtime_options={}, rules=None, runtime=None, shortlist=None)
     assert read(folder) == expected
-    more = dict(models=["model.pt", "model_2.pt"], codes="codes", rules="moses.json", card={"BLEU": 30}, options={"beam": 5, "unnormalized": True})
+    more = dict(
+        models=["model.pt", "model_2.pt"],
+        codes="codes",
+        rules="moses.json",
+        card={"BLEU": 30},
+        options={"beam": 5, "unnormalized": True},
+    )
     found = read(folder, **more, runtime_options={"hrt_decode_chunk": "2"})
-    assert found == {**expected, **more, "options": {"beam": "5", "unnormalized": "true"}, "runtime_options": {"hrt_decode_chunk": "2"}}
+    assert found == {
+        **expected,
+        **more,
+        "options": {"beam": "5", "unnormalized": "true"},
+        "runtime_options": {"hrt_decode_chunk": "2"},
+    }
 
 
 def test_the_runtime_checks_its_options_itself(folder):
@@ -82,7 +98,11 @@ def test_long_descriptions_are_not_read(folder, monkeypatch):
 
 
 def test_where_no_description_is(folder):
-    for make, kind in ((lambda path: None, "missing"), (lambda path: path.symlink_to("codes"), "a link"), (lambda path: path.mkdir(), "no plain file")):
+    for make, kind in (
+        (lambda path: None, "missing"),
+        (lambda path: path.symlink_to("codes"), "a link"),
+        (lambda path: path.mkdir(), "no plain file"),
+    ):
         path = folder / "bundle.json"
         path.unlink(missing_ok=True)
         make(path)

@@ -34,7 +34,11 @@ def fuzzed_lines(count, seed):
     def sign():
         if generator.random() < 0.85:
             return generator.choice(PIECES)
-        return chr(generator.choice([generator.randrange(32, 592), generator.randrange(32, 0xD800), generator.randrange(0xE000, 0x110000)]))
+        return chr(
+            generator.choice(
+                [generator.randrange(32, 592), generator.randrange(32, 0xD800), generator.randrange(0xE000, 0x110000)]
+            )
+        )
 
     return ["".join(sign() for _ in range(generator.randrange(1, 50))) for _ in range(count)]
 

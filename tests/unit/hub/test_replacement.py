@@ -25,7 +25,9 @@ def test_whole_words_are_written(scheme, mark):
     alignment = [0, 1, min(2, len(source) - 2), len(source)]
 
     def written(lexicon):
-        return with_words(["one", "<unk>", "<unk>", "</s>"], alignment, source, scheme=scheme, lexicon=lexicon, unknown="<unk>")
+        return with_words(
+            ["one", "<unk>", "<unk>", "</s>"], alignment, source, scheme=scheme, lexicon=lexicon, unknown="<unk>"
+        )
 
     assert written({}) == ["one", mark + "Zebra", "</s>"]
     assert written({"Zebra": "zebra"}) == ["one", mark + "zebra", "</s>"]

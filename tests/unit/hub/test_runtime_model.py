@@ -20,13 +20,17 @@ def dag_model(tiny, **options):
 
 @pytest.mark.parametrize("features, rows", [("feature", 1), ("feature:position", 48), ("position", 48)])
 def test_the_header_of_a_graph(tiny, features, rows):
-    header, tensors = convert(dag_model(tiny, dag_link_features=features), tiny.dictionary(), tiny.dictionary(), weights="float32")
+    header, tensors = convert(
+        dag_model(tiny, dag_link_features=features), tiny.dictionary(), tiny.dictionary(), weights="float32"
+    )
     assert (header.family, header.link_rows, header.longest_source, header.longest_target) == ("dag", rows, 32, 48)
     assert (header.special_symbols, header.chunk_sizes, header.reach, header.length_classes) == (0, (), 0, 0) and tensors
 
 
 def test_the_header_of_chunks(tiny):
-    header, _ = convert(tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3]), tiny.dictionary(), tiny.dictionary(), weights="int8")
+    header, _ = convert(
+        tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3]), tiny.dictionary(), tiny.dictionary(), weights="int8"
+    )
     assert (header.family, header.special_symbols, header.chunk_sizes, header.weights) == ("hrt", 3, (2, 3), "int8")
 
 
@@ -36,7 +40,9 @@ def test_layers_of_one_side_are_alike(tiny):
     # The sides may differ from each other.
     assert check_convertible(tiny.model(encoder_ffn_embed_dim=32), tiny.dictionary(), tiny.dictionary()) == "autoregressive"
     model.decoder.layers[1].fc1 = type(model.decoder.layers[1].fc1)(16, 32)
-    with pytest.raises(UnsupportedModelError, match="layers of different sizes, which the runtime does not know; use --engine torch"):
+    with pytest.raises(
+        UnsupportedModelError, match="layers of different sizes, which the runtime does not know; use --engine torch"
+    ):
         check_convertible(model, tiny.dictionary(), tiny.dictionary())
 
 

@@ -23,7 +23,18 @@ from fairseq_hrt.hub.translator import Translator
 from fairseq_hrt.runtime import library
 
 NATIVE = [family for family in FAMILIES if family != "jacobi"]
-LINES = ["a b c d", "", "j", "zzz a", "f e d c b a  a", "</s> <pad> b", "c c\tc", "h" * 3, " ".join("abcdefghij" * 30), "b\x00d"]
+LINES = [
+    "a b c d",
+    "",
+    "j",
+    "zzz a",
+    "f e d c b a  a",
+    "</s> <pad> b",
+    "c c\tc",
+    "h" * 3,
+    " ".join("abcdefghij" * 30),
+    "b\x00d",
+]
 
 
 def with_runtime(folder, family, weights="float32", shortlist=None, **changes):
@@ -50,7 +61,9 @@ def shown(found):
 
 @pytest.mark.parametrize("family", NATIVE)
 def test_translations_are_those_of_pytorch(bundles, family):
-    native, torch = (fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("auto", "torch"))
+    native, torch = (
+        fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("auto", "torch")
+    )
     assert isinstance(native, RuntimeTranslator) and isinstance(torch, Translator)
     expected, found = torch.translate(LINES, details=True), native.translate(LINES, details=True, batch_size=3)
     assert shown(found) == shown(expected)
@@ -65,14 +78,29 @@ def test_translations_are_those_of_pytorch(bundles, family):
 
 
 def test_options_of_a_call(bundles):
-    native, torch = (fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu", engine=engine, beam=3) for engine in ("runtime", "torch"))
-    for options in ({"nbest": 2}, {"hrt_decode_chunk": 1}, {"hrt_nat_beam": 1, "lenpen": 0.5}, {"max_len_b": 4}, {"unnormalized": True}, {"cpu": True}):
-        assert shown(native.translate(LINES[:4], details=True, **options)) == shown(torch.translate(LINES[:4], details=True, **options)), options
+    native, torch = (
+        fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu", engine=engine, beam=3) for engine in ("runtime", "torch")
+    )
+    for options in (
+        {"nbest": 2},
+        {"hrt_decode_chunk": 1},
+        {"hrt_nat_beam": 1, "lenpen": 0.5},
+        {"max_len_b": 4},
+        {"unnormalized": True},
+        {"cpu": True},
+    ):
+        assert shown(native.translate(LINES[:4], details=True, **options)) == shown(
+            torch.translate(LINES[:4], details=True, **options)
+        ), options
 
 
 def test_what_the_runtime_does_not_know(bundles, caplog):
     native = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime")
-    for options, message in (({"sampling": True}, "--sampling"), ({"task": "translation_jacobi"}, "translation_jacobi"), ({"no_such": 1}, "--no-such")):
+    for options, message in (
+        ({"sampling": True}, "--sampling"),
+        ({"task": "translation_jacobi"}, "translation_jacobi"),
+        ({"no_such": 1}, "--no-such"),
+    ):
         with pytest.raises(UnsupportedOption, match=f"{message}.*--engine torch"):
             native.translate(["a"], **options)
         with pytest.raises(UnsupportedOption, match=message):
@@ -93,7 +121,9 @@ def test_what_the_runtime_does_not_know(bundles, caplog):
 
 @pytest.mark.parametrize("family", ["autoregressive", "hrt"])
 def test_words_for_unknown_ones(bundles, tmp_path, family):
-    native, torch = (fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("runtime", "torch"))
+    native, torch = (
+        fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("runtime", "torch")
+    )
     (tmp_path / "lexicon").write_text("zebra Zebra\n")
     lines = ["zebra a zoo", "a zebra b", "", "zoo", " ".join(["zebra"] * 300)]
     # A reward: these models say little else.
@@ -101,7 +131,9 @@ def test_words_for_unknown_ones(bundles, tmp_path, family):
         for lexicon in (True, str(tmp_path / "lexicon")):
             expected, found = (one.translate(lines, details=True, replace_unk=lexicon, **options) for one in (torch, native))
             assert shown(found) == shown(expected)
-            assert [[other.text for other in one.alternatives] for one in found] == [[other.text for other in one.alternatives] for one in expected]
+            assert [[other.text for other in one.alternatives] for one in found] == [
+                [other.text for other in one.alternatives] for one in expected
+            ]
             assert native.translate(lines, replace_unk=lexicon, **options) == [one.text for one in expected]
     first = native.translate(lines[0], replace_unk=str(tmp_path / "lexicon"), unkpen=-100, min_len=3)
     assert set(first.split()) <= {"Zebra", "zoo", "a"} and "<unk>" not in first
@@ -123,7 +155,9 @@ def test_where_words_come_from(bundles):
 
 
 def test_graphs_are_those_of_pytorch(bundles):
-    native, torch = (fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine) for engine in ("runtime", "torch"))
+    native, torch = (
+        fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine) for engine in ("runtime", "torch")
+    )
     lines = ["a b c d", "", "j", "a b"]
     for documents, others in zip(native.graphs(lines, batch_size=2), torch.graphs(lines, batch_size=2)):
         assert len(documents) == len(others) <= 1
@@ -131,7 +165,9 @@ def test_graphs_are_those_of_pytorch(bundles):
             assert one["translation"] == other["translation"] and one["score"] == pytest.approx(other["score"], abs=1e-4)
             for part in ("vertices", "links"):
                 assert [entry["chosen"] for entry in one[part]] == [entry["chosen"] for entry in other[part]]
-            assert [(link["from"], link["to"]) for link in one["links"]] == [(link["from"], link["to"]) for link in other["links"]]
+            assert [(link["from"], link["to"]) for link in one["links"]] == [
+                (link["from"], link["to"]) for link in other["links"]
+            ]
             for link, same in zip(one["links"], other["links"]):
                 assert link["probability"] == pytest.approx(same["probability"], abs=1e-4)
             for vertex, same in zip(one["vertices"], other["vertices"]):
@@ -314,7 +350,9 @@ def test_translating_needs_neither_pytorch_nor_fairseq(bundles, tmp_path):
         "import sys; from fairseq_hrt.__main__ import main; main(['translate', sys.argv[1], 'x', '--output', 'y']); "
         "print([name for name in ('torch', 'fairseq', 'sacremoses', 'subword_nmt', 'tqdm') if name in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", script, bundles / "hrt"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", script, bundles / "hrt"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert found.stdout == "[]\n"
     model = fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch")
     assert (tmp_path / "y").read_text() == "".join(text + "\n" for text in model.translate(["a b", "", "c"]))

@@ -11,7 +11,22 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_hrt.hub.subword_units import SubwordUnits
 
-WORDS = ["lower", "lowest", "newest", "wider", "wide", "aaaa", "aaabaaa", "größte", "größer", "ананас", "</w>", "low</w>er", "e@@", "x"]
+WORDS = [
+    "lower",
+    "lowest",
+    "newest",
+    "wider",
+    "wide",
+    "aaaa",
+    "aaabaaa",
+    "größte",
+    "größer",
+    "ананас",
+    "</w>",
+    "low</w>er",
+    "e@@",
+    "x",
+]
 
 
 @pytest.fixture(scope="module", params=["0.2", "0.1"])
@@ -27,7 +42,12 @@ def both(request, tmp_path_factory):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.one_of(st.sampled_from(WORDS), st.text(st.sampled_from("lowerstwidnaabgöß@</w>"), min_size=1, max_size=12)), max_size=6))
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(WORDS), st.text(st.sampled_from("lowerstwidnaabgöß@</w>"), min_size=1, max_size=12)),
+        max_size=6,
+    )
+)
 def test_units_are_those_of_subword_nmt(both, words):
     reference, units = both
     text = " ".join(words)

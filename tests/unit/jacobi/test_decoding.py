@@ -217,7 +217,9 @@ def test_the_tests_see_a_wrong_cache(tiny, monkeypatch, mistake):
     for seed in range(1, 6):
         model, sample = tiny.lively(seed=seed), tiny.sample([7, 5], seed=seed)
         expected = greedy(tiny, [model], sample, options=dict(max_len_b=12))
-        found = make_generator(tiny, [model], options=dict(max_len_b=12), mode="frontier", window=3).generate([model], sample)
+        found = make_generator(tiny, [model], options=dict(max_len_b=12), mode="frontier", window=3).generate(
+            [model], sample
+        )
         different |= any(a[0]["tokens"].tolist() != b[0]["tokens"].tolist() for a, b in zip(found, expected))
     assert different
 
@@ -294,9 +296,7 @@ def test_impossible_windows(tiny, config, named):
 def test_what_has_no_greedy_result_is_refused(tiny):
     model = tiny.lively()
     with pytest.raises(ValueError, match="--beam 4"):
-        JacobiGenerator(
-            [model], tiny.dictionary(), DecodingOptions(beam=4), config=JacobiTaskConfig(), drafter=Drafter()
-        )
+        JacobiGenerator([model], tiny.dictionary(), DecodingOptions(beam=4), config=JacobiTaskConfig(), drafter=Drafter())
     with pytest.raises(ValueError, match="--jacobi-draft ngram needs --jacobi-mode frontier"):
         make_generator(tiny, [model], draft="ngram", drafter=NGramDrafter(), mode="pj")
 
@@ -493,7 +493,7 @@ def test_costs_are_kept_for_the_next_run(tiny, tmp_path):
     for _ in range(12):
         assert_same(generator.generate([model], sample), expected)
     stored = json.loads(path.read_text())
-    (key, table), = stored.items()
+    ((key, table),) = stored.items()
     assert key.endswith("rows 2") and all(seconds > 0 for seconds in table.values())
     path.write_text(json.dumps({key: dict.fromkeys(map(str, range(1, 9)), 5.0)}))
     again = make_generator(tiny, [model], options=dict(max_len_b=9), cost_file=str(path))

@@ -24,7 +24,9 @@ def test_decoding_happens_on_the_device(tiny, config, drafter):
 
     def decode(model, sample):
         options = DecodingOptions(beam=1, max_len_b=9, unkpen=float("inf"))
-        generator = JacobiGenerator([model], tiny.dictionary(), options, config=JacobiTaskConfig(**config), drafter=drafter())
+        generator = JacobiGenerator(
+            [model], tiny.dictionary(), options, config=JacobiTaskConfig(**config), drafter=drafter()
+        )
         return [best[0]["tokens"].tolist() for best in generator.generate([model], sample)]
 
     expected = decode(model, sample)

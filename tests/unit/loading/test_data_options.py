@@ -59,7 +59,15 @@ def test_what_decoding_takes_over_from_the_training():
 
 
 def test_files_of_a_training_are_not_set_up_again():
-    values = dict(_name="translation", source_lang="de", target_lang="en", data="/x", eval_bleu=True, eval_bleu_args="{}", max_source_positions=77)
+    values = dict(
+        _name="translation",
+        source_lang="de",
+        target_lang="en",
+        data="/x",
+        eval_bleu=True,
+        eval_bleu_args="{}",
+        max_source_positions=77,
+    )
     for saved in (Namespace(**values), dict(values)):
         found = task_of_training(saved, "x.pt")
         found = vars(found) if isinstance(found, Namespace) else found

@@ -43,7 +43,11 @@ def test_nan_counts_where_it_is_read(name, place, read):
 
 def test_what_lies_inside():
     inside = pairs_inside(LINKS, VERTICES)
-    assert inside.shape == (2, 4, 4) and inside[0].all() and inside[1].nonzero().tolist() == [[u, v] for u in range(3) for v in range(3)]
+    assert (
+        inside.shape == (2, 4, 4)
+        and inside[0].all()
+        and inside[1].nonzero().tolist() == [[u, v] for u in range(3) for v in range(3)]
+    )
     found = probabilities(LINKS.bfloat16() - 1, VERTICES)
     assert found.dtype == torch.float32 and torch.equal(found, torch.where(inside, math.exp(-1), 0.0))
     assert probabilities(LINKS.double(), VERTICES).dtype == torch.float64

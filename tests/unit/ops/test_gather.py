@@ -43,7 +43,11 @@ def test_gathering_in_half_precision():
 @pytest.mark.parametrize("chunk", [1, 40, 10**6])
 def test_the_best_tokens_beside_them(chunk):
     torch.manual_seed(1)
-    features, weight, bias = torch.randn(2, 5, 4, requires_grad=True), torch.randn(11, 4, requires_grad=True), torch.randn(11)
+    features, weight, bias = (
+        torch.randn(2, 5, 4, requires_grad=True),
+        torch.randn(11, 4, requires_grad=True),
+        torch.randn(11),
+    )
     targets = torch.randint(0, 11, (2, 3))
     log_probs = torch.nn.functional.linear(features, weight, bias).log_softmax(-1)
     match, largest = gather_with_largest(features, weight, targets, bias=bias, chunk=chunk)
@@ -60,7 +64,9 @@ def test_the_best_tokens_beside_them(chunk):
 def test_no_more_logits_at_a_time_than_asked_for(monkeypatch):
     features, weight, targets = torch.randn(2, 5, 4), torch.randn(11, 4), torch.zeros(2, 1, dtype=torch.long)
     sizes, original = [], torch.nn.functional.linear
-    monkeypatch.setattr(torch.nn.functional, "linear", lambda *given: sizes.append(original(*given).numel()) or original(*given))
+    monkeypatch.setattr(
+        torch.nn.functional, "linear", lambda *given: sizes.append(original(*given).numel()) or original(*given)
+    )
     for program in (gather_log_probs, gather_with_largest, lambda f, w, t, chunk: best_tokens(f, w, chunk=chunk)):
         sizes.clear()
         program(features, weight, targets, chunk=35)

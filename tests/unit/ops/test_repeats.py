@@ -64,7 +64,9 @@ def test_the_best_path_that_prints_a_text(graphs, data):
     vertices = data.draw(st.lists(st.integers(2, 7), min_size=1, max_size=3))
     tokens = [data.draw(st.integers(2, length)) for length in vertices]
     seed = data.draw(st.integers(0, 999))
-    links = graphs.links(len(vertices), max(vertices), vertices, seed=seed, spread=3.0, holes=data.draw(st.sampled_from([0.0, 0.5])))
+    links = graphs.links(
+        len(vertices), max(vertices), vertices, seed=seed, spread=3.0, holes=data.draw(st.sampled_from([0.0, 0.5]))
+    )
     match = graphs.match(len(vertices), max(tokens), max(vertices), seed=seed, spread=3.0)
     found = best_printing_path(match, links, torch.tensor(tokens), torch.tensor(vertices))
     for row, (count, length) in enumerate(zip(tokens, vertices)):

@@ -21,9 +21,7 @@ def test_the_best_path_of_the_best_length(graphs, data):
     tokens = -torch.rand(links.shape[:2], dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) * 3
     if data.draw(st.booleans()):
         tokens = torch.zeros_like(tokens)
-    found = joint_viterbi(
-        tokens, links, torch.tensor(lengths), max_interior=torch.tensor(limits), length_beta=beta
-    )
+    found = joint_viterbi(tokens, links, torch.tensor(lengths), max_interior=torch.tensor(limits), length_beta=beta)
     for row, (length, limit) in enumerate(zip(lengths, limits)):
         candidates = []
         for path in graphs.paths(length):

@@ -1,6 +1,6 @@
 """Decodes model files in every way and tries damaged ones, with NumPy and the standard library alone: also under sanitizers.
 
-    python runtime_driver.py PACKAGE_FOLDER MUTATIONS SEED LIBRARY MODEL...
+python runtime_driver.py PACKAGE_FOLDER MUTATIONS SEED LIBRARY MODEL...
 """
 
 import ctypes
@@ -20,7 +20,11 @@ def without_torch(package):
 
 WAYS = {
     "autoregressive": [dict(beam=1), dict(beam=1, scores=False), dict(beam=4, nbest=4, alignments=True)],
-    "hrt": [dict(beam=1, hrt_decode_chunk="auto", alignments=True), dict(beam=3, nbest=2), dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2)],
+    "hrt": [
+        dict(beam=1, hrt_decode_chunk="auto", alignments=True),
+        dict(beam=3, nbest=2),
+        dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2),
+    ],
     "bidirectional": [dict(beam=1), dict(beam=4, nbest=3, bidirectional_deduplicate=True)],
     "dag": [
         *(dict(beam=1, dag_decode_strategy=name) for name in ("greedy", "lookahead", "viterbi", "joint-viterbi")),
@@ -39,7 +43,9 @@ def decode_all(engine, generator, *, rounds=1):
         rows = [generator.choices(allowed, k=generator.randint(1, header.longest_source)) for _ in range(6)]
         for way in WAYS[header.family]:
             limit = generator.choice((0, 1, 7, 10**6))
-            options = DecodeOptions(max_len_b=limit, min_len=generator.randint(0, min(limit, 1)), batch_size=generator.randint(1, 6), **way)
+            options = DecodeOptions(
+                max_len_b=limit, min_len=generator.randint(0, min(limit, 1)), batch_size=generator.randint(1, 6), **way
+            )
             try:
                 found = engine.decode(rows, options)
                 # All threads on one sentence, where the model is large enough.
@@ -48,7 +54,9 @@ def decode_all(engine, generator, *, rounds=1):
                 continue
             for best in found:
                 for result in best:
-                    assert result.tokens[-1] == header.eos and all(0 <= token < header.target_vocabulary for token in result.tokens)
+                    assert result.tokens[-1] == header.eos and all(
+                        0 <= token < header.target_vocabulary for token in result.tokens
+                    )
 
 
 def damaged(content, generator):
@@ -65,7 +73,9 @@ def damaged(content, generator):
             data[generator.choice(digits)] = ord(generator.choice("0123456789-.e"))
     elif kind == 2:
         for _ in range(generator.randint(1, 200)):
-            data[generator.randrange(8 + length, len(data))] = generator.choice((0, 0x7F, 0x80, 0xFF, generator.randrange(256)))
+            data[generator.randrange(8 + length, len(data))] = generator.choice(
+                (0, 0x7F, 0x80, 0xFF, generator.randrange(256))
+            )
     elif kind == 3:
         del data[generator.randrange(len(data)) :]
     else:
@@ -97,13 +107,19 @@ def try_wrong_sizes(path, generator, count):
     from fairseq_hrt.runtime.engine import Engine, read_model
 
     header, tensors = read_model(path)
-    names = [item.name for item in dataclasses.fields(header) if isinstance(getattr(header, item.name), (int, bool)) and item.name != "count_bos"]
+    names = [
+        item.name
+        for item in dataclasses.fields(header)
+        if isinstance(getattr(header, item.name), (int, bool)) and item.name != "count_bos"
+    ]
     for _ in range(count):
         own, changed = dict(tensors), header
         if generator.random() < 0.7:
             name = generator.choice(names)
             value = getattr(header, name)
-            changed = dataclasses.replace(header, **{name: generator.choice((value + 1, value - 1, -1, 0, 2 * value, 2**31 - 1, -(2**31)))})
+            changed = dataclasses.replace(
+                header, **{name: generator.choice((value + 1, value - 1, -1, 0, 2 * value, 2**31 - 1, -(2**31)))}
+            )
         else:
             name = generator.choice(sorted(own))
             own[name] = own[name][generator.randint(0, 1) :] if generator.random() < 0.7 else own.pop(name).astype("float32")

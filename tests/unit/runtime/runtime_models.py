@@ -45,7 +45,12 @@ def build(dictionary, arch="transformer", *, symbols=12, target_symbols=None, se
     args = Namespace(**settings)
     ARCH_CONFIG_REGISTRY[arch](args)
     dictionaries = dictionary(symbols), dictionary(symbols if target_symbols is None else target_symbols)
-    model = CLASSES[arch].build_model(args, Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])).double().eval()
+    model = (
+        CLASSES[arch]
+        .build_model(args, Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1]))
+        .double()
+        .eval()
+    )
     sharpen(model, 2.0)
     with torch.no_grad():
         decoder = model.decoder
@@ -72,7 +77,12 @@ def generator_of(model, options):
     if hasattr(decoder, "chunk_sizes"):
         chooser = ChunkChooser.parse(options.hrt_decode_chunk, options.hrt_chunk_table, decoder.chunk_sizes)
         return HRTGenerator(
-            [model], dictionary, eager, chooser=chooser, nat_beam=options.hrt_nat_beam, eos_last_chunk=options.hrt_eos_last_chunk
+            [model],
+            dictionary,
+            eager,
+            chooser=chooser,
+            nat_beam=options.hrt_nat_beam,
+            eos_last_chunk=options.hrt_eos_last_chunk,
         )
     if hasattr(decoder, "links"):
         config = DagTaskConfig(
@@ -100,7 +110,9 @@ def eager_graphs(model, rows, options):
 
     generator.graph_hooks.append(keep)
     for row in rows:
-        generator.generate([model], {"net_input": {"src_tokens": torch.tensor([row]), "src_lengths": torch.tensor([len(row)])}})
+        generator.generate(
+            [model], {"net_input": {"src_tokens": torch.tensor([row]), "src_lengths": torch.tensor([len(row)])}}
+        )
     return found
 
 
@@ -126,7 +138,9 @@ def same_hypothesis(expected, got, *, steps=True):
     """Whether two hypotheses agree; where tokens differ, whether the first difference is a near tie."""
     tokens, scores = expected["tokens"].tolist(), expected["positional_scores"].tolist()
     if tokens != got.tokens:
-        place = next((n for n, (a, b) in enumerate(zip(tokens, got.tokens)) if a != b), min(len(tokens), len(got.tokens)) - 1)
+        place = next(
+            (n for n, (a, b) in enumerate(zip(tokens, got.tokens)) if a != b), min(len(tokens), len(got.tokens)) - 1
+        )
         return abs(scores[place] - got.positional_scores[place]) < NEAR
     assert got.positional_scores == pytest.approx(scores, abs=NEAR)
     assert got.score == pytest.approx(float(expected["score"]), abs=NEAR)

@@ -57,19 +57,31 @@ def test_instruction_sets(runtime, kernel, weights):
         for others in found.values():
             for one, other in zip(first, others):
                 assert one[0].tokens == other[0].tokens
-                assert one[0].positional_scores == pytest.approx(other[0].positional_scores, abs=1e-4 if weights == "float32" else 0.3)
+                assert one[0].positional_scores == pytest.approx(
+                    other[0].positional_scores, abs=1e-4 if weights == "float32" else 0.3
+                )
 
 
 @pytest.mark.parametrize("overrides", (dict(), dict(hrt_chunk_sizes=[5]), dict(decoder_layers=1, hrt_relative_window=0)))
 def test_drafts_change_nothing(runtime, overrides):
     for weights, seed in (("int8", 1), ("float32", 2), ("float32", 3)):
-        model, rows = runtime.build("hrt_transformer", seed=seed, **overrides), runtime.sources((1, 4, 11, 17, 26), seed=seed)
+        model, rows = (
+            runtime.build("hrt_transformer", seed=seed, **overrides),
+            runtime.sources((1, 4, 11, 17, 26), seed=seed),
+        )
         with runtime.runtime_engine(model, weights=weights) as engine:
-            for rules in (dict(max_len_b=20), dict(max_len_b=6, min_len=6), dict(max_len_b=12, unkpen=2.0, min_len=0), dict(max_len_b=0, min_len=0)):
+            for rules in (
+                dict(max_len_b=20),
+                dict(max_len_b=6, min_len=6),
+                dict(max_len_b=12, unkpen=2.0, min_len=0),
+                dict(max_len_b=0, min_len=0),
+            ):
                 expected = engine.decode(rows, runtime.options(beam=1, hrt_decode_chunk="1", **rules))
                 for chunk in model.decoder.chunk_sizes:
                     for width in (0, 1, 3, 40):
-                        options = runtime.options(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=chunk, hrt_draft_width=width, **rules)
+                        options = runtime.options(
+                            beam=1, hrt_decode_chunk="1", hrt_draft_chunk=chunk, hrt_draft_width=width, **rules
+                        )
                         for one, other in zip(expected, engine.decode(rows, options)):
                             assert one[0].tokens == other[0].tokens
                             assert one[0].positional_scores == other[0].positional_scores
@@ -79,15 +91,21 @@ def test_drafts_change_nothing(runtime, overrides):
 def test_drafts_are_given_up_where_they_do_not_pay(runtime):
     """Both ways are measured: over many batches of a small model nearly all are decoded by the quicker one, and all to the same words."""
     model, rows = runtime.build("hrt_transformer", seed=1), runtime.sources((9, 14, 6), seed=1)
-    plain_ones, drafts = (runtime.options(beam=1, hrt_decode_chunk="1", max_len_b=20, **own) for own in ({}, {"hrt_draft_chunk": 3}))
+    plain_ones, drafts = (
+        runtime.options(beam=1, hrt_decode_chunk="1", max_len_b=20, **own) for own in ({}, {"hrt_draft_chunk": 3})
+    )
     with runtime.runtime_engine(model) as engine:
         expected = engine.decode(rows, plain_ones)
         found = [engine.decode(rows, drafts) for _ in range(40)]
     with runtime.runtime_engine(model) as engine:
-        always = engine.decode(rows, runtime.options(beam=1, hrt_decode_chunk="1", max_len_b=20, hrt_draft_chunk=3, hrt_draft_width=8))
+        always = engine.decode(
+            rows, runtime.options(beam=1, hrt_decode_chunk="1", max_len_b=20, hrt_draft_chunk=3, hrt_draft_width=8)
+        )
     steps = [[best[0].steps for best in one] for one in found]
     for one in found:
-        assert [(best[0].tokens, best[0].positional_scores) for best in one] == [(best[0].tokens, best[0].positional_scores) for best in expected]
+        assert [(best[0].tokens, best[0].positional_scores) for best in one] == [
+            (best[0].tokens, best[0].positional_scores) for best in expected
+        ]
     # First with drafts, then without; from then on what is quicker.
     greedy = [best[0].steps for best in expected]
     assert steps[0] != greedy and steps[1] == greedy and [best[0].steps for best in always] != greedy
@@ -100,6 +118,7 @@ def test_shortlists(runtime, way):
     model, rows = runtime.build(arch, seed=5), runtime.sources((4, 9, 30))
     words = len(model.dictionaries[1])
     with runtime.runtime_engine(model) as engine:
+
         def listed(always, each=()):
             count = len(model.dictionaries[0]) + 1
             offsets = np.arange(count, dtype=np.int64) * len(each)
@@ -155,7 +174,9 @@ def test_options_from_text(runtime):
     with runtime.runtime_engine(runtime.build("hrt_transformer")) as engine:
         found = [engine.decode([[4, 5, 2]], runtime.options(beam=1, hrt_decode_chunk=chunk)) for chunk in (3, "3")]
         assert found[0] == found[1]
-    read = runtime.options.parse({"beam": "3", "lenpen": "0.6", "unnormalized": True, "hrt_eos_last_chunk": "True", "sampling": False}, scores=False)
+    read = runtime.options.parse(
+        {"beam": "3", "lenpen": "0.6", "unnormalized": True, "hrt_eos_last_chunk": "True", "sampling": False}, scores=False
+    )
     assert (read.beam, read.lenpen, read.normalize, read.hrt_eos_last_chunk, read.scores) == (3, 0.6, False, True, False)
     for wrong in ({"sampling": True}, {"prefix_size": "2"}, {"no_repeat_ngram_size": 3}, {"nonsense": 1}):
         with pytest.raises(UnsupportedOption, match=next(iter(wrong)).replace("_", "-")):
@@ -163,14 +184,19 @@ def test_options_from_text(runtime):
     with pytest.raises(ValueError, match="--beam 'x'"):
         runtime.options.parse({"beam": "x"})
     for strategy in ("beam", "sample", "x"):
-        with runtime.runtime_engine(runtime.build("dag_transformer")) as engine, pytest.raises(UnsupportedOption, match=strategy):
+        with (
+            runtime.runtime_engine(runtime.build("dag_transformer")) as engine,
+            pytest.raises(UnsupportedOption, match=strategy),
+        ):
             engine.decode([[4, 2]], runtime.options(beam=1, dag_decode_strategy=strategy))
 
 
 @pytest.mark.parametrize("weights", ("float32", "int8"))
 def test_one_sentence_on_several_threads(runtime, weights):
     """A model whose products are large enough to be shared: the same to the last bit, whoever computes them."""
-    large = dict(symbols=9000, encoder_embed_dim=64, decoder_embed_dim=64, encoder_ffn_embed_dim=512, decoder_ffn_embed_dim=512)
+    large = dict(
+        symbols=9000, encoder_embed_dim=64, decoder_embed_dim=64, encoder_ffn_embed_dim=512, decoder_ffn_embed_dim=512
+    )
     model = runtime.build("hrt_transformer", seed=4, encoder_layers=1, decoder_layers=1, share_all_embeddings=True, **large)
     rows = runtime.sources((30, 7), symbols=9000)
     ways = (dict(beam=1), dict(beam=1, scores=False), dict(beam=3, nbest=2), dict(beam=1, unkpen=3.0, hrt_decode_chunk="1"))

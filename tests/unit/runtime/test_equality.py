@@ -20,7 +20,9 @@ ONLY_SOURCE = {"learned, gelu": dict(encoder_learned_pos=True, decoder_learned_p
 LENGTHS = (3, 1, 23)
 
 
-@pytest.mark.parametrize("shape, beam", [(shape, 1 + 3 * (n % 2)) for n, shape in enumerate((*SHAPES, *ONLY_SOURCE, "post-norm"))])
+@pytest.mark.parametrize(
+    "shape, beam", [(shape, 1 + 3 * (n % 2)) for n, shape in enumerate((*SHAPES, *ONLY_SOURCE, "post-norm"))]
+)
 def test_autoregressive(runtime, shape, beam):
     model = runtime.build(seed=3, **{**SHAPES, **ONLY_SOURCE}[shape])
     runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(beam=beam, nbest=beam, max_len_b=14))
@@ -40,7 +42,9 @@ def test_options_of_the_search(runtime, options):
 def test_small_and_odd_vocabularies(runtime, symbols):
     for beam in (1, 3):
         model = runtime.build(symbols=symbols, target_symbols=symbols + 3, seed=beam)
-        runtime.check_equal(model, runtime.sources((1, 2, 9), symbols=symbols), runtime.options(beam=beam, nbest=beam, max_len_b=8))
+        runtime.check_equal(
+            model, runtime.sources((1, 2, 9), symbols=symbols), runtime.options(beam=beam, nbest=beam, max_len_b=8)
+        )
 
 
 HYBRID = (
@@ -68,7 +72,9 @@ RULES = (
 def test_options_of_hybrid_regressive_models(runtime, overrides, options):
     model = runtime.build("hrt_transformer", seed=6, **overrides)
     chunk = str(max(model.decoder.chunk_sizes)) if options["beam"] > 1 else None
-    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, "hrt_decode_chunk": chunk, **options}))
+    runtime.check_equal(
+        model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, "hrt_decode_chunk": chunk, **options})
+    )
 
 
 ORDERS = {
@@ -87,7 +93,9 @@ SLOTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("order, options", [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)][:-4])
+@pytest.mark.parametrize(
+    "order, options", [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)][:-4]
+)
 def test_bidirectional(runtime, order, options):
     model = runtime.build("bidirectional_transformer", seed=3, **ORDERS[order])
     runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, **options}))
@@ -114,7 +122,9 @@ PATHS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("graph, options", [(graph, PATHS[(n * 4 + k) % 10]) for n, graph in enumerate(GRAPHS) for k in range(4)])
+@pytest.mark.parametrize(
+    "graph, options", [(graph, PATHS[(n * 4 + k) % 10]) for n, graph in enumerate(GRAPHS) for k in range(4)]
+)
 @pytest.mark.parametrize("keep", (True, False))
 def test_graphs(runtime, graph, options, keep):
     ops = pytest.importorskip("fairseq_hrt.ops")
@@ -143,7 +153,11 @@ def test_without_scores_the_words_are_the_same(runtime):
                     options = dict(beam=beam, max_len_b=12, dag_decode_strategy=strategy)
                     full, bare = (engine.decode(rows, runtime.options(scores=scores, **options)) for scores in (True, False))
                     for one, other in zip(full, bare):
-                        assert (one[0].tokens, one[0].steps, one[0].token_steps) == (other[0].tokens, other[0].steps, other[0].token_steps)
+                        assert (one[0].tokens, one[0].steps, one[0].token_steps) == (
+                            other[0].tokens,
+                            other[0].steps,
+                            other[0].token_steps,
+                        )
                         assert other[0].score is None and other[0].positional_scores == []
 
 
@@ -169,7 +183,9 @@ def test_alignments(runtime, way):
             if other.tokens == one["tokens"].tolist():
                 assert other.alignment == one["alignment"].tolist(), (row, one, other)
             assert (bare.tokens, bare.score, bare.alignment) == (other.tokens, other.score, [])
-            assert len(other.alignment) == len(other.tokens) and all(place < max(len(row) - 1, 1) for place in other.alignment)
+            assert len(other.alignment) == len(other.tokens) and all(
+                place < max(len(row) - 1, 1) for place in other.alignment
+            )
             places += other.alignment
     assert len(set(places)) > 3
 
@@ -182,16 +198,24 @@ def test_what_is_not_aligned_is_refused(runtime):
         engine.decode([[4, 2]], runtime.options(beam=1, graphs=True))
 
 
-@pytest.mark.parametrize("strategy, keep", [("greedy", True), ("lookahead", False), ("viterbi", True), ("joint-viterbi", False)])
+@pytest.mark.parametrize(
+    "strategy, keep", [("greedy", True), ("lookahead", False), ("viterbi", True), ("joint-viterbi", False)]
+)
 def test_the_graph_itself(runtime, strategy, keep):
     model, rows = runtime.build("dag_transformer", seed=5, dag_upsample_scale="3"), runtime.sources((3, 1, 11))
     options = runtime.options(beam=1, max_len_b=30, dag_keep_repeats=keep, dag_decode_strategy=strategy, graphs=True)
     expected = runtime.eager_graphs(model, rows, options)
     with runtime.runtime_engine(model) as engine:
         got = engine.decode(rows, options)
-        plain = engine.decode(rows, runtime.options(beam=1, max_len_b=30, dag_keep_repeats=keep, dag_decode_strategy=strategy))
+        plain = engine.decode(
+            rows, runtime.options(beam=1, max_len_b=30, dag_keep_repeats=keep, dag_decode_strategy=strategy)
+        )
     for (tokens, scores, links, path), (mine,), (bare,) in zip(expected, got, plain):
-        assert bare.graph is None and bare.tokens == mine.tokens and bare.positional_scores == pytest.approx(mine.positional_scores, abs=1e-5)
+        assert (
+            bare.graph is None
+            and bare.tokens == mine.tokens
+            and bare.positional_scores == pytest.approx(mine.positional_scores, abs=1e-5)
+        )
         graph = mine.graph
         assert graph.tokens.tolist() == tokens.tolist() and graph.links == pytest.approx(links.numpy(), abs=1e-4)
         assert graph.scores == pytest.approx(scores.numpy(), abs=1e-3)

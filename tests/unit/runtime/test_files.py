@@ -30,7 +30,13 @@ def files(runtime, tmp_path_factory):
     """A file of each family, int8 and float32 in turn."""
     folder, found = tmp_path_factory.mktemp("models"), []
     for number, (arch, overrides) in enumerate(ARCHITECTURES.items()):
-        small = dict(max_source_positions=12, max_target_positions=14, encoder_embed_dim=8, decoder_embed_dim=8, decoder_attention_heads=2)
+        small = dict(
+            max_source_positions=12,
+            max_target_positions=14,
+            encoder_embed_dim=8,
+            decoder_embed_dim=8,
+            decoder_attention_heads=2,
+        )
         model = runtime.build(arch, seed=number, **small, **overrides)
         found.append(folder / f"{arch}.safetensors")
         write_runtime_model(model, *model.dictionaries, found[-1], weights=("int8", "float32")[number % 2])
@@ -138,14 +144,26 @@ def test_under_sanitizers(runtime, files, tmp_path, sanitizers):
     found = subprocess.run([*command, f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
     if not Path(found).is_file():
         pytest.skip(f"the compiler has no {name}")
-    flags = [f"-fsanitize={sanitizers}", "-O0", "-g1", *(["-fno-sanitize-recover=undefined"] if "undefined" in sanitizers else [])]
+    flags = [
+        f"-fsanitize={sanitizers}",
+        "-O0",
+        "-g1",
+        *(["-fno-sanitize-recover=undefined"] if "undefined" in sanitizers else []),
+    ]
     built = build.compile_library(tmp_path / build.LIBRARY, objects=tmp_path / "objects", extra=flags)
     environment = {**os.environ, "LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
                    "TSAN_OPTIONS": "exitcode=66", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
     mutations = "40" if "address" in sanitizers else "0"
     if sanitizers == "thread":
         # Its products are large enough for several threads.
-        sizes = dict(encoder_embed_dim=64, decoder_embed_dim=64, encoder_layers=1, decoder_layers=1, max_source_positions=5, max_target_positions=4)
+        sizes = dict(
+            encoder_embed_dim=64,
+            decoder_embed_dim=64,
+            encoder_layers=1,
+            decoder_layers=1,
+            max_source_positions=5,
+            max_target_positions=4,
+        )
         model = runtime.build(symbols=9000, share_all_embeddings=True, **sizes)
         files = [*files, tmp_path / "large.safetensors"]
         write_runtime_model(model, *model.dictionaries, files[-1])

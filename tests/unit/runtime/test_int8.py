@@ -119,14 +119,18 @@ def forced(model, memory, result, chunk=1):
     kept = whole[chunk - 1 :: chunk]
     start = header.target_vocabulary + 1 + header.chunk_sizes.index(chunk)
     count = len(kept)
-    first = model.log_probs(memory, np.concatenate([[start], kept[:-1]]), chunk * np.arange(count), np.tri(count, dtype=bool))
+    first = model.log_probs(
+        memory, np.concatenate([[start], kept[:-1]]), chunk * np.arange(count), np.tri(count, dtype=bool)
+    )
     masked = np.where(np.arange(1, len(whole) + 1) % chunk == 0, whole, header.target_vocabulary)
     found = model.log_probs(memory, masked, np.arange(1, len(whole) + 1), True)
     found[chunk - 1 :: chunk] = first
     return found[: len(tokens)]
 
 
-@pytest.mark.parametrize("arch, chunk", [("transformer", 1), ("hrt_transformer", 1), ("hrt_transformer", 2), ("hrt_transformer", 3)])
+@pytest.mark.parametrize(
+    "arch, chunk", [("transformer", 1), ("hrt_transformer", 1), ("hrt_transformer", 2), ("hrt_transformer", 3)]
+)
 @pytest.mark.parametrize("shape", [
     dict(), dict(encoder_normalize_before=True, decoder_normalize_before=True, share_all_embeddings=True), dict(encoder_embed_dim=30, encoder_ffn_embed_dim=70),
 ])  # fmt: skip

@@ -33,7 +33,9 @@ def small(tmp_path):
     """(folder for the library, folder with the sources of a kernel that compiles in no time)."""
     kernel = tmp_path / "kernel"
     kernel.mkdir()
-    (kernel / "dispatch.c").write_text("#define FH_PUBLIC __attribute__((visibility(\"default\")))\n#pragma GCC visibility push(default)\n" + FUNCTIONS)
+    (kernel / "dispatch.c").write_text(
+        '#define FH_PUBLIC __attribute__((visibility("default")))\n#pragma GCC visibility push(default)\n' + FUNCTIONS
+    )
     return tmp_path / "package", kernel
 
 
@@ -71,7 +73,9 @@ def test_without_a_compiler(small, tmp_path, monkeypatch):
     monkeypatch.setenv("CC", "/no/such/compiler")
     result = built(small, tmp_path)
     assert result.library is None and result.reason == "no C compiler was found"
-    with pytest.raises(library.LibraryUnavailable, match="no C compiler was found when the package was installed; fix: install gcc or clang"):
+    with pytest.raises(
+        library.LibraryUnavailable, match="no C compiler was found when the package was installed; fix: install gcc or clang"
+    ):
         library.open_library(*small)
 
 
@@ -160,7 +164,9 @@ for file in sorted(folder.glob("*.py")):
 
 
 def run_driver(program, *arguments, environment=None):
-    finished = subprocess.run([*map(str, program), *map(str, arguments)], capture_output=True, text=True, env={**os.environ, **(environment or {})})
+    finished = subprocess.run(
+        [*map(str, program), *map(str, arguments)], capture_output=True, text=True, env={**os.environ, **(environment or {})}
+    )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return finished.stdout.split()
 
@@ -184,7 +190,19 @@ def test_operations_under_sanitizers(tmp_path, kernel):
     built = build.compile_library(tmp_path / build.LIBRARY, kernel=folder, objects=tmp_path / "objects", extra=flags)
     program = tmp_path / "driver"
     subprocess.run(
-        [*command, *flags, "-D_GNU_SOURCE", "-I", str(folder), str(DRIVER), str(built.library), f"-Wl,-rpath,{tmp_path}", "-lm", "-o", str(program)],
+        [
+            *command,
+            *flags,
+            "-D_GNU_SOURCE",
+            "-I",
+            str(folder),
+            str(DRIVER),
+            str(built.library),
+            f"-Wl,-rpath,{tmp_path}",
+            "-lm",
+            "-o",
+            str(program),
+        ],
         check=True,
     )
     assert run_driver([program], 1, 300) == library.instruction_sets(kernel).usable
@@ -197,10 +215,17 @@ def test_operations_on_arm_under_an_emulator(tmp_path):
         pytest.skip(f"needs {compiler}, its C library and qemu-aarch64")
     common = [compiler, *build.FLAGS, "-O2", "-I", str(KERNEL)]
     objects = []
-    for name, flags in {"packing": [], "operations_plain": [], "dispatch": ["-DFH_HAVE_NEON_DOTPROD"], "operations_neon_dotprod": build.INSTRUCTION_SETS["neon_dotprod"]}.items():
+    for name, flags in {
+        "packing": [],
+        "operations_plain": [],
+        "dispatch": ["-DFH_HAVE_NEON_DOTPROD"],
+        "operations_neon_dotprod": build.INSTRUCTION_SETS["neon_dotprod"],
+    }.items():
         objects.append(tmp_path / f"{name}.o")
         subprocess.run([*common, *flags, "-c", str(KERNEL / f"{name}.c"), "-o", str(objects[-1])], check=True)
     program = tmp_path / "driver"
     subprocess.run([*common, str(DRIVER), *map(str, objects), "-lm", "-o", str(program)], check=True)
     assert run_driver([emulator, "-L", root, program], 1, 60) == ["neon_dotprod", "plain"]
-    assert run_driver([emulator, "-cpu", "cortex-a53", "-L", root, program], 1, 5) == ["plain"], "a processor without dot products"
+    assert run_driver([emulator, "-cpu", "cortex-a53", "-L", root, program], 1, 5) == ["plain"], (
+        "a processor without dot products"
+    )

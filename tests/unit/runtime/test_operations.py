@@ -81,10 +81,14 @@ def test_halves_are_rounded_to_even(ops):
 
 
 def test_rows_that_cannot_be_quantised(ops):
-    x = np.array([[0, 0, -0.0], [1, np.nan, 2], [np.inf, 1, 2], [1e-37, 0, 0], [1e-36, 0, -1e-36], [3e38, 0, -3e38]], np.float32)
+    x = np.array(
+        [[0, 0, -0.0], [1, np.nan, 2], [np.inf, 1, 2], [1e-37, 0, 0], [1e-36, 0, -1e-36], [3e38, 0, -3e38]], np.float32
+    )
     integers, scales = ops.integers(ops.prepare(x, INT8))
     assert integers.tolist() == [[0, 0, 0]] * 4 + [[127, 0, -127]] * 2
-    np.testing.assert_array_equal(scales[:5], np.array([0, np.nan, np.nan, 0, np.float32(1e-36) / np.float32(127)], np.float32))
+    np.testing.assert_array_equal(
+        scales[:5], np.array([0, np.nan, np.nan, 0, np.float32(1e-36) / np.float32(127)], np.float32)
+    )
     positive = ops.integers(ops.prepare(np.array([[-1.0, 1.0, 0.5]], np.float32), INT8, positive=True))[0]
     assert positive.tolist() == [[0, 255, 128]], "what relu cannot have written becomes 0"
 
@@ -96,7 +100,9 @@ def test_int8_product_is_exact(ops, shape, positive, relu, with_residual):
     weights, scales, bias, x = int8_case(*shape)
     x = np.maximum(x, 0) if positive else x
     residual = np.random.default_rng(seed).standard_normal((rows, outputs)).astype(np.float32) if with_residual else None
-    found = ops.product(ops.pack(weights, scales, bias), ops.prepare(x, INT8, positive=positive), relu=relu, residual=residual)
+    found = ops.product(
+        ops.pack(weights, scales, bias), ops.prepare(x, INT8, positive=positive), relu=relu, residual=residual
+    )
     np.testing.assert_array_equal(found, int8_product(weights, scales, bias, *quantised(x, positive), residual, relu))
     assert ops.check_guards()
 
@@ -106,7 +112,11 @@ def test_int8_product_is_exact(ops, shape, positive, relu, with_residual):
 def test_the_largest_sums_do_not_saturate(ops, positive, sign):
     inputs = 4100
     weights = np.full((70, inputs), 127 * sign, np.int8)
-    x = np.ones((3, inputs), np.float32) if positive else np.array([[1.0], [-1.0], [0.5]], np.float32) * np.ones((3, inputs), np.float32)
+    x = (
+        np.ones((3, inputs), np.float32)
+        if positive
+        else np.array([[1.0], [-1.0], [0.5]], np.float32) * np.ones((3, inputs), np.float32)
+    )
     x[:, 0] = 1  # the third row is not all of one size
     ones, zeros = np.ones(70, np.float32), np.zeros(70, np.float32)
     found = ops.product(ops.pack(weights, ones, zeros), ops.prepare(x, INT8, positive=positive))
@@ -161,7 +171,9 @@ def test_parts_of_a_matrix(every):
 def test_float_product(ops, shape, relu, with_residual):
     rows, inputs, outputs, seed = shape
     random = np.random.default_rng(seed)
-    weights, bias, x = (random.standard_normal(size).astype(np.float32) for size in ((outputs, inputs), outputs, (rows, inputs)))
+    weights, bias, x = (
+        random.standard_normal(size).astype(np.float32) for size in ((outputs, inputs), outputs, (rows, inputs))
+    )
     residual = random.standard_normal((rows, outputs)).astype(np.float32) if with_residual else None
     found = ops.product(ops.pack(weights, None, bias), ops.prepare(x, FLOAT32), relu=relu, residual=residual)
     expected = x.astype(np.float64) @ weights.T.astype(np.float64) + bias + (0 if residual is None else residual)
@@ -174,7 +186,11 @@ def test_float_product(ops, shape, relu, with_residual):
 def test_a_row_does_not_depend_on_its_neighbours(ops, kind, outputs):
     random = np.random.default_rng(outputs)
     weights, scales, bias, x = int8_case(20, 77, outputs, 3)
-    matrix = ops.pack(weights, scales, bias) if kind == INT8 else ops.pack(random.standard_normal((outputs, 77)).astype(np.float32), None, bias)
+    matrix = (
+        ops.pack(weights, scales, bias)
+        if kind == INT8
+        else ops.pack(random.standard_normal((outputs, 77)).astype(np.float32), None, bias)
+    )
     gain = random.standard_normal(77).astype(np.float32)
     one_by_one = np.concatenate([ops.product(matrix, ops.prepare(x[[r]], kind)).copy() for r in range(20)])
     chosen = [[part[0] for part in ops.best(matrix, ops.prepare(x[[r]], kind), with_sum=True)] for r in range(20)]
@@ -206,7 +222,11 @@ def test_rows_may_stand_apart_and_results_may_replace_the_residual(ops):
 def logits_of(ops, kind, shape):
     """(matrix, prepared rows, the values that they give)."""
     weights, scales, bias, x = int8_case(*shape)
-    matrix = ops.pack(weights, scales, bias) if kind == INT8 else ops.pack(weights.astype(np.float32) * scales[:, None], None, bias)
+    matrix = (
+        ops.pack(weights, scales, bias)
+        if kind == INT8
+        else ops.pack(weights.astype(np.float32) * scales[:, None], None, bias)
+    )
     ready = ops.prepare(x, kind)
     return matrix, ready, ops.product(matrix, ready).copy()
 
@@ -226,7 +246,11 @@ def test_best(ops, shape, kind, data):
     matrix, ready, values = logits_of(ops, kind, shape)
     ids = st.lists(st.integers(-2, outputs + 2), max_size=6)
     rules = [
-        Rule(data.draw(ids) + ([int(values[r].argmax())] if r % 2 else []), data.draw(st.integers(-1, outputs)), data.draw(st.sampled_from([0.0, 3.5, -2.0])))
+        Rule(
+            data.draw(ids) + ([int(values[r].argmax())] if r % 2 else []),
+            data.draw(st.integers(-1, outputs)),
+            data.draw(st.sampled_from([0.0, 3.5, -2.0])),
+        )
         for r in range(rows)
     ]
     tokens, best, sums = ops.best(matrix, ready, rules, with_sum=True)
@@ -298,7 +322,9 @@ def test_top(ops, count, n, seed, data):
     row = random.integers(-20, 20, count).astype(np.float32)  # many equals
     row[random.random(count) < 0.1] = -np.inf
     rule = Rule(
-        data.draw(st.lists(st.integers(-1, count), max_size=5)), data.draw(st.integers(-1, count)), data.draw(st.sampled_from([0.0, 2.0, -30.0]))
+        data.draw(st.lists(st.integers(-1, count), max_size=5)),
+        data.draw(st.integers(-1, count)),
+        data.draw(st.sampled_from([0.0, 2.0, -30.0])),
     )
     found, tokens, values = ops.top(row, n, rule)
     after = reference_best(row, rule)[1]
@@ -317,7 +343,9 @@ def test_exponential(ops):
     expected = np.exp(x.astype(np.float64))
     assert (np.abs(found - expected) <= 2 * np.spacing(expected.astype(np.float32))).all()
     special = np.array([np.nan, np.inf, -np.inf, 89.0, 1e30, -110.0, -1e30], np.float32)
-    np.testing.assert_array_equal(ops.in_place("exponential", special), np.array([np.nan, np.inf, 0, np.inf, np.inf, 0, 0], np.float32))
+    np.testing.assert_array_equal(
+        ops.in_place("exponential", special), np.array([np.nan, np.inf, 0, np.inf, np.inf, 0, 0], np.float32)
+    )
 
 
 @SETTINGS
@@ -425,7 +453,10 @@ def test_attention(ops, rows, tokens, heads, width, kind, window, seed):
     np.testing.assert_allclose(weights, expected_weights, rtol=1e-4, atol=1e-6)
     # Each query on its own gives the same bits, and the result may replace the queries.
     for r in range(rows):
-        part = {name: value[[r]] if name in ("visible", "query_positions") or (name == "mask" and value.ndim == 2) else value for name, value in call.items()}
+        part = {
+            name: value[[r]] if name in ("visible", "query_positions") or (name == "mask" and value.ndim == 2) else value
+            for name, value in call.items()
+        }
         own = queries[[r]].copy()
         ops.attend(cache, tokens, own, out=own, **part)
         np.testing.assert_array_equal(own[0], found[r])
@@ -434,7 +465,9 @@ def test_attention(ops, rows, tokens, heads, width, kind, window, seed):
     np.testing.assert_array_equal(together, found)
     head = heads - 1
     alone = ops.scores(cache, head, np.ascontiguousarray(queries[0, head * width :]), tokens)
-    np.testing.assert_allclose(alone, keys[:, head * width :].astype(np.float64) @ queries[0, head * width :] / np.sqrt(width), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        alone, keys[:, head * width :].astype(np.float64) @ queries[0, head * width :] / np.sqrt(width), rtol=1e-4, atol=1e-4
+    )
     assert ops.check_guards()
 
 

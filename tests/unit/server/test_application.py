@@ -48,7 +48,9 @@ def test_alternatives_are_nested_for_lists_and_capped(make_client):
 
 def test_auto_says_what_it_found(make_client):
     client = make_client(["a:en-de", "b:de-en"])
-    answer = client.post("/translate", json={"q": "Ein Mann geht durch den Park und lacht.", "source": "auto", "target": "en"}).json()
+    answer = client.post(
+        "/translate", json={"q": "Ein Mann geht durch den Park und lacht.", "source": "auto", "target": "en"}
+    ).json()
     assert answer["detectedLanguage"]["language"] == "de" and 90 < answer["detectedLanguage"]["confidence"] <= 100
     answer = client.post("/translate", json={"q": ["The man", "is there"], "source": "auto", "target": "de"}).json()
     assert [found["language"] for found in answer["detectedLanguage"]] == ["en", "en"]
@@ -61,7 +63,10 @@ def test_auto_says_what_it_found(make_client):
 def test_html_keeps_its_tags(client):
     text = '<p class="x">One <b>two</b>.<br/><script>var a = "b";</script><i translate="no">stay</i> a &lt; b</p><!-- no -->'
     answer = client.post("/translate", json={**ASKED, "q": text, "format": "html"}).json()["translatedText"]
-    assert answer == '<p class="x">enO <b>owt</b>.<br/><script>var a = "b";</script><i translate="no">stay</i> a &lt; b</p><!-- no -->'
+    assert (
+        answer
+        == '<p class="x">enO <b>owt</b>.<br/><script>var a = "b";</script><i translate="no">stay</i> a &lt; b</p><!-- no -->'
+    )
     answer = client.post("/translate", json={**ASKED, "q": "&gt;b a&lt;", "format": "html", "alternatives": 1}).json()
     assert answer == {"translatedText": "b&gt; &lt;a", "alternatives": ["b&gt; &lt;a 1"]}
 
@@ -123,10 +128,16 @@ def test_what_is_wrong_is_said(make_client, fields, message):
         ({"beam": 2.0}, "option beam must be a whole number from 1 to 16"),
         ({"lenpen": "1"}, "option lenpen must be a number from 0 to 10"),
         ({"replace_unk": "/etc/passwd"}, "option replace_unk must be true or false"),
-        ({"user_dir": "/tmp"}, "option user_dir cannot be chosen here; there are: beam, nbest, lenpen, min_len, max_len_a, max_len_b, "
-         "unnormalized, replace_unk"),
-        ({"dag_decode_strategy": "greedy"}, "option dag_decode_strategy cannot be chosen here; there are: beam, nbest, lenpen, min_len, "
-         "max_len_a, max_len_b, unnormalized, replace_unk"),
+        (
+            {"user_dir": "/tmp"},
+            "option user_dir cannot be chosen here; there are: beam, nbest, lenpen, min_len, max_len_a, max_len_b, "
+            "unnormalized, replace_unk",
+        ),
+        (
+            {"dag_decode_strategy": "greedy"},
+            "option dag_decode_strategy cannot be chosen here; there are: beam, nbest, lenpen, min_len, "
+            "max_len_a, max_len_b, unnormalized, replace_unk",
+        ),
         ([1], "options must be an object"),
     ],
 )
@@ -147,7 +158,9 @@ def test_options_reach_the_decoder(make_client, translator):
     own = {"dag_decode_strategy": "lookahead", "dag_decode_beta": 0.7}
     assert client.post("/v1/translate", json={**ASKED, "q": "ab", "system": "dag:en-de", "options": own}).status_code == 200
     assert translator.batches[-1] == (["ab"], {"nbest": 1, **own})
-    described = client.get("/spec").json()["paths"]["/v1/translate"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    described = client.get("/spec").json()["paths"]["/v1/translate"]["post"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]
     assert described["properties"]["options"]["properties"]["dag_decode_strategy"]["enum"][0] == "greedy"
 
 
@@ -164,7 +177,10 @@ def test_systems_of_one_bundle_share_its_model(translator, tmp_path):
     chosen = Settings(systems=systems, options=(("three", "hrt_decode_chunk", "3"), ("three", "lenpen", "0.5")))
     with TestClient(create_application(chosen, load)) as client:
         assert loaded == [tmp_path]
-        assert [system["options"] for system in client.get("/v1/systems").json()] == [{}, {"hrt_decode_chunk": "3", "lenpen": "0.5"}]
+        assert [system["options"] for system in client.get("/v1/systems").json()] == [
+            {},
+            {"hrt_decode_chunk": "3", "lenpen": "0.5"},
+        ]
         for name, expected in (("two", {}), ("three", {"hrt_decode_chunk": "3", "lenpen": "0.5"})):
             assert client.post("/v1/translate", json={**ASKED, "q": "ab", "system": name}).status_code == 200
             assert translator.batches[-1] == (["ab"], {"nbest": 1, **expected})
@@ -189,7 +205,10 @@ def test_graphs(make_client, translator):
     assert all(options == {"dag_keep_repeats": True} for _, options in asked)
     (found,) = client.post("/v1/translate", json={**fields, "graph": False}).json()["translations"]
     assert "graph" not in found["sentences"][0]
-    for wrong, message in (({"graph": 1}, "graph must be true or false"), ({"system": "plain:en-de", "options": {}}, "this system writes no graph")):
+    for wrong, message in (
+        ({"graph": 1}, "graph must be true or false"),
+        ({"system": "plain:en-de", "options": {}}, "this system writes no graph"),
+    ):
         response = client.post("/v1/translate", json={**fields, **wrong})
         assert (response.status_code, response.json()["error"]) == (400, f"Invalid request: {message}")
 
@@ -219,10 +238,17 @@ else:
 """
     (tmp_path / "worker.py").write_text(code)
     (tmp_path / "figures").mkdir()
-    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "figures"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {
+        **os.environ,
+        "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "figures"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
     program = [sys.executable, str(tmp_path / "worker.py"), "3", "first"]
     result = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=120)
-    assert result.stdout.splitlines() == ["['fairseq_hrt_waiting_sentences{system=\"a\"} 8.0']", "['fairseq_hrt_waiting_sentences{system=\"a\"} 3.0']"], result
+    assert result.stdout.splitlines() == [
+        "['fairseq_hrt_waiting_sentences{system=\"a\"} 8.0']",
+        "['fairseq_hrt_waiting_sentences{system=\"a\"} 3.0']",
+    ], result
 
 
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b'{"q": NaN}', b"[" * 100000, b'{"q": "\\ud800"'])
@@ -232,7 +258,11 @@ def test_bodies_that_are_no_json(client, content):
 
 
 def test_half_a_surrogate_pair_is_replaced(client):
-    response = client.post("/translate", content=b'{"q": "a\\ud800b", "source": "en", "target": "de"}', headers={"content-type": "application/json"})
+    response = client.post(
+        "/translate",
+        content=b'{"q": "a\\ud800b", "source": "en", "target": "de"}',
+        headers={"content-type": "application/json"},
+    )
     assert response.json() == {"translatedText": "b\ufffda"}
 
 
@@ -298,13 +328,24 @@ def test_sentences_are_counted(make_client):
     client = make_client(max_sentences=3)
     assert client.post("/translate", json={**ASKED, "q": ["One. Two.", "Three."]}).status_code == 200
     response = client.post("/translate", json={**ASKED, "q": ["One. Two.", "Three. Four."]})
-    assert (response.status_code, response.json()) == (400, {"error": "Invalid request: request (4) exceeds sentence limit (3)"})
+    assert (response.status_code, response.json()) == (
+        400,
+        {"error": "Invalid request: request (4) exceeds sentence limit (3)"},
+    )
 
 
 def test_systems_say_what_they_are(client):
     assert client.get("/v1/systems").json() == [
-        {"name": "plain:en-de", "source": "en", "target": "de", "task": "translation_autoregressive", "engine": "torch", "alternatives": True,
-         "graph": False, "options": {}},
+        {
+            "name": "plain:en-de",
+            "source": "en",
+            "target": "de",
+            "task": "translation_autoregressive",
+            "engine": "torch",
+            "alternatives": True,
+            "graph": False,
+            "options": {},
+        },
     ]
 
 
@@ -320,7 +361,14 @@ def ask(application, body):
         async def send(message):
             sent.append(message)
 
-        scope = {"type": "http", "method": "POST", "path": "/translate", "query_string": b"", "headers": [], "http_version": "1.1"}
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/translate",
+            "query_string": b"",
+            "headers": [],
+            "http_version": "1.1",
+        }
         await application(scope, receive, send)
         return sent[0]
 
@@ -370,10 +418,16 @@ def test_the_description_names_every_route(client):
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3), max_leaves=6
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=6,
 )
 FIELD = st.sampled_from(["q", "source", "target", "format", "alternatives", "api_key", "system", "options", "graph"])
-VALUE = JSON | st.sampled_from(["en", "de", "auto", "html", "text", "<b>x</b>"]) | st.dictionaries(st.text(max_size=5), JSON, max_size=2)
+VALUE = (
+    JSON
+    | st.sampled_from(["en", "de", "auto", "html", "text", "<b>x</b>"])
+    | st.dictionaries(st.text(max_size=5), JSON, max_size=2)
+)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -40,12 +40,26 @@ def test_the_image_has_what_its_build_copies():
 def test_load(make_client, tmp_path):
     (tmp_path / "lines").write_text("ab\n\ncd ef\n")
     client = make_client()
-    server = uvicorn.Server(uvicorn.Config(client.app, lifespan="off", **process.server_options(client.app.state.server.settings)))
+    server = uvicorn.Server(
+        uvicorn.Config(client.app, lifespan="off", **process.server_options(client.app.state.server.settings))
+    )
     with process.bound_socket("127.0.0.1", 0) as listening:
         listening.listen()
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
-        arguments = ["--source", "en", "--target", "de", "--lines", tmp_path / "lines", "--clients", "1", "3", "--seconds", "0.3"]
+        arguments = [
+            "--source",
+            "en",
+            "--target",
+            "de",
+            "--lines",
+            tmp_path / "lines",
+            "--clients",
+            "1",
+            "3",
+            "--seconds",
+            "0.3",
+        ]
         program = [sys.executable, EXAMPLE / "load.py", f"http://127.0.0.1:{listening.getsockname()[1]}", *arguments]
         result = subprocess.run(list(map(str, program)), capture_output=True, text=True, timeout=60)
         server.should_exit = True

@@ -57,7 +57,9 @@ def status(found):
 
 
 def question(body=QUESTION, length=None, head=b""):
-    return POST + head + b"Content-Length: %d\r\nConnection: close\r\n\r\n" % (len(body) if length is None else length) + body
+    return (
+        POST + head + b"Content-Length: %d\r\nConnection: close\r\n\r\n" % (len(body) if length is None else length) + body
+    )
 
 
 def test_a_request(address):
@@ -88,7 +90,9 @@ def test_a_head_that_does_not_end(address):
 
 def test_a_body_that_does_not_end(address):
     found = talk(address, question(length=100))
-    assert status(found) == 408 and json.loads(found.rpartition(b"\r\n\r\n")[2]) == {"error": "The request did not arrive in time"}
+    assert status(found) == 408 and json.loads(found.rpartition(b"\r\n\r\n")[2]) == {
+        "error": "The request did not arrive in time"
+    }
     assert status(talk(address, question(length=4000), *[b"x"] * 12, pause=0.1)) == 408
 
 
@@ -108,7 +112,11 @@ def test_too_much(address):
 
 
 def test_what_is_no_http(address):
-    for text in (b"\x16\x03\x01\x00", b"GET / HTTP/9\r\n\r\n", b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"):
+    for text in (
+        b"\x16\x03\x01\x00",
+        b"GET / HTTP/9\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
+    ):
         found = talk(address, text + b"\r\n\r\n")
         assert status(found) == 400 and found.endswith(b'{"error": "Invalid HTTP request"}')
     # After the head, when the application waits for the body already.

@@ -150,7 +150,11 @@ def test_a_deployment_is_the_application_of_the_server(deploying, tmp_path, monk
     # A replica has a folder of its own.
     assert settings.systems == (("x", tmp_path / "bundle"),)
     deploying.deployment(settings, 2)
-    assert (seen["num_replicas"], seen["ray_actor_options"], seen["graceful_shutdown_timeout_s"]) == (2, {"num_cpus": 3}, 7.0)
+    assert (seen["num_replicas"], seen["ray_actor_options"], seen["graceful_shutdown_timeout_s"]) == (
+        2,
+        {"num_cpus": 3},
+        7.0,
+    )
     made = seen["build"]()
     assert made.state.server.settings == settings and "/v1/translate" in {route.path for route in made.routes}
     with pytest.raises(ValueError, match="--replicas 0"):

@@ -15,11 +15,16 @@ from fairseq_hrt.server.settings import Settings, parse_option, parse_system
 from fairseq_hrt.server.systems import Catalogue
 
 LENGTH = 20000
-PIECES = st.sampled_from([" ", "\n", "\t", ".", "? ", "Dr. ", "a", "B", "\u2028", "\r\n", "。", '"', "é", "\x85", "\u3000", "<b>", "1.5"])
+PIECES = st.sampled_from(
+    [" ", "\n", "\t", ".", "? ", "Dr. ", "a", "B", "\u2028", "\r\n", "。", '"', "é", "\x85", "\u3000", "<b>", "1.5"]
+)
 
 
 @settings(max_examples=200, deadline=None)
-@given(text=st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=30).map("".join)), language=st.sampled_from(["en", "de", "zh", "xx"]))
+@given(
+    text=st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=30).map("".join)),
+    language=st.sampled_from(["en", "de", "zh", "xx"]),
+)
 def test_sentences_and_gaps_are_the_text(text, language):
     segments = split(text, language)
     assert segments.join(segments.sentences) == text
@@ -27,7 +32,9 @@ def test_sentences_and_gaps_are_the_text(text, language):
 
 
 # Each of these took minutes in a splitter or parser that looks at everything once for each place.
-@pytest.mark.parametrize("text", ["a" + " " * LENGTH + "b", "a." * (LENGTH // 2), '"a. ' * (LENGTH // 4), "a\n" * (LENGTH // 2), "「" * LENGTH])
+@pytest.mark.parametrize(
+    "text", ["a" + " " * LENGTH + "b", "a." * (LENGTH // 2), '"a. ' * (LENGTH // 4), "a\n" * (LENGTH // 2), "「" * LENGTH]
+)
 def test_long_texts_of_one_sign(text):
     segments = split(text, "en")
     assert segments.join(segments.sentences) == text
@@ -40,7 +47,9 @@ def test_long_markup(piece):
 
 
 def test_texts_inside_of_what_is_kept_are_kept():
-    marked = MarkedUpText('<div translate="no"><p>a<b>b</b></p></div><p>c<span class="x notranslate">d<i>e</i></span></p><pre>f<b>g</b></pre>h')
+    marked = MarkedUpText(
+        '<div translate="no"><p>a<b>b</b></p></div><p>c<span class="x notranslate">d<i>e</i></span></p><pre>f<b>g</b></pre>h'
+    )
     assert marked.texts == ["c", "h"]
 
 
@@ -72,7 +81,9 @@ def test_settings_that_are_refused(changed, message):
 def test_settings_reach_the_workers_as_they_are(tmp_path):
     chosen = (parse_option("a:--hrt-decode-chunk=3"), parse_option("a: dag_keep_repeats"))
     settings = Settings(systems=(parse_system(f"a={tmp_path}"),), options=chosen, key_file=tmp_path / "keys", time_limit=1.5)
-    assert settings.options_of("a") == {"hrt_decode_chunk": "3", "dag_keep_repeats": "true"} and settings.options_of("b") == {}
+    assert (
+        settings.options_of("a") == {"hrt_decode_chunk": "3", "dag_keep_repeats": "true"} and settings.options_of("b") == {}
+    )
     for wrong in ("beam=1", ":beam=1", "a:", "a:=1"):
         with pytest.raises(ValueError, match="write NAME:OPTION=VALUE"):
             parse_option(wrong)

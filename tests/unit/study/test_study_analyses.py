@@ -25,7 +25,9 @@ def test_by_length_takes_ratios_over_the_same_sentences(analyses, tmp_path):
     comparison.mkdir()
     (comparison / "results.json").write_text(json.dumps({"systems": systems}))
     for number, name in ((1, "slow"), (2, "fast")):
-        (comparison / f"translations_{number}_{name}.txt").write_text("ein haus mit einem dach\nein hund\nein baum im garten hier\n")
+        (comparison / f"translations_{number}_{name}.txt").write_text(
+            "ein haus mit einem dach\nein hund\nein baum im garten hier\n"
+        )
     (tmp_path / "sources").write_text("a b\nc d\ne f g h\n")
     (tmp_path / "references").write_text("ein haus mit einem dach\nein hund\nzwei bäume im garten dort\n")
     arguments = [str(comparison), "--sources", str(tmp_path / "sources"), "--references", str(tmp_path / "references"),
@@ -33,7 +35,11 @@ def test_by_length_takes_ratios_over_the_same_sentences(analyses, tmp_path):
     assert analyses["by_length"].main(arguments) == 0
     # Two sentences of two tokens: (1 + 2) / (1 + 1); one of four: 8/2 and 6/2, of which the median is 3.5. Nothing has three tokens.
     found = json.loads((tmp_path / "out/by_length.json").read_text())
-    assert found["groups"] == {"1–2": 2, "4–": 1} and found["ratio"] == {"1–2": 1.5, "4–": 3.5} and (found["short"], found["long"]) == (1.5, 3.5)
+    assert (
+        found["groups"] == {"1–2": 2, "4–": 1}
+        and found["ratio"] == {"1–2": 1.5, "4–": 3.5}
+        and (found["short"], found["long"]) == (1.5, 3.5)
+    )
     assert found["bleu"]["slow"]["1–2"] == pytest.approx(100) and found["bleu"]["fast"]["4–"] < 50
     assert (tmp_path / "out/by_length.md").read_text().count("100.00") == 2
     assert (tmp_path / "out/by_length.png").stat().st_size > 0
@@ -41,7 +47,12 @@ def test_by_length_takes_ratios_over_the_same_sentences(analyses, tmp_path):
     other.mkdir()
     (other / "results.json").write_text(json.dumps({"systems": [system("third", [[1.0, 1.0, 1.0]])]}))
     (other / "translations_1_third.txt").write_text("a\nb\nc\n")
-    assert analyses["by_length"].main([*arguments[:1], str(other), *arguments[1:5], "--limits", "2,3", "--out", str(tmp_path / "two")]) == 0
+    assert (
+        analyses["by_length"].main(
+            [*arguments[:1], str(other), *arguments[1:5], "--limits", "2,3", "--out", str(tmp_path / "two")]
+        )
+        == 0
+    )
     found = json.loads((tmp_path / "two/by_length.json").read_text())
     assert list(found["bleu"]) == ["slow", "fast", "third"] and "ratio" not in found
     for wrong in (["--fast", "none"], ["--fast", ""], ["--sources", str(tmp_path / "out/by_length.md")]):
@@ -104,7 +115,10 @@ def test_a_fillers_words_stand_where_the_masks_were(analyses, tmp_path):
     filler = analyses["masking"].Filler.__new__(analyses["masking"].Filler)
     filler.torch, filler.model = torch, Model()
     filler.task = SimpleNamespace(target_dictionary=words, source_dictionary=words)
-    filler.dataset = [{"source": torch.tensor([words.index("e")])}, {"source": torch.tensor([words.index("a"), words.index("d")])}]
+    filler.dataset = [
+        {"source": torch.tensor([words.index("e")])},
+        {"source": torch.tensor([words.index("a"), words.index("d")])},
+    ]
     filled = filler.fill([["a", "b", "c"], ["c"]], [{0, 2}, {0}], size=2)
     assert filled == [["e", "b", "e"], ["d"]]
     tokens, sources, lengths = seen[0]

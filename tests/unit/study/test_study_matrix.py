@@ -18,7 +18,9 @@ def test_names_and_guesses_do_not_change_an_entry(study):
     assert (other.minutes, other.threads, other.nice, other.alone) == (9, 2, 3, True)
 
 
-@pytest.mark.parametrize("change", [{"command": ["false"]}, {"options": {"lr": 1}}, {"environment": {"A": "1"}}, {"result": "y"}])
+@pytest.mark.parametrize(
+    "change", [{"command": ["false"]}, {"options": {"lr": 1}}, {"environment": {"A": "1"}}, {"result": "y"}]
+)
 def test_content_changes_an_entry(study, change):
     assert resolved(study, entry("a"))["a"].identity != resolved(study, entry("a", **change))["a"].identity
 
@@ -70,10 +72,16 @@ def test_copies_refer_to_each_other(study):
     }  # fmt: skip
     found = {own.name: own for own in study.matrix.resolve(raw)}
     assert found["s-2"].fields["command"] == ["$(at-2/x)", "${data}"] and found["s-2"].parents == ("at-2", "data")
-    assert found["s-2"].fields["options"] == {"from": "${at-2}/model.pt", "seed": 2} and found["at-2"].fields["options"] == {"seed": 2}
+    assert found["s-2"].fields["options"] == {"from": "${at-2}/model.pt", "seed": 2} and found["at-2"].fields["options"] == {
+        "seed": 2
+    }
     assert list(found) == ["at", "data", "s", "at-2", "s-2"]
     unknown = {"suffix": "-2", "entries": ["x"]}
-    for wrong, message in (({"suffix": "", "entries": []}, "no suffix"), (unknown, "no entry 'x'"), (raw["copy"][0], "two entries")):
+    for wrong, message in (
+        ({"suffix": "", "entries": []}, "no suffix"),
+        (unknown, "no entry 'x'"),
+        (raw["copy"][0], "two entries"),
+    ):
         with pytest.raises(ValueError, match=message):
             study.matrix.resolve({**raw, "copy": [*raw["copy"], wrong]})
 
@@ -108,13 +116,28 @@ def test_flags(study):
 
 
 def test_steps_of_a_training_name_all_its_options_and_the_average(study, tmp_path):
-    fields = {"kind": "train", "data": "${d}/data-bin", "options": {"lr": 1, "max-update": 5}, "average": 3, "program": "a/train.py"}
+    fields = {
+        "kind": "train",
+        "data": "${d}/data-bin",
+        "options": {"lr": 1, "max-update": 5},
+        "average": 3,
+        "program": "a/train.py",
+    }
     found = resolved(study, entry("d"), {"name": "m", **fields})
     folders = {name: tmp_path / name for name in found}
     train, average = study.steps.steps_of(found["m"], folders)
     assert train.arguments[1:3] == ["a/train.py", str(tmp_path / "d/data-bin")]
-    assert {"--lr=1", "--max-update=5", "--keep-interval-updates=3", f"--save-dir={tmp_path}/m/checkpoints"} <= set(train.arguments)
-    assert average.arguments[-6:] == ["--folder", f"{tmp_path}/m/checkpoints", "--last", "3", "--output", f"{tmp_path}/m/model.pt"]
+    assert {"--lr=1", "--max-update=5", "--keep-interval-updates=3", f"--save-dir={tmp_path}/m/checkpoints"} <= set(
+        train.arguments
+    )
+    assert average.arguments[-6:] == [
+        "--folder",
+        f"{tmp_path}/m/checkpoints",
+        "--last",
+        "3",
+        "--output",
+        f"{tmp_path}/m/model.pt",
+    ]
 
 
 def test_texts_of_other_entries_are_filled_in(study, tmp_path):

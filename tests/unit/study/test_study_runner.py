@@ -48,14 +48,20 @@ def work(runner):
 
 
 def test_everything_is_run_once_and_recorded(make, tmp_path):
-    entries = [writes("a"), command("b", "import shutil; shutil.copy(r'${a}/done', r'${out}/done')"), writes("twin", note="same as a")]
+    entries = [
+        writes("a"),
+        command("b", "import shutil; shutil.copy(r'${a}/done', r'${out}/done')"),
+        writes("twin", note="same as a"),
+    ]
     runner = work(make(*entries))
     a, b, twin = runner.entries
     assert runner.failed == {} and a.identity == twin.identity
     record = runner.store.record(b)
     assert record["state"] == "finished" and record["parents"] == {"a": a.identity} and len(record["attempts"]) == 1
     attempt = record["attempts"][0]
-    assert attempt["versions"]["python"] and attempt["processor"] and attempt["commit"] == "unknown" and attempt["threads"] == 1
+    assert (
+        attempt["versions"]["python"] and attempt["processor"] and attempt["commit"] == "unknown" and attempt["threads"] == 1
+    )
     assert (tmp_path / "out" / "names" / "b").resolve() == runner.store.path(b)
     before = (runner.store.path(a) / "record.json").stat().st_mtime_ns
     again = work(make(*entries))
@@ -66,7 +72,9 @@ def test_cpu_time_is_recorded_over_all_commands(make, study, monkeypatch):
     runner = make(command("a", "pass"))
     out = runner.store.path(runner.entries[0])
     busy = f"import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nopen(r'{out}/done', 'w')"
-    monkeypatch.setattr(study.runner, "steps_of", lambda entry, folders: [study.steps.Step([sys.executable, "-c", busy])] * 2)
+    monkeypatch.setattr(
+        study.runner, "steps_of", lambda entry, folders: [study.steps.Step([sys.executable, "-c", busy])] * 2
+    )
     (attempt,) = work(runner).store.record(runner.entries[0])["attempts"]
     # What the last look did not see is lost; interpreters take time to start.
     assert attempt["cpu_seconds"] > 0.4
@@ -74,7 +82,10 @@ def test_cpu_time_is_recorded_over_all_commands(make, study, monkeypatch):
 
 def test_what_failed_stops_only_what_needs_it_and_is_tried_again(make, tmp_path):
     flag = tmp_path / "flag"
-    fails = command("a", f"import os, pathlib; p = pathlib.Path({str(flag)!r}); assert p.exists(); pathlib.Path(os.environ['OUT'], 'done').touch()")
+    fails = command(
+        "a",
+        f"import os, pathlib; p = pathlib.Path({str(flag)!r}); assert p.exists(); pathlib.Path(os.environ['OUT'], 'done').touch()",
+    )
     entries = [fails, command("b", "open(r'${a}/done'); open(r'${out}/done', 'w')"), writes("c")]
     runner = work(make(*entries))
     assert set(runner.failed) == {"a"} and "status 1" in runner.failed["a"]
@@ -113,7 +124,9 @@ def test_no_more_than_so_many_at_once_and_what_must_be_alone_is(make, tmp_path):
         with open({str(log)!r}, "a") as file: file.write(f"-{{os.environ['OUT']}}\\n")
         pathlib.Path(os.environ["OUT"], "done").touch()
     """
-    runner = work(make(*(command(f"e{number}", textwrap.dedent(code) + f"# {number}", alone=number == 3) for number in range(5))))
+    runner = work(
+        make(*(command(f"e{number}", textwrap.dedent(code) + f"# {number}", alone=number == 3) for number in range(5)))
+    )
     alone = str(runner.store.path(runner.entries[3]))
     running, most = set(), 0
     for line in log.read_text().split():
@@ -136,7 +149,10 @@ def test_a_matrix_may_grow_while_it_is_worked_through(study, tmp_path):
     path.write_text('[[entry]]\nname = "a"\nkind = "command"\ncommand = ["true"]\nresult = "log"\n')
     matrix = study.command.MatrixFile(path, None, True)
     assert [entry.name for entry in matrix.reread()] == ["a"]
-    for text, names in ((path.read_text() * 2, ["a"]), (path.read_text() + path.read_text().replace('"a"', '"b"'), ["a", "b"])):
+    for text, names in (
+        (path.read_text() * 2, ["a"]),
+        (path.read_text() + path.read_text().replace('"a"', '"b"'), ["a", "b"]),
+    ):
         path.write_text(text)
         os.utime(path, ns=(1, time.time_ns()))
         assert [entry.name for entry in matrix.reread()] == names
@@ -144,7 +160,9 @@ def test_a_matrix_may_grow_while_it_is_worked_through(study, tmp_path):
 
 def test_share_and_time_left(study, tmp_path):
     train = {"kind": "train", "data": "d", "options": {"max-update": 10}, "minutes": 30}
-    entries = study.matrix.resolve({"entry": [writes("a", minutes=2), {"name": "m", **train}, {"name": "n", **train, "average": 2}]})
+    entries = study.matrix.resolve(
+        {"entry": [writes("a", minutes=2), {"name": "m", **train}, {"name": "n", **train, "average": 2}]}
+    )
     store = study.store.Store(tmp_path)
     left = study.runner.minutes_left
     assert left(entries, store, 2) == 31
@@ -160,7 +178,9 @@ def test_share_and_time_left(study, tmp_path):
 
 
 def test_named_entries_bring_what_they_need(study):
-    entries = study.matrix.resolve({"entry": [writes("a"), command("b", "r'${a}'"), writes("c", text="y", alone=True), command("d", "r'${c}'")]})
+    entries = study.matrix.resolve(
+        {"entry": [writes("a"), command("b", "r'${a}'"), writes("c", text="y", alone=True), command("d", "r'${c}'")]}
+    )
     assert [entry.name for entry in study.command.chosen(entries, ["b"], True)] == ["a", "b"]
     assert [entry.name for entry in study.command.chosen(entries, None, False)] == ["a", "b"]
     with pytest.raises(ValueError, match="no entry 'x'"):
@@ -168,7 +188,17 @@ def test_named_entries_bring_what_they_need(study):
 
 
 def start(study, matrix, out):
-    driver = [sys.executable, str(study.folder / "study.py"), "run", "--matrix", str(matrix), "--out", str(out), "--nice", "0"]
+    driver = [
+        sys.executable,
+        str(study.folder / "study.py"),
+        "run",
+        "--matrix",
+        str(matrix),
+        "--out",
+        str(out),
+        "--nice",
+        "0",
+    ]
     return subprocess.Popen(driver, stderr=subprocess.PIPE, text=True)
 
 
@@ -184,7 +214,12 @@ def until(condition, seconds=60):
 def test_a_killed_driver_goes_on_and_trains_nothing_twice(study, tmp_path, how):
     script, matrix, out = tmp_path / "training.py", tmp_path / "matrix.toml", tmp_path / "out"
     script.write_text(TRAINING)
-    entry = {"name": "m", "kind": "command", "command": ["python", str(script), "${out}", "12", "0.15"], "result": "model.pt"}
+    entry = {
+        "name": "m",
+        "kind": "command",
+        "command": ["python", str(script), "${out}", "12", "0.15"],
+        "result": "model.pt",
+    }
     matrix.write_text("[[entry]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items()))
     (found,) = study.matrix.read_matrix(matrix)
     store = study.store.Store(out)

@@ -84,7 +84,12 @@ def test_the_main_table(study, made):
     assert other == "| other | not run yet |  |  |  |  |  |  |  | 2.0 | 3 |  |"
     assert "BLEU `b`, chrF `c`" in paths[0].read_text()
     # What has nothing to show yet is no part of the report.
-    assert [line for line in paths[-1].read_text().split("\n") if line.startswith("## ")] == ["## First", "## tuned", "## trained", "## claims"]
+    assert [line for line in paths[-1].read_text().split("\n") if line.startswith("## ")] == [
+        "## First",
+        "## tuned",
+        "## trained",
+        "## claims",
+    ]
     trained = paths[3].read_text()
     assert "| start | finished | 50 | 2.0 | 3 | 1 | 2 | P, 2 cores | cccccccccc |" in trained
 
@@ -92,7 +97,13 @@ def test_the_main_table(study, made):
 def test_the_bootstrap_is_sacrebleus_and_always_the_same(study):
     test = study.tables.paired_bootstrap
     similar = [GOOD[0] + " ja", *GOOD[1:-1], GOOD[-1].replace("hund", "ball")]
-    assert test(GOOD, BAD, REFERENCES, 200) < 0.05 < test(GOOD, similar, REFERENCES, 200) <= test(GOOD, GOOD, REFERENCES, 200) == 1
+    assert (
+        test(GOOD, BAD, REFERENCES, 200)
+        < 0.05
+        < test(GOOD, similar, REFERENCES, 200)
+        <= test(GOOD, GOOD, REFERENCES, 200)
+        == 1
+    )
     assert test(GOOD, BAD, REFERENCES, 100) == test(GOOD, BAD, REFERENCES, 100)
 
 
@@ -154,7 +165,12 @@ def test_a_wrong_claim_is_refused_by_name(study, made, fields, message):
 
 def test_conditions(study):
     values = {"a": 2.0, "b": 3.0}
-    for expression, expected in (("a < b <= 3", True), ("a - b > 0 or a * b == 6", True), ("a / b > 1 and b > 0", False), ("-a < 0", True)):
+    for expression, expected in (
+        ("a < b <= 3", True),
+        ("a - b > 0 or a * b == 6", True),
+        ("a / b > 1 and b > 0", False),
+        ("-a < 0", True),
+    ):
         assert study.figures.evaluate(expression, values) is expected
 
 
@@ -166,7 +182,9 @@ def test_the_matrix_of_the_study_is_sound(study):
     rows = study.tables.read_rows(raw)
     for row in rows:
         assert row.model in names
-        measured = [(test, row.system) for test in (row.test, *row.seeds)] + ([tuple(row.speed.split("/", 1))] if row.speed else [])
+        measured = [(test, row.system) for test in (row.test, *row.seeds)] + (
+            [tuple(row.speed.split("/", 1))] if row.speed else []
+        )
         for test, system in measured:
             assert any(f"name={system}," in text for text in names[test].fields["systems"]), row
         assert not row.against or any(other.label == row.against and other.table == row.table for other in rows)

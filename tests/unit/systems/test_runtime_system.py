@@ -58,7 +58,9 @@ def test_it_decodes_what_the_others_decode(load, folder):
 def test_bundles_and_their_options(load):
     eager = load("name=a,path=FOLDER/bundle/model.pt,beam=1,max_len_b=20")
     native = load("name=b,path=FOLDER/bundle,engine=runtime")
-    assert translations(native) == translations(eager) and native.dtype == "float32" and native.task_name == "translation_hrt"
+    assert (
+        translations(native) == translations(eager) and native.dtype == "float32" and native.task_name == "translation_hrt"
+    )
     assert native.signature()["beam"] == "1" and native.signature()["engine"].startswith("runtime ")
     slower = load("name=b,path=FOLDER/bundle,engine=runtime,hrt_decode_chunk=1")
     assert slower.decode_options.hrt_decode_chunk == "1" and slower.decode_options.max_len_b == 20

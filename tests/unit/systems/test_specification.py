@@ -48,6 +48,4 @@ def test_file_of_systems(tmp_path):
 def test_arguments_of_fairseq_generate():
     spec = SystemSpec("AT", "a.pt", None, {"max_len_b": "10", "unnormalized": "true", "sampling": "false"})
     arguments = generate_arguments(spec, ["data-bin", "--gen-subset", "test"], "translation")
-    assert arguments == (
-        "data-bin --gen-subset test --path a.pt --task translation --max-len-b 10 --unnormalized".split()
-    )
+    assert arguments == ("data-bin --gen-subset test --path a.pt --task translation --max-len-b 10 --unnormalized".split())

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from fairseq_hrt.ops import gather
 from fairseq_hrt.training.losses import check_label_smoothing, smoothed_cross_entropy
 
-SIZES = {"rows": st.integers(0, 9), "size": st.integers(2, 7), "epsilon": st.sampled_from([0.0, 0.1, 0.7]), "block": st.integers(1, 30)}
+SIZES = {
+    "rows": st.integers(0, 9),
+    "size": st.integers(2, 7),
+    "epsilon": st.sampled_from([0.0, 0.1, 0.7]),
+    "block": st.integers(1, 30),
+}
 
 
 def example(rows, size, dtype=torch.float64):
