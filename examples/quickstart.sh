@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job in one command: fast translation models from raw text to a table of their quality and speed, in less than ten minutes
-# on two cores; the first translations and the first table (teacher, HRT) in less than five.
+# The main job in one command: fast translation models from raw text to a table of their quality and speed, made for two cores
+# and about ten minutes; the first translations and the first table (teacher, HRT) come half-way. RESULTS.md: what it took.
 #
 #   bash examples/quickstart.sh                                   the built-in English-German corpus
 #   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
@@ -80,7 +80,8 @@ make_corpus() {
         --train "$TRAIN" --valid "$VALID" --test "$TEST" --modes "$MODES" --seed "$SEED"
 }
 
-# Alone on the machine, so on two threads; threads that sleep while they wait do not collapse when something else runs all the same.
+# One thread is quicker than two with a model as small as this one. Of more, those that wait sleep: spinning, they would collapse when
+# something else runs.
 train_at() {
     schedule "$AT_UPDATES" 0.002 5
     OMP_NUM_THREADS=$TEACHER_THREADS OMP_WAIT_POLICY=passive run "${TRAINER[@]}" "$OUT/data-bin" --task translation --arch transformer "${TRAINING[@]}" \
@@ -257,7 +258,7 @@ STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES"$'\n'
 
 # What each function does with a model, in stages; "steps" are the same for the line that shows progress: title, log, updates, and
 # milliseconds that are expected of each on two cores of a server of 2024.
-step() { printf " '%s|%s|%s|%s'" "$1" "$LOGS/$2.log" "$3" "$(($4 * PACE / 100))"; }
+step() { printf ' %q' "$1|$LOGS/$2.log|$3|$(($4 * PACE / 100))"; }
 
 teacher() { TITLE="training the teacher" stage teacher "$OUT/at" "$AT_UPDATES updates, $PRECISION, seed $SEED" train_at; }
 
@@ -326,7 +327,7 @@ right() {
     if chosen dag; then dag; elif chosen bidirectional; then bidirectional; fi
 }
 
-side_by_side "--after $((COMPARISON + 270 * PACE / 100)) --lane$(step teacher teacher "$AT_UPDATES" 50)" teacher
+side_by_side "--after $((COMPARISON + 270 * PACE / 100)) --lane$(step teacher teacher "$AT_UPDATES" 80)" teacher
 LEFT="" RIGHT=""
 if chosen hrt; then LEFT+=$STEPS_hrt; fi
 if chosen dag; then
