@@ -218,7 +218,7 @@ TOGETHER = {
     "style": "rules, format and types",
 }
 # Folders that test something else than a package.
-ELSEWHERE = {"corpus", "helpers", "study"}
+ELSEWHERE = {"corpus", "helpers", "recipes", "study"}
 
 
 @pytest.mark.parametrize(
