@@ -7,14 +7,7 @@ import torch
 from torch import Tensor
 
 from ..training import choose_targets, draw_raw
-
-# Others know these by the name of this module.
-from .repeats import deduplicate as deduplicate
-from .slots import natural_index as natural_index
-from .slots import natural_order as natural_order
-from .slots import slot_mask as slot_mask
-from .slots import slot_order as slot_order
-from .slots import slot_positions as slot_positions
+from .slots import natural_index
 
 
 class SlotSample(NamedTuple):

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from walking import order_by_walking
 
-from fairseq_hrt.bidirectional import repeats, sample, slots
 from fairseq_hrt.bidirectional.sample import slot_sample
 
 PAD, EOS = 1, 2
@@ -39,9 +38,3 @@ def test_properties_of_samples(lengths, shape):
         own = -(-(length + 1) // block) * block
         # The whole last block, dead slots included, reads start symbols and real words only.
         assert given_input[:own] == ([3] * block + words)[:own]
-
-
-def test_what_moved_is_found_under_its_old_name():
-    for name in ("natural_index", "natural_order", "slot_mask", "slot_order", "slot_positions"):
-        assert getattr(sample, name) is getattr(slots, name)
-    assert sample.deduplicate is repeats.deduplicate
