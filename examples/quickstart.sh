@@ -5,9 +5,11 @@
 #   bash examples/quickstart.sh                                   the built-in English-German corpus
 #   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
 #
-# Makes the environment on first use, then: subwords -> autoregressive teacher -> two trainings at a time, one thread each:
-#   distillation -> HRT, chunk sizes 2 and 3 in one model -> first table -> bidirectional models of 2 and 4 words a step;
-#   on raw targets with several translations of the same phrase: a directed acyclic Transformer (DAG), then fuzzy alignment (FA-DAT)
+# Makes the environment on first use, then: subwords -> two trainings at a time, one thread each:
+#   autoregressive teacher -> distillation -> HRT, chunk sizes 2 and 3 in one model -> first table -> bidirectional models of 2 and 4
+#   words a step;
+#   from the teacher half-way, on raw targets with several translations of the same phrase: a directed acyclic Transformer (DAG),
+#   then fuzzy alignment (FA-DAT)
 # -> a comparison, one row a family. Results in $OUT (runs/quickstart): table.md, results.json, quality_speed.png, examples.txt.
 # What the programs say is in $OUT/logs. Stopped (Ctrl-C) and started again, it goes on where it was.
 #
@@ -85,7 +87,7 @@ make_corpus() {
 train_at() {
     schedule "$AT_UPDATES" 0.002 5
     OMP_NUM_THREADS=$TEACHER_THREADS OMP_WAIT_POLICY=passive run "${TRAINER[@]}" "$OUT/data-bin" --task translation --arch transformer "${TRAINING[@]}" \
-        --criterion autoregressive_loss --label-smoothing 0.1 "${SCHEDULE[@]}" --save-dir "$OUT/at"
+        --criterion autoregressive_loss --label-smoothing 0.1 "${SCHEDULE[@]}" --save-interval-updates "$HALF" --save-dir "$OUT/at"
 }
 
 distill() {
@@ -128,11 +130,14 @@ train_nat() {
         --finetune-from-model "$OUT/nat/start.pt" "${SCHEDULE[@]}" --save-dir "$OUT/nat"
 }
 
+# Of the teacher half-way, which is there when the other core has made the data: a graph's decoder starts anew in any case.
 train_dag() {
+    local half
     schedule "$DAG_UPDATES" 0.003 10
+    half=$(half_a_teacher)
     run "${TRAINER[@]}" "$MULTIMODAL" --task translation_dag --arch dag_transformer_tiny \
         "${TRAINING[@]}" "${STUDENT[@]}" --criterion dag_nll_loss --dag-upsample-scale "$DAG_SCALE" \
-        --dag-glance-schedule "0.5:0.1@$DAG_UPDATES" --finetune-from-model "$TEACHER" "${SCHEDULE[@]}" --save-dir "$OUT/dag"
+        --dag-glance-schedule "0.5:0.1@$DAG_UPDATES" --finetune-from-model "$half" "${SCHEDULE[@]}" --save-dir "$OUT/dag"
 }
 
 train_fuzzy() {
@@ -260,7 +265,21 @@ STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES"$'\n'
 # milliseconds that are expected of each on two cores of a server of 2024.
 step() { printf ' %q' "$1|$LOGS/$2.log|$3|$(($4 * PACE / 100))"; }
 
-teacher() { TITLE="training the teacher" stage teacher "$OUT/at" "$AT_UPDATES updates, $PRECISION, seed $SEED" train_at; }
+HALF=$(((AT_UPDATES + 1) / 2))
+TEACHER_SETTINGS="$AT_UPDATES updates, kept after $HALF, $PRECISION, seed $SEED"
+
+teacher() { TITLE="training the teacher" stage teacher "$OUT/at" "$TEACHER_SETTINGS" train_at; }
+
+# Waits for it: another process trains the teacher.
+half_a_teacher() {
+    local found
+    if [ -n "$DRY_RUN" ]; then
+        echo "$OUT/at/checkpoint_1_$HALF.pt"
+        return
+    fi
+    until found=$(compgen -G "$OUT/at/checkpoint_*_$HALF.pt"); do sleep 1; done
+    echo "$found"
+}
 
 distillation() {
     TITLE="distilling: the teacher translates the training set" stage distill "$OUT/distilled" "beam $BEAM$ENGINE" distill
@@ -290,6 +309,7 @@ dag() {
         TITLE="making a corpus of several translations" stage multimodal "$OUT/multimodal" "modes $DAG_MODES" make_multimodal_corpus
         LIKE=$OUT OUT=$OUT/multimodal LOGS=$LOGS/multimodal SPLITS="train valid" bash "$COMMON/prepare_text.sh" "$OUT/multimodal/corpus"
     fi
+    STAGE_CHAIN+="teacher: $TEACHER_SETTINGS"$'\n'
     TITLE="training DAG" stage dag "$OUT/dag" "$DAG_UPDATES updates, scale $DAG_SCALE, $PRECISION, seed $SEED" train_dag
     TITLE="training FA-DAT" stage dag_fuzzy "$OUT/dag_fuzzy" "$FUZZY_UPDATES updates, $PRECISION, seed $SEED" train_fuzzy
     if [ -n "$ROWS" ]; then TITLE="training NAT" stage nat "$OUT/nat" "$NAT_UPDATES updates, $PRECISION, seed $SEED" train_nat; fi
@@ -309,10 +329,14 @@ fi
 MULTIMODAL=$OUT/data-bin
 if [ -z "${DATA:-}" ]; then MULTIMODAL=$OUT/multimodal/data-bin; fi
 
+before_students() {
+    teacher
+    if chosen hrt || chosen bidirectional; then distillation; fi
+}
 # With graphs to train beside it, the left one does all the rest; otherwise HRT and the bidirectional models are trained side by side.
 left() {
     local chain of_hrt=""
-    if chosen dag && { chosen hrt || chosen bidirectional; }; then distillation; fi
+    if chosen dag; then before_students; fi
     chain=$STAGE_CHAIN
     if chosen hrt; then hrt; fi
     if chosen dag && chosen bidirectional; then
@@ -327,16 +351,17 @@ right() {
     if chosen dag; then dag; elif chosen bidirectional; then bidirectional; fi
 }
 
-side_by_side "--after $((COMPARISON + 270 * PACE / 100)) --lane$(step teacher teacher "$AT_UPDATES" 80)" teacher
-LEFT="" RIGHT=""
-if chosen hrt; then LEFT+=$STEPS_hrt; fi
+BEFORE=$(step teacher teacher "$AT_UPDATES" 80) LEFT="" RIGHT=""
+if chosen hrt || chosen bidirectional; then BEFORE+=$STEPS_distillation; fi
+if chosen hrt; then LEFT=$STEPS_hrt; fi
 if chosen dag; then
-    RIGHT=$STEPS_dag
+    LEFT=$BEFORE$LEFT RIGHT=$STEPS_dag
     if chosen bidirectional; then LEFT+=$STEPS_bidirectional; fi
-    if [ -n "$LEFT" ]; then LEFT=$STEPS_distillation$LEFT; fi
-elif chosen hrt || chosen bidirectional; then
-    distillation
+else
     if chosen bidirectional; then RIGHT=$STEPS_bidirectional; fi
+    AFTER=$COMPARISON
+    if [ -n "$LEFT$RIGHT" ]; then AFTER=$((COMPARISON + 200 * PACE / 100)); fi
+    side_by_side "--after $AFTER --lane$BEFORE" before_students
 fi
 FUNCTIONS=(${LEFT:+left} ${RIGHT:+right})
 if [ ${#FUNCTIONS[@]} -gt 0 ]; then

@@ -51,11 +51,17 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
 fi
 pip=(.venv/bin/python -m pip --disable-pip-version-check)
 : >"$LOG"
-step "installing $TORCH_SPEC" "${pip[@]}" install --upgrade "setuptools>=77" "$TORCH_SPEC"
-step "installing fairseq_hrt and what it needs" "${pip[@]}" install -e '.[examples,test]'
+# fairseq occupies a compiler for half a minute, PyTorch the disk: both at once.
 # Without its dependencies: pip rejects the releases of omegaconf and hydra that fairseq pins.
 # In an isolated build: with torch in sight fairseq also builds a file that its release lacks.
-step "building fairseq 0.12.2" "${pip[@]}" install --no-deps fairseq==0.12.2
+"${pip[@]}" wheel --no-deps --wheel-dir .venv/wheels fairseq==0.12.2 >.venv/fairseq.log 2>&1 &
+building=$!
+trap 'kill "$building" 2>/dev/null || true' EXIT
+step "installing $TORCH_SPEC, building fairseq 0.12.2" "${pip[@]}" install --upgrade "setuptools>=77" "$TORCH_SPEC"
+step "installing fairseq_hrt and what it needs" "${pip[@]}" install -e '.[examples,test]'
+fairseq_is_built() { wait "$building" || { cat .venv/fairseq.log; false; }; }
+step "waiting for fairseq to be built" fairseq_is_built
+step "installing fairseq" "${pip[@]}" install --no-deps fairseq==0.12.2 --only-binary fairseq --find-links .venv/wheels
 step "looking it over" .venv/bin/python -c "import fairseq"
 echo "$key" >"$STAMP"
 echo "setup_env.sh: .venv is ready"

@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def parse_server(text):
     """('name', ['command', …]) of NAME=COMMAND; "python" is the one that runs this program.
 
     Raises:
-        ValueError: a part is missing.
+        ValueError: a part is missing, or there is no such program.
     """
     name, _, command = text.partition("=")
     words = shlex.split(command)
@@ -55,6 +56,8 @@ def parse_server(text):
         words[0] = sys.executable
     elif words[0] == "fairseq-hrt":
         words[:1] = [sys.executable, "-m", "fairseq_hrt"]
+    if shutil.which(words[0]) is None:
+        raise ValueError(f"--server {text!r}: there is no program {words[0]!r}; the first '=' ends the name")
     return name.strip(), words
 
 

@@ -434,7 +434,11 @@ def test_the_same_load_on_several_servers(bundles, tmp_path):
     ]
     assert all(row["failures"] == 0 and row["requests/s"] > 0 and row["memory MB"] > 10 for row in rows)
     assert result.stdout.count("| native |") == 2
-    for wrong, message in (("no command", "write NAME=COMMAND"), ("x=python -c pass", "does not start")):
+    for wrong, message in (
+        ("no command", "write NAME=COMMAND"),
+        ("k=2=python -c pass", "no program '2=python'"),
+        ("x=python -c pass", "does not start"),
+    ):
         result = example("compare.py", "--server", wrong, *arguments)
         assert result.returncode == 1 and message in result.stderr and "Traceback" not in result.stderr
 

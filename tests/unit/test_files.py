@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import io
 import os
 import stat
 import subprocess
@@ -141,6 +142,16 @@ def test_descriptors_keep_their_place(tmp_path):
     with pytest.raises(OSError):
         put(Path("/dev/fd/987"), b"x")
     assert files.descriptor_of("/dev/stdout") == 1 and files.descriptor_of(path) is None
+
+
+def test_what_stands_in_place_of_the_standard_output_stays_open(monkeypatch):
+    notebook = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(notebook, encoding="utf-8"))
+    for line in (b"one\n", b"two\n"):
+        put(None, line)
+    sys.stdout.write("three\n")
+    sys.stdout.flush()
+    assert notebook.getvalue() == b"one\ntwo\nthree\n"
 
 
 def test_standard_output_of_a_process(tmp_path):

@@ -9,7 +9,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.beam_search import NumericalError
+from fairseq_hrt.decoding.beam_search import NumericalError, leave_out_finished
 from fairseq_hrt.decoding.constraints import Constraints
 from fairseq_hrt.decoding.generator import AutoregressiveGenerator
 from fairseq_hrt.decoding.options import DecodingOptions
@@ -279,3 +279,17 @@ def test_no_more_hypotheses_than_words(tiny):
     assert generator.beam == len(dictionary) - 1 == 6
     (hypotheses,) = generator.generate([model], tiny.sample([3], symbols=3))
     assert len(hypotheses) == 6
+
+
+@pytest.mark.parametrize(
+    "rows, open_rows, kept", [(4, {0, 1, 2, 3}, False), (5, {0, 1, 3, 4}, False), (4, {0, 2, 3}, True), (4, {1}, True)]
+)
+def test_finished_sentences_are_left_out_once_they_are_a_quarter(rows, open_rows, kept):
+    current = torch.arange(2 * rows).view(rows, 2)
+    sentences, left = leave_out_finished([], list(range(rows)), open_rows, current)
+    assert sentences == (sorted(open_rows) if kept else list(range(rows)))
+    assert left.tolist() == [[2 * sentence, 2 * sentence + 1] for sentence in sentences]
+
+
+def test_of_nothing_that_goes_on_nothing_is_left_out():
+    assert leave_out_finished([], [0, 1], set(), torch.zeros(2, 1))[0] == [0, 1]

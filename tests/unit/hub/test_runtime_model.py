@@ -2,10 +2,11 @@
 
 from argparse import Namespace
 
+import numpy as np
 import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_REGISTRY
 
-from fairseq_hrt.hub.runtime_model import UnsupportedModelError, check_convertible, convert
+from fairseq_hrt.hub.runtime_model import UnsupportedModelError, check_convertible, convert, quantise_rows, rest_of_rows
 
 
 def dag_model(tiny, **options):
@@ -61,3 +62,15 @@ def test_symbols_are_the_same_on_both_sides(tiny, name, side):
 def test_what_the_runtime_does_not_know(tiny, options, message):
     with pytest.raises(UnsupportedModelError, match=message):
         check_convertible(tiny.model(**options), tiny.dictionary(), tiny.dictionary())
+
+
+def test_the_rest_of_a_row_makes_its_integers_finer():
+    weights = np.random.default_rng(0).normal(size=(6, 40)).astype(np.float32)
+    weights[3] = 0
+    integers, scale = quantise_rows(weights)
+    rest = rest_of_rows(weights, integers, scale)
+    coarse, fine = scale[:, None] * integers, scale[:, None] * (integers + rest / 254)
+    step = scale.max()
+    assert np.abs(weights - coarse).max() > step / 8
+    assert np.abs(weights - fine).max() <= 1.01 * step / 508
+    assert not integers[3].any() and not rest[3].any()
