@@ -74,14 +74,15 @@ class Graph:
         self.emissions = (weight * words.log_softmax(1)).exp()
         self.ends = -torch.rand(2, generator=generator, dtype=torch.double)
         self.prefixes, self.texts = defaultdict(float), defaultdict(float)
+        links, emissions, (first, last) = self.links.exp().tolist(), self.emissions.tolist(), self.ends.exp().tolist()
         for count in range(size - 1):
             for path in itertools.combinations(range(1, size - 1), count):
                 for written in itertools.product(range(vocabulary), repeat=count):
-                    mass = math.exp(self.ends[0])
+                    mass = first
                     for u, v, word in zip((0, *path), path, written):
-                        mass *= math.exp(self.links[u, v]) * float(self.emissions[v, word])
+                        mass *= links[u][v] * emissions[v][word]
                     text = written if keep_repeats else tuple(word for word, _ in itertools.groupby(written))
-                    self.texts[text] += mass * math.exp(self.links[(0, *path)[-1], size - 1] + self.ends[1])
+                    self.texts[text] += mass * links[(0, *path)[-1]][-1] * last
                     if keep_repeats or written[-1:] != written[-2:-1]:
                         # The last word begins where the path stands.
                         self.prefixes[text] += mass
@@ -138,11 +139,11 @@ def assert_found(graphs, limits, **settings):
 
 
 @given(
-    sizes=st.lists(st.integers(2, 5), min_size=1, max_size=3), vocabulary=st.integers(1, 3), beam=st.integers(1, 4),
+    sizes=st.lists(st.integers(2, 5), min_size=1, max_size=2), vocabulary=st.integers(1, 3), beam=st.integers(1, 4),
     lenpen=st.sampled_from([1.0, 0.0, 0.5, 3.0, -0.5]), shortest=st.integers(0, 3), keep_repeats=st.booleans(),
     weight=st.sampled_from([1.0, 1.0, 0.3]), seed=st.integers(0, 10**6), data=st.data(),
 )  # fmt: skip
-@settings(max_examples=80)
+@settings(max_examples=60)
 def test_the_beam_keeps_the_most_probable_prefixes(
     sizes, vocabulary, beam, lenpen, shortest, keep_repeats, weight, seed, data
 ):
@@ -160,7 +161,7 @@ def test_the_beam_keeps_the_most_probable_prefixes(
 def test_nothing_is_cut_off_that_could_still_win(lenpen, nbest):
     """Long texts overtake short ones that were found before, the more the larger the exponent."""
     lengths = set()
-    for seed in range(25):
+    for seed in range(12):
         graph = Graph(6, 3, seed, spread=1.0)
         assert_found([graph], [4], beam=3, nbest=nbest, lenpen=lenpen, shortest=0)
         lengths |= {len(text) for _, text, _ in graph.search(limit=4, beam=3, nbest=nbest, lenpen=lenpen, shortest=0)}
@@ -208,25 +209,27 @@ def test_the_search_ends_when_nothing_can_win_any_more(rounds, leave, lenpen, en
 
 
 def test_what_may_grow_is_searched_to_its_end(rounds):
-    """Flattened probabilities of words sum to more than 1: each word more is twice as probable here."""
-    links, emissions, ends, last = chain(*[0.5] * 7)
-    texts = prefix_beam(links, 4 * emissions, ends, last, plan(lenpen=0.0, mass_only_falls=False))
-    assert float(texts.ranks) == pytest.approx(math.log(2**7)) and rounds == list(range(8))
+    """Flattened probabilities of words may sum to more than 1; here the fourth word makes up for all that was lost before."""
+    links, emissions, ends, last = chain(*[0.9] * 7)
+    emissions[0, 4, 4] = 1e6
+    texts = prefix_beam(links, emissions, ends, last, plan(lenpen=0.0, mass_only_falls=False))
+    assert texts.tokens[0, 0, :5].tolist() == [1, 2, 3, 4, END] and rounds == list(range(8))
+    assert float(texts.ranks) == pytest.approx(math.log(0.1**4 * 0.9 * 1e6))
 
 
 def test_a_language_model_may_favour_what_comes_later(rounds):
-    """It forbids the end behind all words but the sixth."""
+    """It likes the sixth word."""
 
     class Model:
         def start(self):
             return None
 
         def step(self, state, token):
-            return token, -20.0 if token is None and state != 6 else 0.0
+            return token, 20.0 if token == 6 else 0.0
 
     texts = prefix_beam(*chain(*[0.9] * 7), plan(lenpen=0.0, language_model=Model()))
     assert texts.tokens[0, 0, :7].tolist() == [1, 2, 3, 4, 5, 6, END] and rounds == list(range(8))
-    assert float(texts.ranks) == pytest.approx(6 * math.log(0.1) + math.log(0.9))
+    assert float(texts.ranks) == pytest.approx(6 * math.log(0.1) + math.log(0.9) + 20)
 
 
 def test_where_shortness_is_rewarded_the_next_word_may_still_win():

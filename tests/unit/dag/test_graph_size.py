@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairseq_hrt.dag.graph_size import UpsampleScale, vertices_from_source, vertices_from_target
@@ -25,11 +25,13 @@ def test_bad_scales(text):
         UpsampleScale.parse(text)
 
 
-@given(st.integers(0, 400), st.integers(1, 80))
-def test_sizes_are_those_of_exact_numbers(tokens, tenths):
-    """A scale such as 0.3 stands for three tenths, not for the binary number next to it."""
-    source, target = (tenths * tokens) // 10, (tenths * tokens) // 10 + 2
-    scale = torch.tensor(tenths / 10, dtype=torch.double)
+@given(st.integers(0, 400), st.integers(1, 800))
+@example(100, 29)
+@example(100, 115)
+def test_sizes_are_those_of_exact_numbers(tokens, hundredths):
+    """A scale such as 0.29 stands for 29 hundredths, not for the binary number next to it."""
+    source, target = (hundredths * tokens) // 100, (hundredths * tokens) // 100 + 2
+    scale = torch.tensor(hundredths / 100, dtype=torch.double)
     assert int(vertices_from_source(torch.tensor(tokens), scale)) == max(source, 2)
     assert int(vertices_from_target(torch.tensor(tokens), scale)) == target
     assert vertices_from_source(torch.tensor(tokens), scale).dtype == torch.long

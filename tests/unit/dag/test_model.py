@@ -60,6 +60,8 @@ def test_the_second_pass_sees_what_the_glancer_shows(family, batch):
     """The glancer is given the best path and where its words are the vertices' best ones already; the encoder runs once."""
     model, graph, source = family.dag(seed=4), batch["graph"], batch["net_input"]
     inputs, encoded, given = model.decoder.vertex_inputs(graph.vertex_lengths), [], []
+    # Some vertices like <s> best, whether they are on the path or not.
+    model.decoder.output_projection.weight[family.BOS].mul_(4)
     model.encoder.register_forward_hook(lambda *_: encoded.append(1))
 
     def glance(alignment, right):
@@ -77,6 +79,7 @@ def test_the_second_pass_sees_what_the_glancer_shows(family, batch):
         place = int(alignment[row, vertex])
         best = int(logits[row, vertex].argmax())
         assert bool(given[0][1][row, vertex]) == (place >= 0 and best == int(graph.targets[row, place]))
+    assert ((alignment < 0) & (logits.argmax(2) == family.BOS)).any()
     inputs[:, 2] = 7
     match, links, _ = family.plain_scores(model, source, graph, inputs)
     torch.testing.assert_close(output.links, links)

@@ -14,25 +14,25 @@ from fairseq_hrt.decoding.beam_search import NumericalError
 
 @given(
     consecutive=st.integers(0, 3), anywhere=st.integers(0, 3), candidates=st.integers(1, 6), seed=st.integers(0, 10**6),
-    keep_repeats=st.booleans(), beta=st.sampled_from([0.7, 0.0]),
+    keep_repeats=st.booleans(), beta=st.sampled_from([0.7, 0.0]), kinds=st.integers(2, 3),
 )  # fmt: skip
 @settings(max_examples=100, deadline=None)
-def test_repeat_suppression_equals_a_loop(graphs, consecutive, anywhere, candidates, seed, keep_repeats, beta):
+def test_repeat_suppression_equals_a_loop(graphs, consecutive, anywhere, candidates, seed, keep_repeats, beta, kinds):
     lengths = [12, 7]
     links = graphs.links(2, 12, lengths, seed=seed, spread=1.5)
     # Short steps, so that sentences are long enough for repetitions.
     vertex = torch.arange(12)
     links = torch.log_softmax(links - 1.5 * (vertex - vertex.unsqueeze(1)), 2).nan_to_num(nan=-math.inf)
-    # Two words only: repetitions everywhere.
+    # Two or three words only: repetitions everywhere.
     generator = torch.Generator().manual_seed(seed)
-    log_probs = torch.log_softmax(torch.randn(2, 12, 5, generator=generator, dtype=torch.double), 2)
+    log_probs = torch.log_softmax(torch.randn(2, 12, 3 + kinds, generator=generator, dtype=torch.double), 2)
     log_probs[:, :, :3] = -math.inf
     rules = WalkRules(
         beta=beta, candidates=candidates, consecutive=consecutive, anywhere=anywhere, keep_repeats=keep_repeats
     )
     last = torch.tensor(lengths) - 1
     vertices, tokens, parts = walk(
-        links, log_probs.topk(min(candidates, 5), 2), last, rules, eos=2, keys=torch.tensor([1, 2])
+        links, log_probs.topk(min(candidates, 3 + kinds), 2), last, rules, eos=2, keys=torch.tensor([1, 2])
     )
     for row, end in enumerate(last.tolist()):
         path, written, words = [0], [], []
@@ -40,7 +40,7 @@ def test_repeat_suppression_equals_a_loop(graphs, consecutive, anywhere, candida
             pairs = []
             for v in range(path[-1] + 1, end + 1):
                 own = [(0.0, 2)] if v == end else sorted(
-                    ((float(log_probs[row, v, y]), y) for y in range(5)), reverse=True)[:candidates]  # fmt: skip
+                    ((float(log_probs[row, v, y]), y) for y in range(3 + kinds)), reverse=True)[:candidates]  # fmt: skip
                 pairs += [(float(links[row, path[-1], v]) + beta * score, v, y) for score, y in own if score > -math.inf]
             # As topk does, of equal ones the first; beta 0 makes them equal.
             pairs.sort(key=lambda pair: -pair[0])

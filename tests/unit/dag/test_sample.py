@@ -28,6 +28,7 @@ def test_the_views_are_a_function_of_batch_update_and_seed(family):
     assert fixed.vertex_lengths.tolist() == sizes(update=None, seed=9).vertex_lengths.tolist()
     assert sizes(update=None, rule=rule._replace(from_target=True)).vertex_lengths.tolist() == [9, 12, 5]
     assert sizes(update=None, rule=rule._replace(count_bos=True)).vertex_lengths.tolist() == [24, 14, 24]
+    assert not sizes(update=None, rule=rule._replace(most=21)).clamped.any(), "as many as there may be"
     cut = sizes(update=None, rule=rule._replace(most=12))
     assert cut.vertex_lengths.tolist() == [12, 10, 12] and cut.clamped.tolist() == [True, False, True]
 

@@ -29,7 +29,10 @@ def test_given_translations_are_scored(family, batch):
         of_tokens = sum(float(match[row, i, v]) for i, v in enumerate(path))
         assert best["path_log_prob"] == pytest.approx(of_links, abs=1e-9)
         assert best["token_log_prob"] == pytest.approx(of_tokens, abs=1e-9)
-    # One path only: its parts are the whole.
+    # One path only: its parts are the whole. The first word pays for <s>.
+    parts = [float(links[2, v, v + 1]) + float(match[2, v + 1, v + 1]) for v in range(7)]
+    parts[0] += float(match[2, 0, 0])
+    assert found[2][0]["positional_scores"].tolist() == pytest.approx(parts, abs=1e-5)
     assert found[2][0]["path_log_prob"] + found[2][0]["token_log_prob"] == pytest.approx(found[2][0]["log_likelihood"])
     batch["graph"] = family.graph(batch, [4, 4, 4], [4, 2, 6])
     scores = [

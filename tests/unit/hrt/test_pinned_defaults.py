@@ -1,4 +1,4 @@
-"""The papers' settings, the first values of parameters, and single precision where half precision would lose too much."""
+"""First values of parameters, rules that hold in both stages, and single precision where half precision would lose too much."""
 
 from argparse import Namespace
 
