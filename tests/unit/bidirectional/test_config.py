@@ -1,12 +1,10 @@
 """The papers' settings are the defaults."""
 
-from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
+from fairseq_hrt.bidirectional.config import BidirectionalLossConfig, BidirectionalModelConfig, BidirectionalTaskConfig
 
 
 def test_the_defaults_are_those_of_the_paper():
     """Two directions, one word each, label smoothing 0.1, nothing taught behind </s>, no ablation."""
-    from fairseq_hrt.bidirectional.config import BidirectionalLossConfig, BidirectionalModelConfig
-
     model, task = BidirectionalModelConfig(), BidirectionalTaskConfig()
     assert (model.bidirectional_directions, model.bidirectional_tokens_per_step, model.bidirectional_block) == (2, 1, None)
     for ablation in ("vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions"):

@@ -1,4 +1,4 @@
-"""What comes before and after the block search: options, ensembles, words back in their natural order; given translations are scored."""
+"""What comes before and after the block search: options, ensembles, the words in their natural order, given translations."""
 
 from types import SimpleNamespace
 

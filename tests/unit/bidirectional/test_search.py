@@ -1,4 +1,4 @@
-"""Block search against exhaustive enumeration, stock fairseq, and itself in other batches."""
+"""Block search against exhaustive enumeration, and against itself in other batches."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The loss of the slots, the task that makes them, and the scorer."""
+"""What a training step is given: slots of the drawn targets, cut and counted as the options say."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Model, criterions and task against what they are made of."""
+"""The losses of graphs against what they are made of."""
 
 import math
 

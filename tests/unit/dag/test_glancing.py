@@ -1,4 +1,4 @@
-"""Sizes, schedules, what is shown, and what shown vertices may do."""
+"""Schedules, what is shown, and what shown vertices may do."""
 
 import itertools
 import math
