@@ -10,7 +10,12 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from tiny_weights import TINY, sharpen
 
+from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
+from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
+from fairseq_hrt.bidirectional.slots import slot_order
+from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
+from fairseq_hrt.decoding.options import DecodingOptions
 
 PAD, EOS, UNK = 1, 2, 3
 
@@ -28,6 +33,62 @@ def make_model(tiny, *, symbols=12, seed=1, **overrides):
     model = BidirectionalTransformerModel.build_model(args, task).double().eval()
     sharpen(model)
     return model
+
+
+def make_task(tiny, *, model=None, **overrides):
+    """(task, model) with the configuration that the command line would resolve."""
+    cfg = BidirectionalTaskConfig(seed=5)
+    for name, value in overrides.items():
+        setattr(cfg, name, value)
+    task = BidirectionalTranslationTask(cfg, tiny.dictionary(), tiny.dictionary())
+    model = make_model(tiny, **(model or {}))
+    task.decoder = model.decoder
+    return task, model
+
+
+def make_batch(tiny, lengths, seed=0):
+    """Sources, and targets of these lengths without ``</s>``."""
+    sample = tiny.sample([length + 2 for length in lengths], seed=seed)
+    targets = torch.full((len(lengths), max(lengths) + 1), PAD)
+    words = torch.randint(4, 16, targets.shape, generator=torch.Generator().manual_seed(seed))
+    for row, length in enumerate(lengths):
+        targets[row, :length] = words[row, :length]
+        targets[row, length] = EOS
+    return {**sample, "target": targets}
+
+
+def two_targets(count):
+    """Raw targets 4 5 6 7 and distilled ones 9 9 9 9 9 9 of as many sentences."""
+    return {
+        "id": torch.arange(100, 100 + count),
+        "target": torch.tensor([[4, 5, 6, 7, EOS]]).repeat(count, 1),
+        "distilled_target": torch.tensor([[9] * 6 + [EOS]]).repeat(count, 1),
+    }
+
+
+def make_generator(tiny, model, symbols=12, *, paper=False, collapse=False, penalty="power", **options):
+    """The generator of one model; options of decoding by their names."""
+    return BidirectionalGenerator(
+        [model], tiny.dictionary(symbols), DecodingOptions(**options), paper_scoring=paper, length_penalty=penalty,
+        collapse_repeats=collapse,
+    )  # fmt: skip
+
+
+def one(sample, row):
+    """The source of one row without padding, as ``net_input``."""
+    length = int(sample["net_input"]["src_lengths"][row])
+    tokens = sample["net_input"]["src_tokens"][row : row + 1]
+    return {"src_tokens": tokens[:, tokens.size(1) - length :], "src_lengths": torch.tensor([length])}
+
+
+def natural(words, directions, middle=False):
+    """Words in the order of writing, returned to their natural order."""
+    count = len(words) - 1
+    order = slot_order(count, directions, middle_to_side=middle).tolist()
+    placed = [None] * count
+    for slot, index in enumerate(order):
+        placed[index] = words[slot]
+    return placed + [EOS]
 
 
 class BlockOracle:
@@ -131,4 +192,14 @@ class BlockOracle:
 @pytest.fixture(scope="session")
 def family(tiny):
     """The builders of this file and those of ``tiny``."""
-    return SimpleNamespace(**vars(tiny), bidirectional=lambda **options: make_model(tiny, **options), oracle=BlockOracle)
+    return SimpleNamespace(
+        **vars(tiny),
+        bidirectional=lambda **options: make_model(tiny, **options),
+        task=lambda **options: make_task(tiny, **options),
+        batch=lambda *arguments, **options: make_batch(tiny, *arguments, **options),
+        generator=lambda *arguments, **options: make_generator(tiny, *arguments, **options),
+        two_targets=two_targets,
+        one=one,
+        natural=natural,
+        oracle=BlockOracle,
+    )

@@ -1,10 +1,13 @@
 """The decoder: equal to the stock Transformer for one word a step, cached steps equal to the full pass."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
+from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
 from fairseq_hrt.bidirectional.sample import slot_sample
-from fairseq_hrt.bidirectional.slots import natural_index, slot_mask, slot_positions
+from fairseq_hrt.bidirectional.slots import natural_index, slot_mask
 from fairseq_hrt.engine.transformer import TransformerEngine
 
 SHAPES = [(1, 1), (1, 3), (2, 1), (2, 2), (2, 4), (4, 1), (6, 1)]
@@ -96,34 +99,6 @@ def test_independent_directions_do_not_see_each_other(family):
 
 
 @torch.no_grad()
-def test_position_vectors(family):
-    """Signed positions are sinusoids of signed numbers; more directions share the sinusoid of a step."""
-
-    def sinusoid(position, width=16):
-        frequencies = torch.exp(torch.arange(width // 2) * -(torch.log(torch.tensor(1e4)) / (width // 2 - 1)))
-        return torch.cat([(position * frequencies).sin(), (position * frequencies).cos()]).double()
-
-    two = family.bidirectional(directions=2).decoder.embed_positions
-    for vector, position in zip(two.slot_table(9), slot_positions(9, 2).tolist()):
-        torch.testing.assert_close(vector, sinusoid(position), rtol=1e-5, atol=1e-5)
-    four = family.bidirectional(directions=4).decoder.embed_positions
-    for vector, (step, direction) in zip(four.slot_table(9), slot_positions(9, 4).tolist()):
-        torch.testing.assert_close(vector, sinusoid(step) + four.directions[direction], rtol=1e-5, atol=1e-5)
-    vanilla = family.bidirectional(directions=2, vanilla_positions=True).decoder.embed_positions
-    assert torch.equal(vanilla.slot_table(5), family.bidirectional(directions=1).decoder.embed_positions.slot_table(5))
-
-
-@torch.no_grad()
-def test_more_slots_than_reserved(family):
-    model = family.bidirectional(directions=2, max_target_positions=6)
-    table = model.decoder.embed_positions.slot_table(8).clone()
-    assert torch.equal(model.decoder.embed_positions.slot_table(50)[:8], table)
-    engine = TransformerEngine(model)
-    engine.reserve_positions(50)
-    assert engine.embed.table.size(0) == 50
-
-
-@torch.no_grad()
 def test_the_engine_follows_learned_directions(family):
     model = family.bidirectional(directions=4)
     engine = TransformerEngine(model)
@@ -181,31 +156,23 @@ def test_the_stock_search_is_refused_where_it_would_be_wrong(family):
         model.decoder(torch.tensor([[2]]), encoder_out=encoder_out, incremental_state={})
 
 
-def test_gradients_reach_every_parameter(family):
-    model = family.bidirectional(directions=4, share_all_embeddings=True)
-    targets = torch.tensor([[5, 6, 7, 8, 9, 2], [5, 6, 2, 1, 1, 1]])
-    slots = slot_sample(targets, 4, 4, start=2, pad=1, eos=2)
-    model(**family.sample([3, 4])["net_input"], slots=slots).logsumexp(-1).sum().backward()
-    unused = [name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
-    # fairseq's encoder layers hold duplicate projections that nothing uses.
-    assert not [name for name in unused if not name.startswith("encoder.layers")]
-
-
-def test_dead_slots_and_padding_change_nothing(family):
-    """The loss of a sentence does not depend on how far its batch is padded."""
-    model = family.bidirectional(directions=2, tokens_per_step=2)
-    targets = torch.tensor([[5, 6, 7, 2, 1, 1, 1, 1, 1], [5, 6, 7, 8, 9, 10, 11, 12, 2]])
-    sample = family.sample([4, 4])["net_input"]
-    both = model(**sample, slots=slot_sample(targets, 2, 4, start=2, pad=1, eos=2))
-    alone = model(
-        src_tokens=sample["src_tokens"][:1], src_lengths=sample["src_lengths"][:1],
-        slots=slot_sample(targets[:1, :4], 2, 4, start=2, pad=1, eos=2),
-    )  # fmt: skip
-    assert_close(both[:4], alone)
-
-
 def test_natural_index_is_what_the_sample_uses(family):
     targets = torch.tensor([[5, 6, 7, 8, 2]])
     for directions in (1, 2, 4):
         ordered = slot_sample(targets, directions, directions, start=2, pad=1, eos=2).target[0, :5]
         assert ordered.tolist() == targets[0][natural_index(torch.arange(5), torch.tensor(4), directions)].tolist()
+
+
+def test_the_autoregressive_task_takes_only_what_it_can_decode(family):
+    task = AutoregressiveTranslationTask(AutoregressiveTranslationConfig(), family.dictionary(), family.dictionary())
+    for options in (dict(directions=2), dict(directions=1, tokens_per_step=2), dict(directions=2, block=1)):
+        with pytest.raises(ValueError, match="--task translation_bidirectional"):
+            task.build_generator([family.bidirectional(**options)], SimpleNamespace())
+    sample = family.sample([4, 3])
+    model = family.bidirectional(directions=1)
+    found = task.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(None, sample)
+    own, _ = family.task()
+    expected = own.build_generator([model], SimpleNamespace(beam=2, max_len_b=8)).generate(None, sample)
+    assert [h["tokens"].tolist() for best in found for h in best] == [
+        h["tokens"].tolist() for best in expected for h in best
+    ]

@@ -1,11 +1,14 @@
 """Training samples in slots, against a worked example and independent definitions."""
 
+from dataclasses import replace
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from walking import order_by_walking
 
-from fairseq_hrt.bidirectional.sample import slot_sample
+from fairseq_hrt.bidirectional.sample import ViewConfig, slot_sample, training_view
+from fairseq_hrt.training.distillation import draw_raw
 
 PAD, EOS = 1, 2
 
@@ -38,3 +41,38 @@ def test_properties_of_samples(lengths, shape):
         own = -(-(length + 1) // block) * block
         # The whole last block, dead slots included, reads start symbols and real words only.
         assert given_input[:own] == ([3] * block + words)[:own]
+
+
+CONFIG = ViewConfig(directions=2, block=2, start=EOS, pad=PAD, eos=EOS)
+
+
+def test_a_view_written_out():
+    view = training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=CONFIG)
+    assert view.input.tolist() == [[EOS, EOS, 4, 7, 5, 6]]
+    assert view.target.tolist() == [[4, 7, 5, 6, EOS, PAD]]
+    dead = replace(CONFIG, block=4, train_dead_slots=True)
+    assert training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=dead).target.tolist() == [
+        [4, 7, 5, 6, EOS, EOS, EOS, EOS]
+    ]
+    middle = replace(CONFIG, middle_to_side=True, start=3)
+    view = training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=middle)
+    assert view.target.tolist() == [[5, 6, 4, 7, EOS, PAD]] and view.input[0, :2].tolist() == [3, 3]
+
+
+def test_which_targets_a_view_teaches(family):
+    """Drawn by seed, update and sentence, and by nothing else; the share is the probability."""
+    batch = family.two_targets(400)
+
+    def drawn(batch=batch, seed=5, update=7, probability=0.3):
+        view = training_view(batch, seed=seed, update=update, config=replace(CONFIG, raw_probability=probability))
+        return view.target[:, 0] == 4
+
+    base = drawn()
+    assert 80 < base.sum() < 160 and torch.equal(base, drawn())
+    assert not torch.equal(base, drawn(seed=6)) and not torch.equal(base, drawn(update=8))
+    assert not drawn(probability=0.0).any() and drawn(probability=1.0).all()
+    part = {name: values[10:30] for name, values in batch.items()}
+    assert torch.equal(drawn(part), base[10:30]), "other sentences of the batch decide nothing"
+    assert torch.equal(base, draw_raw(5, 7, batch["id"], 0.3))
+    del batch["distilled_target"]
+    assert drawn(batch, probability=0.0).all()

@@ -1,70 +1,16 @@
-"""Block search against exhaustive enumeration, stock fairseq, and itself in other batches."""
-
-import itertools
+"""Block search against exhaustive enumeration, and against itself in other batches."""
 
 import pytest
 import torch
-from fairseq.sequence_generator import SequenceGenerator
 from host_reads import HostReads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.bidirectional.candidates import canonical_candidates, paper_candidates
-from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.search import BlockPlan, block_search
-from fairseq_hrt.bidirectional.slots import slot_order
 from fairseq_hrt.decoding.constraints import Constraints
-from fairseq_hrt.decoding.options import DecodingOptions
 
 EOS, PAD = 2, 1
 TOLERANCE = 2e-5
-
-
-def generator(model, family, symbols=12, paper=False, collapse=False, penalty="power", **options):
-    return BidirectionalGenerator(
-        [model], family.dictionary(symbols), DecodingOptions(**options), paper_scoring=paper, length_penalty=penalty,
-        collapse_repeats=collapse,
-    )  # fmt: skip
-
-
-def one(sample, row):
-    length = int(sample["net_input"]["src_lengths"][row])
-    tokens = sample["net_input"]["src_tokens"][row : row + 1]
-    return {"src_tokens": tokens[:, tokens.size(1) - length :], "src_lengths": torch.tensor([length])}
-
-
-def natural(words, directions, middle=False):
-    """Words in the order of writing, returned to their natural order."""
-    count = len(words) - 1
-    order = slot_order(count, directions, middle_to_side=middle).tolist()
-    placed = [None] * count
-    for slot, index in enumerate(order):
-        placed[index] = words[slot]
-    return placed + [EOS]
-
-
-@pytest.mark.parametrize("beam", [1, 4])
-@pytest.mark.parametrize("lenpen", [1.0, 0.5])
-@torch.no_grad()
-def test_one_word_a_step_decodes_like_fairseq(family, beam, lenpen):
-    """Both through the plain search that the generator takes and through blocks of one."""
-    stock, model = family.model(), family.bidirectional(directions=1)
-    model.load_state_dict(stock.state_dict())
-    sample = family.sample([5, 3, 6, 2])
-    theirs = SequenceGenerator([stock], family.dictionary(), beam_size=beam, max_len_b=12, len_penalty=lenpen)
-    expected = theirs.generate([stock], sample)
-    mine = generator(model, family, beam=beam, nbest=beam, max_len_b=12, lenpen=lenpen)
-    found = mine.generate(None, sample)
-    memories = mine.ensemble.encode(sample["net_input"])
-    blocks = [[h.to_fairseq() for h in best] for best in mine.decode_blocks(memories)]
-    for result in (found, blocks):
-        for theirs_best, my_best in zip(expected, result):
-            assert [h["tokens"].tolist() for h in theirs_best] == [h["tokens"].tolist() for h in my_best]
-            for a, b in zip(theirs_best, my_best):
-                torch.testing.assert_close(a["score"].double(), b["score"].double(), rtol=TOLERANCE, atol=TOLERANCE)
-                torch.testing.assert_close(
-                    a["positional_scores"].double(), b["positional_scores"].double(), rtol=TOLERANCE, atol=TOLERANCE
-                )
 
 
 SMALL = [(1, 1, 5), (1, 2, 5), (2, 1, 5), (1, 3, 2), (4, 1, 1), (2, 2, 1)]
@@ -81,16 +27,16 @@ def test_the_beam_equals_enumeration(family, directions, count, symbols, paper):
         sample = family.sample([4, 3], symbols=symbols, seed=seed)
         for beam in (2, 3, vocabulary - 1):
             for nbest, options in ((1, dict(max_len_b=3)), (beam, dict(max_len_b=5, min_len=3, lenpen=0.4))):
-                mine = generator(model, family, symbols, paper=paper, beam=beam, nbest=nbest, **options)
+                mine = family.generator(model, symbols, paper=paper, beam=beam, nbest=nbest, **options)
                 found = mine.generate(None, sample)
                 for row in range(2):
                     oracle = family.oracle(
-                        model, one(sample, row), limit=options["max_len_b"],
+                        model, family.one(sample, row), limit=options["max_len_b"],
                         min_length=options.get("min_len", 1), lenpen=options.get("lenpen", 1.0),
                     )  # fmt: skip
                     expected = oracle.released(beam, nbest=nbest) if paper else oracle.beam(beam, paper=False)
                     got = [(h["tokens"].tolist(), float(h["score"])) for h in found[row]]
-                    assert [natural(list(words), directions) for words, _ in expected] == [words for words, _ in got]
+                    assert [family.natural(list(words), directions) for words, _ in expected] == [words for words, _ in got]
                     for (_, a), (_, b) in zip(expected, got):
                         assert a == pytest.approx(b, abs=TOLERANCE)
                     compared += len(expected)
@@ -102,11 +48,11 @@ def test_the_beam_equals_enumeration(family, directions, count, symbols, paper):
 @torch.no_grad()
 def test_greedy_takes_the_best_word_of_each_slot(family, directions, count, min_length):
     model, sample = family.bidirectional(directions=directions, tokens_per_step=count), family.sample([5, 3, 6])
-    found = generator(model, family, beam=1, max_len_b=11, min_len=min_length).generate(None, sample)
+    found = family.generator(model, beam=1, max_len_b=11, min_len=min_length).generate(None, sample)
     for row in range(3):
-        expected = family.oracle(model, one(sample, row), limit=11, min_length=min_length).greedy()
+        expected = family.oracle(model, family.one(sample, row), limit=11, min_length=min_length).greedy()
         best = found[row][0]
-        assert best["tokens"].tolist() == natural(expected, directions)
+        assert best["tokens"].tolist() == family.natural(expected, directions)
         assert best["steps"] == -(-len(expected) // (directions * count))
         # What stands behind </s> in its step does not count.
         assert float(best["score"]) == pytest.approx(float(best["positional_scores"].mean()), abs=TOLERANCE)
@@ -130,65 +76,21 @@ def test_every_option_reaches_the_search(family, paper, options, beam):
     for seed in range(3):
         model, sample = family.bidirectional(directions=2, symbols=4, seed=seed), family.sample([4, 3], symbols=4, seed=seed)
         found, plain = (
-            generator(model, family, 4, paper=paper, beam=beam, max_len_b=6, **some).generate(None, sample)
+            family.generator(model, 4, paper=paper, beam=beam, max_len_b=6, **some).generate(None, sample)
             for some in (options, {})
         )
         for row in range(2):
             settings = {"gnmt" if name == "penalty" else name: value for name, value in options.items()}
-            oracle = family.oracle(model, one(sample, row), limit=6, **{**settings, "gnmt": "penalty" in options})
+            oracle = family.oracle(model, family.one(sample, row), limit=6, **{**settings, "gnmt": "penalty" in options})
             got = [(h["tokens"].tolist(), float(h["score"])) for h in found[row]]
             if beam > 1:
                 expected = oracle.released(3) if paper else oracle.beam(3, paper=False)
-                assert [natural(list(words), 2) for words, _ in expected] == [words for words, _ in got]
+                assert [family.natural(list(words), 2) for words, _ in expected] == [words for words, _ in got]
                 assert [score for _, score in expected] == pytest.approx([score for _, score in got], abs=TOLERANCE)
             else:
-                assert natural(oracle.greedy(), 2) == got[0][0]
+                assert family.natural(oracle.greedy(), 2) == got[0][0]
             changed |= got != [(h["tokens"].tolist(), float(h["score"])) for h in plain[row]]
     assert changed, "the option does nothing"
-
-
-@settings(max_examples=200, deadline=None)
-@given(data=st.data())
-def test_folding_equals_writing_out_all_blocks(data):
-    """Random distributions of several hypotheses, any beam up to V ** z."""
-    torch.manual_seed(data.draw(st.integers(0, 10_000)))
-    vocabulary, block = data.draw(st.sampled_from([(3, 1), (3, 2), (3, 3), (4, 2), (5, 2)]))
-    beams = data.draw(st.integers(1, vocabulary**block))
-    log_probs = torch.log_softmax(torch.randn(2, beams, block, vocabulary).double() * 2, -1)
-    scores = -torch.rand(2, beams).double()
-    scores[0, (beams + 1) // 2 :] = float("-inf")
-    before = log_probs.clone()
-    canonical = canonical_candidates(log_probs, scores, eos=EOS, pad=PAD)
-    paper = paper_candidates(log_probs, scores, eos=EOS)
-    assert torch.equal(log_probs, before)
-    for row in range(2):
-        whole, outcomes = [], {}
-        for parent in range(beams):
-            mine = [(float(scores[row, parent]), parent, ())]
-            for costs in log_probs[row, parent].tolist():
-                likely = sorted(enumerate(costs), key=lambda pair: -pair[1])[: beams if block > 1 else 2 * beams]
-                mine = [(s + more, parent, words + (word,)) for s, parent, words in mine[:beams] for word, more in likely]
-                mine.sort(reverse=True)
-            whole += mine
-            for words in itertools.product(range(vocabulary), repeat=block):
-                costs = [float(log_probs[row, parent, place, word]) for place, word in enumerate(words)]
-                end = words.index(EOS) + 1 if EOS in words else block
-                score = float(scores[row, parent])
-                outcomes[(parent, *words[:end], *[PAD] * (block - end))] = score + sum(costs[:end])
-        whole = sorted(whole, reverse=True)[: 2 * beams]
-        outcomes = sorted(((score, key[0], key[1:]) for key, score in outcomes.items()), reverse=True)
-        expected = [
-            [c for c in outcomes if EOS not in c[2]][:beams],
-            [c for c in outcomes[:beams] if EOS in c[2]],
-            [c for c in whole if EOS not in c[2]][:beams],
-            [c for c in whole if EOS in c[2]],
-        ]
-        for candidates, wanted in zip((*canonical, *paper), expected):
-            listed = zip(*(part[row].tolist() for part in candidates))
-            got = [(score, parent, tuple(words)) for score, parent, words in listed if score > -1e9]
-            wanted = [candidate for candidate in wanted if candidate[0] > -1e9]
-            assert [c[1:] for c in got] == [c[1:] for c in wanted]
-            assert [c[0] for c in got] == pytest.approx([c[0] for c in wanted], abs=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -217,10 +119,10 @@ def test_batch_mates_change_nothing(family, data):
         collapse=data.draw(st.booleans()),
     )
     options["nbest"] = data.draw(st.integers(1, options["beam"]))
-    together = generator(model, family, **options).generate(None, sample)
-    alone = generator(model, family, **options)
+    together = family.generator(model, **options).generate(None, sample)
+    alone = family.generator(model, **options)
     for row, best in enumerate(together):
-        (single,) = alone.generate(None, {"net_input": one(sample, row)})
+        (single,) = alone.generate(None, {"net_input": family.one(sample, row)})
         assert [h["tokens"].tolist() for h in best] == [h["tokens"].tolist() for h in single]
         for a, b in zip(best, single):
             assert float(a["score"]) == pytest.approx(float(b["score"]), abs=TOLERANCE)
@@ -232,89 +134,12 @@ def test_batch_mates_change_nothing(family, data):
 def test_ablations_decode_what_they_train(family, ablation, beam):
     model = family.bidirectional(directions=2, symbols=4, **{ablation: True})
     sample = family.sample([4, 3], symbols=4)
-    found = generator(model, family, 4, beam=beam, nbest=beam, max_len_b=5).generate(None, sample)
+    found = family.generator(model, 4, beam=beam, nbest=beam, max_len_b=5).generate(None, sample)
     for row in range(2):
-        oracle = family.oracle(model, one(sample, row), limit=5)
+        oracle = family.oracle(model, family.one(sample, row), limit=5)
         expected = [oracle.greedy()] if beam == 1 else [list(words) for words, _ in oracle.beam(2, paper=False)]
         middle = ablation == "middle_to_side"
-        assert [h["tokens"].tolist() for h in found[row]] == [natural(words, 2, middle) for words in expected]
-
-
-@torch.no_grad()
-def test_an_ensemble_averages_probabilities(family):
-    models = [family.bidirectional(directions=2, seed=seed) for seed in (1, 2)]
-    sample = family.sample([4, 6])
-    twice = BidirectionalGenerator([models[0]] * 2, family.dictionary(), DecodingOptions(beam=3, max_len_b=8))
-    single = BidirectionalGenerator(models[:1], family.dictionary(), DecodingOptions(beam=3, max_len_b=8))
-    for a, b in zip(twice.generate(None, sample), single.generate(None, sample)):
-        assert [h["tokens"].tolist() for h in a] == [h["tokens"].tolist() for h in b]
-    both = BidirectionalGenerator(models, family.dictionary(), DecodingOptions(beam=1, max_len_b=8, min_len=2))
-    best = both.generate(None, sample)[0][0]
-    inputs = torch.tensor([[EOS, EOS]])
-    net_input = one(sample, 0)
-    probabilities = sum(
-        m.decoder(inputs, encoder_out=m.encoder(**net_input))[0][0].softmax(-1) for m in models
-    ) / 2  # fmt: skip
-    probabilities[:, PAD] = 0
-    first = probabilities.argmax(-1).tolist()
-    probabilities[0, EOS] = probabilities[1, EOS] = 0
-    first = probabilities.argmax(-1).tolist()
-    written = [best["tokens"].tolist()[place] for place in (0, -2)]
-    assert written == first
-    # Probabilities, not their sums or products: those of the words of the first step are known.
-    scores = [float(best["positional_scores"][place]) for place in (0, -2)]
-    assert scores == pytest.approx(probabilities.max(-1).values.log().tolist(), abs=TOLERANCE)
-    with pytest.raises(ValueError, match="must agree"):
-        BidirectionalGenerator([models[0], family.bidirectional(directions=4)], family.dictionary(), DecodingOptions(beam=1))
-
-
-@torch.no_grad()
-def test_steps_directions_history_and_hooks(family):
-    model, sample = family.bidirectional(directions=2, tokens_per_step=2), family.sample([5])
-    mine = generator(model, family, beam=1, max_len_b=9, min_len=7, retain_history=True)
-    seen = []
-    mine.step_hooks.append(seen.append)
-    best = mine.generate(None, sample)[0][0]
-    count = best["tokens"].numel() - 1
-    order = slot_order(count, 2).tolist()
-    for slot, index in enumerate(order):
-        assert best["token_steps"][index] == slot // 4 + 1
-        assert best["token_directions"][index] == slot % 2
-    assert best["steps"] == len(seen) == len(best["history"]) == -(-(count + 1) // 4)
-    assert best["history"][-1]["tokens"].tolist() == best["tokens"].tolist()
-    first = best["history"][0]["tokens"].tolist()
-    assert [place for place, word in enumerate(first) if word != family.dictionary().unk()] == sorted(order[:4])
-    assert [step.positions.tolist() for step in seen][:2] == [[1, -1, 2, -2], [3, -3, 4, -4]]
-    assert seen[0].tokens[0].tolist() == [best["tokens"][index].item() for index in order[:4]]
-
-
-@torch.no_grad()
-def test_repetitions_are_collapsed_on_request(family):
-    model, sample = family.bidirectional(directions=2), family.sample([5, 4, 6, 7])
-    plain = generator(model, family, beam=1, max_len_b=20, min_len=15).generate(None, sample)
-    collapsed = generator(model, family, collapse=True, beam=1, max_len_b=20, min_len=15).generate(None, sample)
-    shorter = 0
-    for a, b in zip(plain, collapsed):
-        assert len({b[0][name].numel() for name in ("tokens", "positional_scores", "token_steps")}) == 1
-        assert b[0]["score"] == a[0]["score"] and b[0]["tokens"][-1] == EOS
-        shorter += b[0]["tokens"].numel() < a[0]["tokens"].numel()
-    assert shorter
-
-
-@torch.no_grad()
-def test_prefixes_of_semi_autoregressive_models(family):
-    model, sample = family.bidirectional(directions=1, tokens_per_step=3), family.sample([5, 4])
-    prefix = torch.tensor([[7, 8, 9, 10], [5, PAD, PAD, PAD]])
-    for beam in (1, 3):
-        found = generator(model, family, beam=beam, max_len_b=9).generate(None, sample, prefix_tokens=prefix)
-        assert found[0][0]["tokens"][:4].tolist() == [7, 8, 9, 10] and found[1][0]["tokens"][0] == 5
-    with pytest.raises(ValueError, match="--prefix-size"):
-        generator(family.bidirectional(directions=2), family, beam=1).generate(None, sample, prefix_tokens=prefix)
-
-
-def test_what_cannot_be_done_is_refused(family):
-    with pytest.raises(ValueError, match="--no-repeat-ngram-size"):
-        generator(family.bidirectional(directions=2), family, no_repeat_ngram_size=2)
+        assert [h["tokens"].tolist() for h in found[row]] == [family.natural(words, 2, middle) for words in expected]
 
 
 @pytest.mark.parametrize("directions, count", [(2, 1), (2, 8), (8, 1)])
@@ -325,7 +150,7 @@ def test_blocks_larger_than_the_sentence(family, directions, count, beam):
     model = family.bidirectional(directions=directions, tokens_per_step=count)
     sample = family.sample([1, 2])
     for options in (dict(max_len_b=1), dict(max_len_b=2), dict(max_len_b=0, min_len=0)):
-        for best in generator(model, family, beam=beam, **options).generate(None, sample):
+        for best in family.generator(model, beam=beam, **options).generate(None, sample):
             assert 1 <= best[0]["tokens"].numel() <= options["max_len_b"] + 1 and best[0]["tokens"][-1] == EOS
 
 
@@ -337,7 +162,7 @@ def test_nan_is_named(family):
         model = family.bidirectional(directions=2)
         model.decoder.layers[0].fc1.weight.fill_(float("nan"))
         with pytest.raises(NumericalError, match="NaN"):
-            generator(model, family, beam=beam).generate(None, family.sample([3]))
+            family.generator(model, beam=beam).generate(None, family.sample([3]))
 
 
 @pytest.mark.parametrize("paper", [False, True])
@@ -346,7 +171,7 @@ def test_nan_is_named(family):
 def test_a_step_reads_the_device_once(family, beam, paper):
     """However many hypotheses end in it; sentences that end early leave the batch without a further read."""
     model, sample = family.bidirectional(directions=2, independent_directions=True), family.sample([5, 3, 6, 2, 7, 4])
-    mine = generator(model, family, paper=paper, beam=beam, nbest=beam, max_len_a=1.0, max_len_b=6)
+    mine = family.generator(model, paper=paper, beam=beam, nbest=beam, max_len_a=1.0, max_len_b=6)
     memories, inner = mine.ensemble.encode(sample["net_input"]), []
 
     def counted(ensemble, memories, plan, **more):
@@ -430,21 +255,3 @@ def test_paper_scoring_does_not_cut_translations(family):
 
     assert bleu([best[0].tokens for best in block_search(_Table(table), [], plan)]) == pytest.approx(100)
     assert bleu([printed(row) for row in range(5)]) < 50
-
-
-@torch.no_grad()
-def test_one_word_a_step_knows_every_scoring(family):
-    """Asked for what the plain search does not know, block search decodes models of one word a step as well."""
-    model, sample = family.bidirectional(directions=1, symbols=5), family.sample([4, 3], symbols=5)
-    for options in (dict(paper=True), dict(penalty="gnmt"), dict(paper=True, penalty="gnmt")):
-        mine = generator(model, family, 5, beam=3, max_len_b=5, lenpen=0.6, **options)
-        for row, best in enumerate(mine.generate(None, sample)):
-            oracle = family.oracle(model, one(sample, row), limit=5, lenpen=0.6, gnmt="penalty" in options)
-            expected = oracle.released(3) if "paper" in options else oracle.beam(3, paper=False)
-            assert [h["tokens"].tolist() for h in best] == [list(words) for words, _ in expected]
-            assert [float(h["score"]) for h in best] == pytest.approx([score for _, score in expected], abs=TOLERANCE)
-        with pytest.raises(ValueError, match="--no-repeat-ngram-size with --bidirectional-scoring paper"):
-            generator(model, family, 5, no_repeat_ngram_size=2, **options)
-    assert generator(model, family, 5, no_repeat_ngram_size=2).plain
-    with pytest.raises(ValueError, match="--bidirectional-length-penalty other"):
-        generator(model, family, 5, penalty="other")

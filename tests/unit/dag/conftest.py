@@ -1,6 +1,8 @@
 """Tiny models of the family and batches with targets."""
 
+import sys
 from argparse import Namespace
+from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
@@ -8,8 +10,10 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from tiny_weights import TINY, sharpen
 
+from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.model import DagTransformerModel
 from fairseq_hrt.dag.sample import GraphSample, whole_targets
+from fairseq_hrt.dag.task import DagTranslationTask
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 
@@ -46,6 +50,23 @@ def make_graph(sample, vertex_lengths, target_lengths, *, symbols=12, seed=3, up
     )
 
 
+def make_task(tiny, **options):
+    """The task; options of the family without their prefix."""
+    config = DagTaskConfig(**{f"dag_{name}": value for name, value in options.items()})
+    config.seed, config.eval_bleu, config.train_subset = 1, False, "train"
+    return DagTranslationTask(config, tiny.dictionary(), tiny.dictionary())
+
+
+def plain_scores(model, source, graph, inputs):
+    """(match, links, logits) by the whole log-softmax."""
+    encoder_out = model.encoder(source["src_tokens"], src_lengths=source["src_lengths"])
+    features, _ = model.decoder(inputs, encoder_out=encoder_out, features_only=True)
+    logits = model.decoder.output_layer(features)
+    log_probs = torch.log_softmax(logits, -1)
+    index = graph.targets.unsqueeze(1).expand(-1, log_probs.size(1), -1)
+    return log_probs.gather(2, index).transpose(1, 2), model.decoder.links(features, graph.vertex_lengths), logits
+
+
 @pytest.fixture(scope="session")
 def family(tiny):
     """The builders of this file and those of ``tiny``."""
@@ -53,4 +74,36 @@ def family(tiny):
         **{**vars(tiny), "BOS": BOS, "UNK": UNK},
         dag=lambda **options: make_model(tiny, **options),
         graph=make_graph,
+        task=lambda **options: make_task(tiny, **options),
+        plain_scores=plain_scores,
     )
+
+
+@pytest.fixture
+def batch(family):
+    sample = family.sample([5, 3, 4], seed=2)
+    return {**sample, "graph": family.graph(sample, [10, 6, 8], [4, 2, 6], update=7)}
+
+
+class StubLanguageModel:
+    """A bigram model with kenlm's interface."""
+
+    def __init__(self, path):
+        if path == "missing":
+            raise OSError("cannot read missing")
+        self.scores = defaultdict(float, {("<s>", "w0"): -3.0, ("w1", "w2"): -5.0, ("w2", "</s>"): -1.0})
+
+    def BeginSentenceWrite(self, state):
+        state.word = "<s>"
+
+    def BaseScore(self, state, word, following):
+        following.word = word
+        return self.scores[state.word, word]
+
+
+@pytest.fixture
+def kenlm(monkeypatch):
+    """The package, as far as the search asks for it."""
+    module = SimpleNamespace(Model=StubLanguageModel, State=type("State", (), {}))
+    monkeypatch.setitem(sys.modules, "kenlm", module)
+    return module

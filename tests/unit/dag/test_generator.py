@@ -3,17 +3,14 @@
 import itertools
 import math
 from collections import Counter, defaultdict
-from types import SimpleNamespace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.dag.beam import BeamPlan, _Bonus, prefix_beam
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
-from fairseq_hrt.dag.paths import WalkRules, _choose, best_successors, follow, sentence_keys, walk
 from fairseq_hrt.decoding.beam_search import NumericalError
 from fairseq_hrt.decoding.options import DecodingOptions
 
@@ -187,101 +184,6 @@ def test_no_text_stands_twice_among_the_best(family, beam):
         assert not any(a == b for text in texts for a, b in zip(text, text[1:]))
 
 
-@pytest.mark.parametrize("keep_repeats", [False, True])
-def test_scores_of_a_narrow_beam_are_likelihoods(graphs, keep_repeats):
-    """Whatever is pruned, a text that comes through has the sum over all of its paths."""
-    torch.manual_seed(0)
-    links = graphs.links(2, 9, [9, 9])
-    log_probs = torch.log_softmax(3 * torch.randn(2, 9, 7, dtype=torch.double), 2)
-    ends = log_probs[:, :2, 0]
-    plan = BeamPlan(beam=3, nbest=3, lenpen=1.0, limits=torch.tensor([9, 9]), shortest=1, eos=2, keep_repeats=keep_repeats)
-    texts = prefix_beam(links, log_probs.exp(), ends, torch.tensor([8, 8]), plan)
-    for row, number in itertools.product(range(2), range(3)):
-        words = [token for token in texts.tokens[row, number].tolist() if token >= 0][:-1]
-        total = 0.0
-        for path in graphs.paths(9):
-            # Every way to write the words with as many vertices.
-            for counts in compositions(len(path) - 2, len(words)) if not keep_repeats else [[1] * len(words)]:
-                text = [word for word, count in zip(words, counts) for _ in range(count)]
-                if len(text) == len(path) - 2:
-                    own = sum(float(log_probs[row, v, word]) for v, word in zip(path[1:-1], text))
-                    total += math.exp(graphs.score(links[row], path) + own)
-        expected = math.log(total) + float(ends[row].sum())
-        assert float(texts.log_probs[row, number]) == pytest.approx(expected, abs=1e-9)
-
-
-def compositions(total, parts):
-    """All ways to write ``total`` as a sum of positive numbers."""
-    if parts == 0:
-        return [[]] if total == 0 else []
-    return [[first, *rest] for first in range(1, total - parts + 2) for rest in compositions(total - first, parts - 1)]
-
-
-@given(
-    consecutive=st.integers(0, 3), anywhere=st.integers(0, 3), candidates=st.integers(1, 6), seed=st.integers(0, 10**6),
-    keep_repeats=st.booleans(), beta=st.sampled_from([0.7, 0.0]),
-)  # fmt: skip
-@settings(max_examples=100, deadline=None)
-def test_repeat_suppression_equals_a_loop(graphs, consecutive, anywhere, candidates, seed, keep_repeats, beta):
-    lengths = [12, 7]
-    links = graphs.links(2, 12, lengths, seed=seed, spread=1.5)
-    # Short steps, so that sentences are long enough for repetitions.
-    vertex = torch.arange(12)
-    links = torch.log_softmax(links - 1.5 * (vertex - vertex.unsqueeze(1)), 2).nan_to_num(nan=-math.inf)
-    # Two words only: repetitions everywhere.
-    generator = torch.Generator().manual_seed(seed)
-    log_probs = torch.log_softmax(torch.randn(2, 12, 5, generator=generator, dtype=torch.double), 2)
-    log_probs[:, :, :3] = -math.inf
-    rules = WalkRules(
-        beta=beta, candidates=candidates, consecutive=consecutive, anywhere=anywhere, keep_repeats=keep_repeats
-    )
-    last = torch.tensor(lengths) - 1
-    vertices, tokens, parts = walk(
-        links, log_probs.topk(min(candidates, 5), 2), last, rules, eos=2, keys=torch.tensor([1, 2])
-    )
-    for row, end in enumerate(last.tolist()):
-        path, written, words = [0], [], []
-        while path[-1] != end:
-            pairs = []
-            for v in range(path[-1] + 1, end + 1):
-                own = [(0.0, 2)] if v == end else sorted(
-                    ((float(log_probs[row, v, y]), y) for y in range(5)), reverse=True)[:candidates]  # fmt: skip
-                pairs += [(float(links[row, path[-1], v]) + beta * score, v, y) for score, y in own if score > -math.inf]
-            # As topk does, of equal ones the first; beta 0 makes them equal.
-            pairs.sort(key=lambda pair: -pair[0])
-            if beta == 0.0 and len({round(pair[0], 9) for pair in pairs}) < len(pairs):
-                break
-            fine = [pair for pair in pairs[:candidates] if prints_well(words, pair[2], consecutive, anywhere, keep_repeats)]
-            _, v, y = (fine or pairs)[0]
-            path.append(v)
-            written.append(y)
-            if keep_repeats or not words or words[-1] != y:
-                words.append(y)
-        found = [v for v in vertices[row].tolist() if v >= 0]
-        assert found[: len(path) - 1] == path[1:]
-        assert [y for y in tokens[row].tolist() if y >= 0][: len(written)] == written
-        for v, y, part in zip(path[1:], written, parts[row].tolist()):
-            assert part == (0.0 if y == 2 else pytest.approx(float(log_probs[row, v, y])))
-
-
-def prints_well(words, token, consecutive, anywhere, keep_repeats):
-    """Whether the rules allow ``token`` behind ``words``; a repeat that is not printed can only be an immediate one."""
-    if token == 2:
-        return True
-    if not keep_repeats and words and words[-1] == token:
-        return consecutive == 0
-    return allowed([*words, token], consecutive, anywhere)
-
-
-def allowed(words, consecutive, anywhere):
-    for size in range(1, consecutive + 1):
-        if len(words) >= 2 * size and words[-size:] == words[-2 * size : -size]:
-            return False
-    grams = [tuple(words[i : i + anywhere]) for i in range(len(words) - anywhere + 1)] if anywhere else []
-    # Where every candidate was forbidden an older repetition is there already.
-    return not grams or grams[-1] not in grams[:-1]
-
-
 def test_the_rules_reach_the_translation(family):
     model, sample = family.dag(seed=4), family.sample([9, 6], seed=3)
     plain = make_generator(family, [model], "lookahead", scale=4.0, keep_repeats=True)
@@ -295,39 +197,14 @@ def test_the_rules_reach_the_translation(family):
     )
     for best in strict.generate([model], sample):
         words = best[0]["tokens"].tolist()
-        assert all(allowed(words[:end], 2, 0) for end in range(1, len(words)))
+        for size in (1, 2):
+            pairs = zip(zip(*(words[i:-1] for i in range(size))), zip(*(words[i:-1] for i in range(size, 2 * size))))
+            assert not any(gram == following for gram, following in pairs)
     unique = make_generator(
         family, [model], "lookahead", scale=4.0, options=dict(no_repeat_ngram_size=1), keep_repeats=True, candidates=40
     )
     for best in unique.generate([model], sample):
         assert len(set(best[0]["tokens"].tolist())) == len(best[0]["tokens"])
-
-
-def test_samples_have_the_probabilities_of_the_graph(graphs):
-    links = graphs.links(1, 4, [4], seed=3).expand(4000, 4, 4)
-    log_probs = torch.log_softmax(torch.randn(1, 4, 5, dtype=torch.double), 2)
-    log_probs[:, :, :3] = -math.inf
-    log_probs = torch.log_softmax(log_probs, 2).expand(4000, 4, 5)
-    rules = WalkRules(beta=1.0, candidates=20, temperature=1.0)
-    best = log_probs.topk(5, 2)
-    vertices, tokens, _ = walk(links.clone(), best, torch.full((4000,), 3), rules, eos=2, keys=torch.arange(4000))
-    counts = Counter(zip(map(tuple, vertices.tolist()), map(tuple, tokens.tolist())))
-    for (path, words), count in counts.items():
-        path = [0, *(v for v in path if v >= 0)]
-        expected = math.exp(graphs.score(links[0], path) + sum(float(log_probs[0, v, y]) for v, y in zip(path[1:-1], words)))
-        assert count / 4000 == pytest.approx(expected, abs=4 * math.sqrt(expected / 4000) + 1e-3)
-    narrow = WalkRules(beta=1.0, candidates=20, temperature=1.0, top_p=1e-9)
-    same, _, _ = walk(links.clone(), best, torch.full((4000,), 3), narrow, eos=2, keys=torch.arange(4000))
-    assert (same == same[0]).all()
-
-
-@pytest.mark.parametrize("top_p, drawn", [(0.5, {0}), (0.51, {0, 1}), (0.75, {0, 1}), (0.76, {0, 1, 2}), (1.0, {0, 1, 2})])
-def test_the_share_that_is_drawn_from_ends_where_it_is_reached(top_p, drawn):
-    rules = WalkRules(beta=1.0, candidates=3, temperature=1.0, top_p=top_p)
-    scores = torch.tensor([0.5, 0.25, 0.25], dtype=torch.double).log().expand(300, 3)
-    # Powers of two: shares are exact.
-    chosen = _choose(scores, torch.zeros(300, 3, dtype=torch.bool), rules, torch.arange(300), 0)
-    assert set(chosen.tolist()) == drawn
 
 
 def test_graphs_of_decoding_end_at_the_positions_of_the_model(family, caplog):
@@ -350,10 +227,6 @@ def test_samples_are_drawn_anew_for_each_number_and_seed(family):
     assert [float(best["score"]) for best in first] == sorted((float(best["score"]) for best in first), reverse=True)
     again = generator.generate([model], sample)[0]
     assert [best["tokens"].tolist() for best in again] == [best["tokens"].tolist() for best in first]
-    tokens = torch.tensor([[1, 5, 6, 2]])
-    assert sentence_keys(tokens, 1, 0) == sentence_keys(torch.tensor([[5, 6, 2, 1, 1]]), 1, 0)
-    keys = [int(sentence_keys(t, 1, n)) for t in (tokens, torch.tensor([[6, 5, 2]])) for n in (0, 1)]
-    assert len(set(keys)) == 4
 
 
 CASES = [(strategy, {}, {}) for strategy in STRATEGIES] + [
@@ -526,31 +399,6 @@ def test_steps_and_history(family):
         assert [entry["tokens"].tolist() for entry in hypotheses[0]["history"]] == [hypotheses[0]["tokens"].tolist()]
 
 
-@given(st.lists(st.integers(2, 40), min_size=1, max_size=4), st.integers(0, 10**6))
-@settings(max_examples=50, deadline=None)
-def test_follow(lengths, seed):
-    generator = torch.Generator().manual_seed(seed)
-    size = max(lengths)
-    successors = torch.zeros(len(lengths), size, dtype=torch.long)
-    expected = torch.zeros(len(lengths), size, dtype=torch.bool)
-    for row, length in enumerate(lengths):
-        for u in range(length - 1):
-            successors[row, u] = torch.randint(u + 1, min(u + 4, length), (1,), generator=generator)
-        vertex = 0
-        expected[row, 0] = True
-        while vertex != length - 1:
-            vertex = int(successors[row, vertex])
-            expected[row, vertex] = True
-    assert torch.equal(follow(successors, torch.tensor(lengths) - 1), expected)
-
-
-def test_successors():
-    links = torch.tensor([[[-math.inf, -1.0, -2.0], [-math.inf, -math.inf, 0.0], [-math.inf] * 3]])
-    scores = torch.tensor([[0.0, -3.0, -0.5]])
-    assert best_successors(links)[0, :2].tolist() == [1, 2]
-    assert [int(best_successors(links, scores, beta)[0, 0]) for beta in (1.0, 0.3)] == [2, 1]
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_broken_weights_are_named(family, strategy):
     model = family.dag()
@@ -559,12 +407,6 @@ def test_broken_weights_are_named(family, strategy):
     generator = make_generator(family, [model], strategy)
     with pytest.raises((NumericalError, ValueError), match="NaN"):
         generator.generate([model], family.sample([5, 3]))
-
-
-def test_nan_links_never_loop():
-    links = torch.full((1, 4, 4), math.nan)
-    with pytest.raises(NumericalError, match="NaN"):
-        follow(best_successors(links), torch.tensor([3]))
 
 
 @pytest.mark.parametrize(
@@ -599,49 +441,6 @@ def test_a_graph_has_no_prefix(family):
         generator.generate([model], family.sample([3]), prefix_tokens=torch.tensor([[5]]))
 
 
-class StubLanguageModel:
-    """A bigram model with kenlm's interface."""
-
-    def __init__(self, path):
-        if path == "missing":
-            raise OSError("cannot read missing")
-        self.scores = defaultdict(float, {("<s>", "w0"): -3.0, ("w1", "w2"): -5.0, ("w2", "</s>"): -1.0})
-
-    def BeginSentenceWrite(self, state):
-        state.word = "<s>"
-
-    def BaseScore(self, state, word, following):
-        following.word = word
-        return self.scores[state.word, word]
-
-
-@pytest.fixture
-def kenlm(monkeypatch):
-    import sys
-
-    module = SimpleNamespace(Model=StubLanguageModel, State=type("State", (), {}))
-    monkeypatch.setitem(sys.modules, "kenlm", module)
-
-
-@pytest.mark.parametrize("beams, expected", [(1, [5]), (2, [6, 5])])
-def test_the_language_model_is_asked_about_twice_the_beam(beams, expected):
-    """It likes the later ones better; of one beam two are asked, of two beams four."""
-
-    class Model:
-        def start(self):
-            return 0
-
-        def step(self, state, token):
-            return token, {4: -3.0, 5: 0.0, 6: 2.0}.get(token, 0.0)
-
-    plan = BeamPlan(beam=beams, nbest=1, lenpen=1.0, limits=torch.tensor([9]), shortest=1, eos=2, language_model=Model())
-    totals = torch.full((1, beams, 7), -9.0)
-    totals[0, 0, 4:] = torch.tensor([0.0, -1.0, -2.0])
-    totals[0, 1:] = -math.inf
-    _, tokens = _Bonus(plan, 1).select(totals, beams)
-    assert tokens[0].tolist() == expected
-
-
 @pytest.mark.parametrize("weight", [0.0, 0.5])
 def test_beam_with_a_language_model(family, graphs, kenlm, weight):
     model, sample = family.dag(symbols=3, seed=5), family.sample([3], symbols=3, seed=1)
@@ -657,7 +456,7 @@ def test_beam_with_a_language_model(family, graphs, kenlm, weight):
     )
     texts = Truth(model, sample, 0, 6).texts(graphs, limit=10)
     texts.pop((2,))
-    dictionary, stub = family.dictionary(3), StubLanguageModel("lm")
+    dictionary, stub = family.dictionary(3), kenlm.Model("lm")
 
     def rank(text):
         words = ["<s>", *(dictionary[token] for token in text[:-1]), "</s>"]
@@ -668,11 +467,3 @@ def test_beam_with_a_language_model(family, graphs, kenlm, weight):
     best = generator.generate([model], sample)[0]
     assert [tuple(found["tokens"].tolist()) for found in best] == expected
     assert [float(found["score"]) for found in best] == pytest.approx([rank(text) for text in expected], abs=1e-5)
-
-
-def test_missing_language_models(family, kenlm, monkeypatch):
-    with pytest.raises(ValueError, match="--dag-lm-path missing: cannot read"):
-        make_generator(family, [family.dag()], "beam", lm_path="missing")
-    monkeypatch.setitem(__import__("sys").modules, "kenlm", None)
-    with pytest.raises(ValueError, match="pip install kenlm"):
-        make_generator(family, [family.dag()], "beam", lm_path="lm")

@@ -1,4 +1,4 @@
-"""Sizes, schedules, what is shown, and what shown vertices may do."""
+"""Schedules, what is shown, and what shown vertices may do."""
 
 import itertools
 import math
@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.dag.glancing import FORCINGS, STRATEGIES, Glanced, GlanceSchedule, choose_glanced, force
-from fairseq_hrt.dag.graph_size import UpsampleScale, vertices_from_source, vertices_from_target
-from fairseq_hrt.dag.sample import vertex_inputs
 from fairseq_hrt.ops import dag_log_likelihood
 
 
@@ -27,28 +25,6 @@ def test_schedule():
 def test_bad_schedules(text):
     with pytest.raises(ValueError, match="--dag-glance-schedule"):
         GlanceSchedule(text)
-
-
-def test_scales():
-    assert UpsampleScale.parse("8") == (8, 8) and UpsampleScale.parse("4~8").middle == 6
-    lengths = torch.tensor([6, 1, 30])
-    assert vertices_from_source(lengths, torch.tensor(8.0)).tolist() == [48, 8, 240]
-    assert vertices_from_source(lengths + 1, torch.tensor(8.0)).tolist()[0] == 56
-    assert vertices_from_source(lengths, torch.tensor(0.1, dtype=torch.double)).tolist() == [2, 2, 3]
-    assert vertices_from_target(torch.tensor([0, 5]), torch.tensor(1.5)).tolist() == [2, 9]
-    drawn = UpsampleScale.parse("4~8").at(torch.tensor([0.0, 0.5]))
-    assert drawn.tolist() == [4, 6]
-
-
-@pytest.mark.parametrize("text", ["", "0", "-3", "8~4", "a", "1~2~3", "inf"])
-def test_bad_scales(text):
-    with pytest.raises(ValueError, match="--dag-upsample-scale"):
-        UpsampleScale.parse(text)
-
-
-def test_vertex_inputs():
-    inputs = vertex_inputs(torch.tensor([5, 2, 3]), bos=0, unk=3, eos=2, pad=1)
-    assert inputs.tolist() == [[0, 3, 3, 3, 2], [0, 2, 1, 1, 1], [0, 3, 2, 1, 1]]
 
 
 def glance_example(**options):

@@ -120,3 +120,10 @@ def test_unknown_features(features):
 def test_impossible_reach():
     with pytest.raises(ValueError, match="--dag-max-transition-length 0"):
         make_links(reach=0)
+
+
+def test_first_values_of_the_positions():
+    """As large as fairseq's embeddings."""
+    torch.manual_seed(1)
+    links = LinkPredictor(64, 4, features="feature:position", size=500, reach=None)
+    assert links.position.weight.std().item() == pytest.approx(64**-0.5, rel=0.03)

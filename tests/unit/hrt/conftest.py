@@ -18,7 +18,9 @@ from fairseq.models.transformer import TransformerModel
 from tiny_weights import sharpen
 from torch import Tensor
 
+from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.model import HRTTransformerModel
+from fairseq_hrt.hrt.task import HRTTranslationTask
 
 PAD, EOS = 1, 2
 
@@ -272,6 +274,24 @@ def make_sample(
     }
 
 
+def make_task(model: Optional[Dict[str, Any]] = None, *, symbols: int = 12, **overrides: Any) -> Tuple[Any, Any]:
+    """(task, model) with the configuration that the command line would resolve."""
+    config = HRTTaskConfig(**{"max_update": 100, "seed": 5, **overrides})
+    task = HRTTranslationTask(config, make_dictionary(symbols), make_dictionary(symbols))
+    built = make_model(symbols=symbols, **(model or {}))
+    task.decoder = built.decoder
+    return task, built
+
+
+def make_batch(lengths: Sequence[int], seed: int = 0, symbols: int = 12) -> Dict[str, Any]:
+    """Sources and right-padded targets of these lengths, ``</s>`` included."""
+    sample = make_sample(make_sources(lengths, symbols, seed), ids=[10 + 3 * n for n in range(len(lengths))])
+    target = torch.full((len(lengths), max(lengths)), PAD)
+    for row, line in zip(target, make_sources(lengths, symbols, seed + 1)):
+        row[: len(line)] = torch.tensor(line)
+    return {**sample, "target": target}
+
+
 @pytest.fixture(scope="session")
 def hrt() -> SimpleNamespace:
     """The oracles and builders of this file."""
@@ -287,4 +307,6 @@ def hrt() -> SimpleNamespace:
         model=make_model,
         sources=make_sources,
         sample=make_sample,
+        task=make_task,
+        batch=make_batch,
     )

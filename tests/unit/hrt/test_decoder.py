@@ -8,10 +8,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.model import HRTTransformerModel
 from fairseq_hrt.hrt.sample import SampleView
-from fairseq_hrt.hrt.task import HRTTranslationTask
 
 SYMBOLS = 12
 VOCABULARY = SYMBOLS + 4
@@ -213,35 +211,6 @@ def test_an_untrained_chunk_size_is_named(tiny):
         tiny.decoder.start_symbol(4)
 
 
-def test_both_views_with_one_encoder_pass_and_few_rows_in_the_projection(hrt, tiny):
-    """The model's training call = full projection of both views, then the selection of the loss positions."""
-    from fairseq_hrt.hrt.sample import training_views
-
-    net_input = hrt.sample(hrt.sources([5, 3, 4], SYMBOLS))["net_input"]
-    targets = torch.tensor([[5, 6, 7, 8, 2], [9, 2, 1, 1, 1], [9, 6, 10, 2, 1]])
-    sizes = torch.tensor([2, 3, 1])
-    masked = torch.tensor([[0] * 5, [0] * 5, [0, 1, 0, 1, 0]]).bool()
-    views = training_views(
-        targets, sizes, starts=tiny.decoder.start_symbols(sizes), masked=masked, eos=2, mask=tiny.decoder.mask, pad=1
-    )
-    calls, rows = [], []
-    handles = [
-        tiny.encoder.register_forward_hook(lambda *_: calls.append(1)),
-        tiny.decoder.output_projection.register_forward_hook(lambda m, i, o: rows.append(o.shape[:-1].numel())),
-    ]
-    got = tiny(**net_input, views=views)
-    for handle in handles:
-        handle.remove()
-    learnt = int(views.causal.target.ne(1).sum() + views.parallel.target.ne(1).sum())
-    assert calls == [1] and rows == [learnt]
-    out = tiny.encoder(**net_input)
-    expected = [
-        tiny.decoder.output_layer(tiny.decoder.view_features(view, out, causal=causal))[view.target.ne(1)]
-        for view, causal in ((views.causal, True), (views.parallel, False))
-    ]
-    torch.testing.assert_close(got, torch.cat(expected), rtol=1e-10, atol=1e-10)
-
-
 @pytest.mark.parametrize(
     "overrides, message",
     [
@@ -336,14 +305,6 @@ def test_a_checkpoint_from_before_the_sizes_were_stored(hrt, caplog):
 
 def test_half_precision_keeps_the_sizes(hrt):
     assert hrt.model(symbols=SYMBOLS).half().decoder.special_chunk_sizes.tolist() == [2, 3]
-
-
-@pytest.mark.parametrize("from_checkpoint", [True, False])
-def test_only_training_may_gain_sizes(hrt, from_checkpoint):
-    task = HRTTranslationTask(HRTTaskConfig(), hrt.dictionary(SYMBOLS), hrt.dictionary(SYMBOLS))
-    args = Namespace(**hrt.TINY, hrt_chunk_sizes=[2, 4], arch="hrt_transformer")
-    ARCH_CONFIG_REGISTRY["hrt_transformer"](args)
-    assert task.build_model(args, from_checkpoint).decoder.may_gain_sizes != from_checkpoint
 
 
 @pytest.mark.parametrize("lost", ["decoder.layers.1.fc1.weight", "encoder.layers.0.fc2.bias"])

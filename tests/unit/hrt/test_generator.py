@@ -540,35 +540,6 @@ def test_impossible_requests_are_named(hrt, arguments, message):
         decode([model], hrt.dictionary(SYMBOLS), hrt.sample(hrt.sources([4], SYMBOLS)), chunk, **arguments)
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        "",
-        "10",
-        "10:1",
-        "10:1,5:2,inf:1",
-        "10:1,10:2,inf:1",
-        "ten:1,inf:2",
-        "inf:0",
-        "10:1,inf:x",
-        "10:1;inf:2",
-        "nan:2,inf:1",
-    ],
-)
-def test_unreadable_tables_are_shown(table):
-    with pytest.raises(ValueError, match="--hrt-chunk-table") as error:
-        ChunkChooser.parse("auto", table, [2])
-    assert repr(table) in str(error.value) and "10:1,30:2,inf:1" in str(error.value)
-
-
-def test_table_borders():
-    chooser = ChunkChooser.parse("auto", "10:1,30:2,inf:3", [2, 3])
-    assert chooser(torch.tensor([0, 1, 10, 11, 30, 31, 500])) == [1, 1, 1, 2, 2, 3, 3]
-    assert chooser.sizes == {1, 2, 3}
-    assert ChunkChooser.parse(None, "", [3, 2])(torch.tensor([1, 99])) == [2, 2]
-    assert ChunkChooser.parse("3", "", [3, 2])(torch.tensor([1, 99])) == [3, 3]
-
-
 def test_a_prefix_needs_chunk_size_one(hrt):
     model = hrt.model(symbols=SYMBOLS)
     sample = hrt.sample(hrt.sources([4], SYMBOLS))

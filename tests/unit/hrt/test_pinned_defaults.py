@@ -1,4 +1,4 @@
-"""The papers' settings, the first values of parameters, and single precision where half precision would lose too much."""
+"""First values of parameters, rules that hold in both stages, and single precision where half precision would lose too much."""
 
 from argparse import Namespace
 
@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hrt.attention import RelativeSelfAttention
 from fairseq_hrt.hrt.chunking import ChunkChooser
-from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
+from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.criterion import HRTLoss
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
@@ -18,27 +18,6 @@ from fairseq_hrt.hrt.sample import SampleView
 from fairseq_hrt.hrt.task import HRTTranslationTask
 
 SYMBOLS, EOS, UNK = 12, 2, 3
-
-
-def test_the_papers_defaults():
-    assert HRTLossConfig().label_smoothing == 0.1
-    model, task = HRTModelConfig(), HRTTaskConfig()
-    assert (model.hrt_chunk_sizes, model.hrt_relative_window, str(model.hrt_tail_target)) == ([2], 16, "eos")
-    assert (task.hrt_curriculum_power, task.hrt_curriculum_steps, task.raw_probability) == (1.0, None, 0.0)
-    assert (task.hrt_eos_last_chunk, task.hrt_nat_beam, task.hrt_decode_chunk) == (False, None, None)
-
-
-@pytest.mark.parametrize("name, layers", [("e6d1", (6, 1)), ("e12d1", (12, 1)), ("e20d1", (20, 1)), ("wmt_en_de", (6, 6))])
-def test_the_presets(name, layers):
-    args = Namespace()
-    ARCH_CONFIG_REGISTRY[f"hrt_transformer_{name}"](args)
-    assert (args.encoder_layers, args.decoder_layers) == layers
-    sizes = (args.encoder_embed_dim, args.decoder_embed_dim, args.decoder_ffn_embed_dim, args.decoder_attention_heads)
-    assert sizes == (512, 512, 2048, 8)
-    # Deep encoders are trained with the normalisation in front.
-    deep = layers[1] == 1
-    given = vars(args)
-    assert given.get("encoder_normalize_before", False) == given.get("decoder_normalize_before", False) == deep
 
 
 def test_first_values_of_the_attention():

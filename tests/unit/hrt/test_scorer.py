@@ -1,7 +1,5 @@
 """``--score-reference``: Eq. 2 of given translations, against an independent scorer and against what decoding says of its own."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,10 +7,8 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hrt.chunking import ChunkChooser
-from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.scorer import ChunkScorer
-from fairseq_hrt.hrt.task import HRTTranslationTask
 
 SYMBOLS = 6
 EOS, PAD = 2, 1
@@ -89,20 +85,3 @@ def test_translations_are_scored_as_they_were_found(hrt, chunk, tail):
                     )
                     assert mine["token_steps"].tolist() == theirs["token_steps"].tolist()
     assert compared > 30
-
-
-@pytest.mark.parametrize(
-    "choice, kind", [(None, "ChunkScorer"), ("3", "ChunkScorer"), ("auto", "ChunkScorer"), ("1", "SequenceScorer")]
-)
-def test_the_task_scores_with_the_chunk_size_of_decoding(hrt, choice, kind):
-    task = HRTTranslationTask(HRTTaskConfig(hrt_decode_chunk=choice), hrt.dictionary(SYMBOLS), hrt.dictionary(SYMBOLS))
-    model = hrt.model(symbols=SYMBOLS)
-    scorer = task.build_generator([model], SimpleNamespace(score_reference=True))
-    assert type(scorer).__name__ == kind
-    assert kind == "SequenceScorer" or scorer.chooser.sizes == {None: {2}, "3": {3}, "auto": {1, 2}}[choice]
-
-
-def test_an_untrained_chunk_size_cannot_be_scored(hrt):
-    task = HRTTranslationTask(HRTTaskConfig(hrt_decode_chunk="4"), hrt.dictionary(SYMBOLS), hrt.dictionary(SYMBOLS))
-    with pytest.raises(ValueError, match="chunk size 4 was not trained"):
-        task.build_generator([hrt.model(symbols=SYMBOLS)], SimpleNamespace(score_reference=True))

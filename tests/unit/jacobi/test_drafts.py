@@ -1,105 +1,15 @@
-"""Models that draft: which are taken, and the encoder that they share with the model that checks."""
+"""Where guesses come from: earlier translations, the source, other models and which of them are taken."""
 
-from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 
-from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
-from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
-from fairseq_hrt.dag.config import DagTaskConfig
-from fairseq_hrt.dag.task import DagTranslationTask
-from fairseq_hrt.decoding.options import DecodingOptions
-from fairseq_hrt.engine.transformer import TransformerEngine
-from fairseq_hrt.hrt.config import HRTTaskConfig
-from fairseq_hrt.hrt.task import HRTTranslationTask
 from fairseq_hrt.jacobi import drafts
-from fairseq_hrt.jacobi.config import JacobiTaskConfig
-from fairseq_hrt.jacobi.drafts import ModelDrafter, load_draft_model
-from fairseq_hrt.jacobi.generator import JacobiGenerator
-from fairseq_hrt.jacobi.shared_encoder import same_encoder
-from fairseq_hrt.jacobi.task import JacobiTranslationTask
+from fairseq_hrt.jacobi.drafts import ModelDrafter, NGramDrafter, SourceDrafter, load_draft_model
 from fairseq_hrt.loading import models
-
-FAMILIES = {
-    "hrt": (HRTTranslationTask, HRTTaskConfig, dict(hrt_chunk_sizes=[2])),
-    "bidirectional": (BidirectionalTranslationTask, BidirectionalTaskConfig, {}),
-    "dag": (DagTranslationTask, DagTaskConfig, dict(dag_upsample_scale=2.0)),
-}
-
-
-def make_draft(tiny, family, like=None, **options):
-    """A draft's task and model, with the encoder of another model."""
-    task_class, config, more = FAMILIES[family]
-    task = task_class(config(), tiny.dictionary(), tiny.dictionary())
-    sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in
-             dict(embed_dim=16, ffn_embed_dim=24, layers=2).items()}  # fmt: skip
-    args = Namespace(**{
-        **sizes, "encoder_attention_heads": 2, "decoder_attention_heads": 4, "max_source_positions": 64,
-        "max_target_positions": 64, "dropout": 0.0, **more, **options,
-    })  # fmt: skip
-    arch = f"{family}_transformer"
-    ARCH_CONFIG_REGISTRY[arch](args)
-    torch.manual_seed(7)
-    model = ARCH_MODEL_REGISTRY[arch].build_model(args, task).double().eval()
-    if like is not None:
-        model.encoder.load_state_dict(like.encoder.state_dict())
-    return task, model
-
-
-def checking(tiny, family, model, draft_task, draft, **options):
-    """(generator that checks, its drafter, the draft's generator)."""
-    cfg = JacobiTaskConfig(jacobi_draft=family, jacobi_window=4)
-    task = JacobiTranslationTask(cfg, tiny.dictionary(), tiny.dictionary())
-    generator = draft_task.make_generator([draft], DecodingOptions(beam=1))
-    drafter = ModelDrafter(task.translate_with(generator, [model]))
-    options = DecodingOptions(beam=1, max_len_b=12, **options)
-    return JacobiGenerator([model], tiny.dictionary(), options, config=cfg, drafter=drafter), drafter, generator
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("shared", [True, False])
-def test_an_equal_encoder_runs_once(tiny, monkeypatch, family, shared):
-    """And the drafts are those of the draft alone."""
-    model, sample = tiny.lively(seed=3), tiny.sample([7, 3, 5], seed=3)
-    task, draft = make_draft(tiny, family, like=model)
-    if not shared:
-        with torch.no_grad():
-            draft.encoder.layers[1].fc2.bias[3] += 1e-6
-    generator, drafter, alone = checking(tiny, family, model, task, draft)
-    encoded, right = [], TransformerEngine.encode
-    monkeypatch.setattr(TransformerEngine, "encode", lambda self, batch: encoded.append(self.model) or right(self, batch))
-    for _ in range(2):
-        del encoded[:]
-        found = generator.generate([model], sample)
-        assert len(encoded) == (1 if shared else 2) and encoded[0] is model
-    mine = drafter.drafts
-    assert alone.counters.encoder_calls == (0 if shared else 2)
-    fresh = task.make_generator([draft], DecodingOptions(beam=1))
-    assert mine == [best[0]["tokens"].tolist() for best in fresh.generate([draft], sample)]
-    assert [best[0]["tokens"][-1] for best in found] == [2, 2, 2]
-
-
-def test_what_makes_encoders_differ(tiny):
-    """Weights, embeddings, and what is not written in them."""
-    model, dictionary = tiny.model(), tiny.dictionary()
-    copy = tiny.model()
-    assert same_encoder(model, copy, dictionary)
-    for name in ("embed_tokens.weight", "layers.0.self_attn.k_proj.weight", "layers.1.final_layer_norm.bias"):
-        other = tiny.model()
-        with torch.no_grad():
-            other.encoder.state_dict()[name].view(-1)[-1] += 1e-7
-        assert not same_encoder(model, other, dictionary), name
-    for options in (dict(encoder_attention_heads=4), dict(activation_fn="gelu"), dict(no_scale_embedding=True),
-                    dict(encoder_layers=1), dict(encoder_normalize_before=True), dict(encoder_learned_pos=True)):  # fmt: skip
-        other = tiny.model(**options)
-        other.encoder.load_state_dict(model.encoder.state_dict(), strict=False)
-        assert not same_encoder(model, other, dictionary), options
-    assert not same_encoder(model, tiny.model().float(), dictionary)
 
 
 @pytest.mark.parametrize("wrong", [None, "source", "target", "task", "option", "text"])
@@ -138,3 +48,48 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
     }[wrong]
     with pytest.raises(ValueError, match=message):
         load_draft_model("a.pt", "hrt", **arguments)
+
+
+def test_a_corrected_word_does_not_spoil_the_rest_of_the_draft():
+    drafter = ModelDrafter(lambda net_input, memories: [[5, 6, 7, 8, 9, 10, 2]])
+    for proved, expected in (
+        ([], [5, 6, 7]),
+        ([5, 6, 11], [8, 9, 10]),
+        ([5, 6, 11, 8], [9, 10, 2]),
+        ([5, 6, 11, 8, 12, 9], [10, 2]),
+        ([5, 6, 11, 8, 12, 9, 2], []),
+    ):
+        if not proved:
+            drafter.begin({})
+        assert drafter.propose(0, proved, [], 3) == expected
+    drafter.begin({})
+    # A word left out.
+    assert drafter.propose(0, [5, 6, 8], [], 2) == [9, 10]
+
+
+def test_ngram_drafts():
+    drafter = NGramDrafter(longest=3, most=8)
+    drafter.learn([5, 6, 7, 8, 2])
+    assert drafter.propose(0, [4, 5, 6], [9], 2) == [7, 8]
+    assert drafter.propose(0, [7], [9], 5) == [8, 2]
+    assert drafter.propose(0, [12], [9], 5) == [9] and drafter.propose(0, [], [9], 5) == [9]
+    drafter.learn([5, 6, 10, 2])
+    assert drafter.propose(0, [5, 6], [], 5) == [10, 2]
+    assert drafter.propose(0, [6, 7], [], 5) == [8, 2], "the longer context counts"
+    drafter.forget()
+    assert drafter.propose(0, [5, 6], [1], 5) == [1]
+    drafter.learn([5, 6, 7, 8, 2])
+    for number in range(20, 40):
+        drafter.learn([number, number + 1, 2])
+    assert len(drafter.following) == 8 and drafter.propose(0, [6, 7], [1], 5) == [1]
+
+
+def test_source_drafts(tiny):
+    dictionary = tiny.dictionary()
+    drafter = SourceDrafter(dictionary, dictionary)
+    drafter.begin({"src_tokens": torch.tensor([[1, 5, 6, 7, 6, 8, 2]])})
+    assert drafter.propose(0, [9, 6], [4], 2) == [7, 6]
+    assert drafter.propose(0, [9, 9, 9, 6], [4], 2) == [8]
+    assert drafter.propose(0, [8], [4], 2) == [4] and drafter.propose(0, [], [4], 2) == [4]
+    with pytest.raises(ValueError, match="one dictionary for both sides"):
+        SourceDrafter(dictionary, tiny.dictionary(9))

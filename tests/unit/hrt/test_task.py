@@ -1,0 +1,162 @@
+"""Which of the four tasks a sentence is trained for, and the generators that the task makes."""
+
+from argparse import Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.data import LanguagePairDataset, ListDataset
+from fairseq.models import ARCH_CONFIG_REGISTRY
+
+from fairseq_hrt.hrt.training_batch import ViewSettings
+
+
+def test_views_belong_to_their_sentence(hrt):
+    """Whatever batch a sentence is in, its samples are the same."""
+    task, _ = hrt.task()
+    whole = hrt.batch([6, 2, 5, 1, 4])
+    together = task.add_views(whole, 7, 0.5)["views"]
+    for row in range(5):
+        alone = {"id": whole["id"][row : row + 1], "target": whole["target"][row : row + 1], "net_input": {}}
+        alone["target"] = alone["target"][:, alone["target"][0].ne(hrt.PAD)]
+        single = task.add_views(alone, 7, 0.5)["views"]
+        assert single.chunk_sizes[0] == together.chunk_sizes[row]
+        for mine, theirs in zip((single.causal, single.parallel), (together.causal, together.parallel)):
+            for own, other in zip(mine, theirs):
+                width = own.size(1)
+                assert own[0].equal(other[row, :width])
+
+
+def test_mixed_targets(hrt):
+    sample = hrt.batch([6, 2, 5, 1, 4])
+    sample["distilled_target"] = hrt.batch([3, 4, 2, 2, 5], seed=9)["target"]
+    targets = {}
+    for probability in (0.0, 1.0):
+        task, _ = hrt.task(raw_probability=probability)
+        views = task.add_views(sample, 1, 0.0)["views"]
+        targets[probability] = [row[row.ne(hrt.PAD)].tolist() for row in views.causal.target]
+    expected = [[row[row.ne(hrt.PAD)].tolist() for row in sample[key]] for key in ("distilled_target", "target")]
+    assert targets[0.0] == expected[0] and targets[1.0] == expected[1]
+
+
+def test_an_empty_batch_stays_empty(hrt):
+    task, _ = hrt.task()
+    assert task.add_views({}, 1, 0.5) == {}
+
+
+def test_the_curriculum_follows_the_given_update_number(hrt):
+    task, model = hrt.task(hrt_curriculum_steps=10)
+    seen = []
+
+    def criterion(_, sample):
+        seen.append(float((sample["views"].chunk_sizes > 1).double().mean()))
+        return torch.zeros((), requires_grad=True), 1, {}
+
+    optimizer = SimpleNamespace(backward=lambda loss: None)
+    # A parent's number of updates, as fairseq stores it in the model when it loads a checkpoint.
+    model.set_num_updates(300_000)
+    sample = hrt.batch([3] * 400)
+    for update in (0, 5, 10, 99):
+        task.train_step(sample, model, criterion, optimizer, update)
+    assert seen[0] == 0 and abs(seen[1] - 0.5) < 0.1 and seen[2:] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "overrides, share",
+    [
+        (dict(), 0.25),
+        (dict(hrt_curriculum_steps=50), 0.5),
+        (dict(hrt_curriculum_power=2.0), 0.0625),
+        (dict(hrt_curriculum_power=0.0, max_update=0), 1.0),
+    ],
+)
+def test_the_length_of_the_curriculum(hrt, overrides, share):
+    assert hrt.task(**overrides)[0].curriculum_share(25) == pytest.approx(share)
+
+
+def test_a_curriculum_without_length_is_named(hrt):
+    with pytest.raises(ValueError, match="--max-update, or --hrt-curriculum-steps"):
+        hrt.task(max_update=0)[0].curriculum_share(1)
+
+
+PAD, EOS, MASK, BOS2, BOS3 = 1, 2, 16, 17, 18
+
+
+def test_the_task_hands_over_what_it_was_given(hrt):
+    settings = hrt.task(dict(hrt_chunk_sizes=[3, 2], hrt_tail_target="pad"), seed=9, raw_probability=0.25)[0].view_settings()
+    assert settings == ViewSettings(
+        seed=9, chunk_sizes=(3, 2), starts=(17, 18), eos=EOS, mask=16, pad=PAD, learn_tail=False, raw_probability=0.25
+    )
+    assert hrt.task()[0].view_settings().learn_tail
+
+
+@pytest.mark.parametrize("choice", ["1", "2", "auto"])
+def test_options_of_decoding_reach_the_generator(hrt, choice):
+    task = hrt.task(hrt_decode_chunk=choice, hrt_nat_beam=2, hrt_eos_last_chunk=True, hrt_chunk_table="7:3,inf:2")[0]
+    generator = task.build_generator([hrt.model(symbols=12)], SimpleNamespace(beam=4))
+    assert generator.eos_last_chunk and generator.chooser.sizes == {"1": {1}, "2": {2}, "auto": {2, 3}}[choice]
+    # Autoregressive decoding has no second stage, and all its hypotheses may be asked for.
+    assert generator.nat_beam == (4 if choice == "1" else 2)
+    task.cfg.hrt_eos_last_chunk = False
+    assert not task.build_generator([hrt.model(symbols=12)], SimpleNamespace(beam=4)).eos_last_chunk
+
+
+def test_a_second_stage_beam_does_not_stand_in_the_way_of_autoregressive_decoding(hrt):
+    task = hrt.task(hrt_decode_chunk="1", hrt_nat_beam=3)[0]
+    assert task.build_generator([hrt.model(symbols=12)], SimpleNamespace(beam=2)).nat_beam == 2
+
+
+def test_validation_measures_autoregressive_decoding_if_asked(hrt):
+    task = hrt.task(eval_bleu=True, hrt_eval_autoregressive=True, hrt_nat_beam=1, hrt_decode_chunk="3")[0]
+    args = Namespace(**hrt.TINY, arch="hrt_transformer", hrt_chunk_sizes=[2, 3])
+    ARCH_CONFIG_REGISTRY["hrt_transformer"](args)
+    task.build_model(args)
+    assert task.autoregressive_generator.chooser.sizes == {1}
+    assert task.sequence_generator.chooser.sizes == {3}
+    for options in (dict(eval_bleu=True), dict(hrt_eval_autoregressive=True)):
+        task = hrt.task(**options)[0]
+        task.build_model(args)
+        assert not hasattr(task, "autoregressive_generator")
+
+
+@pytest.mark.parametrize("truncate", [True, False])
+def test_targets_are_cut_if_asked(hrt, monkeypatch, truncate):
+    """At L, the largest number of target positions; otherwise fairseq leaves the sentence out."""
+    rows, sizes = [torch.tensor([*[5] * 8, EOS]), torch.tensor([6, EOS])], [9, 2]
+    dictionary = hrt.dictionary(12)
+
+    def load(self, split, epoch=1, combine=False, **_):
+        self.datasets[split] = LanguagePairDataset(
+            ListDataset(rows, sizes), torch.tensor(sizes).numpy(), dictionary, ListDataset(rows, sizes),
+            torch.tensor(sizes).numpy(), dictionary, left_pad_target=False,
+        )  # fmt: skip
+
+    monkeypatch.setattr("fairseq_hrt.task.TranslationTask.load_dataset", load)
+    task = hrt.task(hrt_truncate_target=truncate, max_target_positions=6)[0]
+    task.load_dataset("train")
+    expected = [[5] * 5 + [EOS], [6, EOS]] if truncate else [row.tolist() for row in rows]
+    assert [task.datasets["train"][i]["target"].tolist() for i in range(2)] == expected
+
+
+@pytest.mark.parametrize("from_checkpoint", [True, False])
+def test_only_training_may_gain_sizes(hrt, from_checkpoint):
+    task, _ = hrt.task()
+    args = Namespace(**hrt.TINY, hrt_chunk_sizes=[2, 4], arch="hrt_transformer")
+    ARCH_CONFIG_REGISTRY["hrt_transformer"](args)
+    assert task.build_model(args, from_checkpoint).decoder.may_gain_sizes != from_checkpoint
+
+
+@pytest.mark.parametrize(
+    "choice, kind", [(None, "ChunkScorer"), ("3", "ChunkScorer"), ("auto", "ChunkScorer"), ("1", "SequenceScorer")]
+)
+def test_the_task_scores_with_the_chunk_size_of_decoding(hrt, choice, kind):
+    task, model = hrt.task(hrt_decode_chunk=choice)
+    scorer = task.build_generator([model], SimpleNamespace(score_reference=True))
+    assert type(scorer).__name__ == kind
+    assert kind == "SequenceScorer" or scorer.chooser.sizes == {None: {2}, "3": {3}, "auto": {1, 2}}[choice]
+
+
+def test_an_untrained_chunk_size_cannot_be_scored(hrt):
+    task, model = hrt.task(hrt_decode_chunk="4")
+    with pytest.raises(ValueError, match="chunk size 4 was not trained"):
+        task.build_generator([model], SimpleNamespace(score_reference=True))

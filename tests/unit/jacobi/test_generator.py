@@ -1,0 +1,144 @@
+"""Greedy translations by the generator: models of other families, given beginnings, history, drafts that are learnt and given up."""
+
+import pytest
+import torch
+from parallel_decoding import MODE_OPTIONS, assert_same, greedy, make_generator
+
+from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.jacobi.config import JacobiTaskConfig
+from fairseq_hrt.jacobi.drafts import Drafter, ModelDrafter, NGramDrafter
+from fairseq_hrt.jacobi.generator import JacobiGenerator
+
+
+@pytest.mark.parametrize("family", ["hrt", "bidirectional"])
+def test_autoregressive_decoders_of_other_families(tiny, family):
+    if family == "hrt":
+        model = tiny.lively("hrt_transformer", hrt_chunk_sizes=[2], hrt_relative_window=3)
+    else:
+        from argparse import Namespace
+
+        from fairseq.models import ARCH_CONFIG_REGISTRY
+
+        from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
+
+        args = Namespace(
+            bidirectional_directions=1, encoder_embed_dim=16, decoder_embed_dim=16, encoder_layers=1, decoder_layers=1,
+            encoder_attention_heads=2, decoder_attention_heads=2, max_target_positions=64,
+        )  # fmt: skip
+        ARCH_CONFIG_REGISTRY["bidirectional_transformer"](args)
+        task = Namespace(source_dictionary=tiny.dictionary(), target_dictionary=tiny.dictionary())
+        model = BidirectionalTransformerModel.build_model(args, task).double().eval()
+    sample = tiny.sample([6, 2, 9])
+    rules = dict(max_len_b=12)
+    expected = greedy(tiny, [model], sample, options=rules)
+    for mode in MODE_OPTIONS:
+        assert_same(make_generator(tiny, [model], options=rules, **mode).generate([model], sample), expected)
+
+
+@pytest.mark.parametrize("mode", MODE_OPTIONS, ids=str)
+def test_given_beginnings(tiny, mode):
+    model, sample = tiny.lively(seed=3), tiny.sample([6, 3])
+    prefix = torch.tensor([[5, 6, 7, 8], [9, 1, 1, 1]])
+    expected = greedy(tiny, [model], sample, options=dict(max_len_b=9), prefix_tokens=prefix)
+    found = make_generator(tiny, [model], options=dict(max_len_b=9), **mode).generate([model], sample, prefix_tokens=prefix)
+    assert_same(found, expected)
+    assert found[0][0]["tokens"][:4].tolist() == [5, 6, 7, 8]
+    started = greedy(tiny, [model], sample, options=dict(max_len_b=9), bos_token=4)
+    assert_same(
+        make_generator(tiny, [model], options=dict(max_len_b=9), **mode).generate([model], sample, bos_token=4), started
+    )
+
+
+def test_history_and_steps(tiny):
+    model, sample = tiny.lively(seed=2), tiny.sample([6, 3], seed=2)
+    generator = make_generator(tiny, [model], options=dict(max_len_b=11, retain_history=True), mode="frontier", window=4)
+    steps = []
+    generator.step_hooks.append(steps.append)
+    found = generator.generate([model], sample)
+    for best in found:
+        token_steps = best[0]["token_steps"].tolist()
+        assert token_steps == sorted(token_steps) and best[0]["steps"] == token_steps[-1]
+        history = [entry["tokens"].tolist() for entry in best[0]["history"]]
+        assert len(history) == best[0]["steps"] and history[-1] == best[0]["tokens"].tolist()
+        assert all(len(a) < len(b) for a, b in zip(history, history[1:]))
+    assert [step.number for step in steps] == list(range(1, max(best[0]["steps"] for best in found) + 1))
+
+
+def test_what_has_no_greedy_result_is_refused(tiny):
+    model = tiny.lively()
+    with pytest.raises(ValueError, match="--beam 4"):
+        JacobiGenerator([model], tiny.dictionary(), DecodingOptions(beam=4), config=JacobiTaskConfig(), drafter=Drafter())
+    with pytest.raises(ValueError, match="--jacobi-draft ngram needs --jacobi-mode frontier"):
+        make_generator(tiny, [model], draft="ngram", drafter=NGramDrafter(), mode="pj")
+
+
+class Clock:
+    """Time that passes by decoder calls alone: ``cost`` seconds a call, and what is added."""
+
+    def __init__(self, cost):
+        self.cost, self.generator, self.more = cost, None, 0.0
+
+    def __call__(self):
+        return self.more + self.cost * (0 if self.generator is None else self.generator.counters.decoder_calls)
+
+
+class DearDrafter(ModelDrafter):
+    """Perfect guesses for a price."""
+
+    def __init__(self, drafts, clock, price):
+        super().__init__(lambda net_input, memories: drafts)
+        self.clock, self.price, self.made = clock, price, 0
+
+    def begin(self, net_input, memories=()):
+        self.made += 1
+        self.clock.more += self.price
+        super().begin(net_input, memories)
+
+
+@pytest.mark.parametrize("price, pays", [(0.5, True), (100.0, False)])
+def test_drafts_are_given_up_when_they_lose(tiny, tmp_path, price, pays):
+    """Through the generator: with passes of one second, perfect guesses are used if they are cheap, and not made if they are dear."""
+    model, sample = tiny.lively(seed=4), tiny.sample([7, 3, 5], seed=4)
+    rules = dict(max_len_b=13)
+    expected = greedy(tiny, [model], sample, options=rules)
+    clock = Clock(1.0)
+    drafter = DearDrafter([best[0]["tokens"].tolist() for best in expected], clock, price)
+    generator = JacobiGenerator(
+        [model], tiny.dictionary(), DecodingOptions(beam=1, **rules), drafter=drafter, clock=clock,
+        config=JacobiTaskConfig(jacobi_draft="hrt", jacobi_cost_file=str(tmp_path / "costs.json")),
+    )  # fmt: skip
+    clock.generator = generator
+    calls = []
+    for _ in range(24):
+        before = generator.counters.decoder_calls
+        assert_same(generator.generate([model], sample), expected)
+        calls.append(generator.counters.decoder_calls - before)
+    longest = max(len(best[0]["tokens"]) for best in expected)
+    assert calls[0] == longest, "the first batch is decoded one by one, and no batch twice"
+    assert max(calls) <= longest
+    if pays:
+        assert calls[-1] < longest / 3 and drafter.made == 23
+    else:
+        assert calls[-10:] == [longest] * 10 and drafter.made <= 2
+
+
+@pytest.mark.parametrize("window", [1, 4])
+def test_ngrams_are_learnt_from_what_was_decoded(tiny, window):
+    """Every finished translation reaches the memory, whether it was written one by one or in windows."""
+    model, sample, drafter = tiny.lively(seed=4), tiny.sample([7, 3, 5], seed=4), NGramDrafter()
+    generator = make_generator(tiny, [model], draft="ngram", drafter=drafter, options=dict(max_len_b=13), window=window)
+    expected = NGramDrafter()
+    for words in sorted((best[0]["tokens"].tolist() for best in generator.generate([model], sample)), key=len):
+        expected.learn(words)
+    assert drafter.following.keys() == expected.following.keys() and len(drafter.following) > 5
+    generator.forget()
+    assert not drafter.following
+
+
+def test_no_batch_is_decoded_for_the_clock_alone(tiny, tmp_path):
+    model, sample = tiny.lively(), tiny.sample([4])
+    generator = make_generator(tiny, [model], options=dict(max_len_b=5), cost_file=str(tmp_path / "costs.json"))
+    executed, right = [], generator.ensemble.log_probabilities
+    generator.ensemble.log_probabilities = lambda *arguments, **more: executed.append(1) or right(*arguments, **more)
+    best = generator.generate([model], sample)
+    assert len(executed) == generator.counters.decoder_calls == best[0][0]["steps"] == generator.statistics.passes

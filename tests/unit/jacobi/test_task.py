@@ -1,0 +1,96 @@
+"""The task takes what writes word by word from left to right, and makes the drafter that the options name."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.jacobi import task as module
+from fairseq_hrt.jacobi.config import JacobiTaskConfig
+from fairseq_hrt.jacobi.drafts import DRAFTS, MODEL_DRAFTS, Drafter, ModelDrafter, NGramDrafter, SourceDrafter
+from fairseq_hrt.jacobi.task import JacobiTranslationTask
+
+
+def make_task(tiny, *, target_symbols=12, **options):
+    config = JacobiTaskConfig(data="corpus", **{f"jacobi_{name}": value for name, value in options.items()})
+    return JacobiTranslationTask(config, tiny.dictionary(), tiny.dictionary(target_symbols))
+
+
+@pytest.mark.parametrize("draft, kind", [("previous", Drafter), ("ngram", NGramDrafter), ("source", SourceDrafter)])
+def test_the_drafter_is_the_named_one(tiny, draft, kind):
+    drafter = make_task(tiny, draft=draft).make_drafter([tiny.model()])
+    assert type(drafter) is kind
+
+
+def test_the_source_drafts_with_one_dictionary_only(tiny):
+    with pytest.raises(ValueError, match="--jacobi-draft source .* one dictionary for both sides"):
+        make_task(tiny, draft="source", target_symbols=9).make_drafter([tiny.model()])
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_models_draft_from_a_checkpoint_and_nothing_else_does(tiny, draft):
+    path = None if draft in MODEL_DRAFTS else "draft.pt"
+    verb = "needs" if draft in MODEL_DRAFTS else "does not take"
+    with pytest.raises(ValueError, match=f"--jacobi-draft {draft} {verb} --jacobi-draft-path; .* hrt, bidirectional, dag"):
+        make_task(tiny, draft=draft, draft_path=path).make_drafter([tiny.model()])
+
+
+@pytest.mark.parametrize("family", MODEL_DRAFTS)
+def test_a_draft_model_is_loaded_as_the_options_say(tiny, monkeypatch, family):
+    """With the data and the dictionaries of this task; it translates greedily, and its translation is what is proposed."""
+    asked, made = [], []
+    generator = SimpleNamespace(models=[tiny.model(seed=2)], counters=None, options=DecodingOptions())
+    drafting = SimpleNamespace(make_generator=lambda models, options: made.append((models, options)) or generator)
+
+    def load(path, name, **more):
+        asked.append((path, name, more))
+        return drafting, generator.models
+
+    monkeypatch.setattr(module, "load_draft_model", load)
+    task, model = make_task(tiny, draft=family, draft_path="draft.pt", draft_options="{'beta': 2}"), tiny.model()
+    drafter = task.make_drafter([model])
+    dictionaries = dict(source=task.source_dictionary, target=task.target_dictionary)
+    assert asked == [("draft.pt", family, dict(data="corpus", options="{'beta': 2}", **dictionaries))]
+    ((models, options),) = made
+    assert type(drafter) is ModelDrafter and models is generator.models and options.beam == 1
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_lent_encoding_is_taken_back(tiny, broken):
+    """After each batch, whatever becomes of it; the draft is moved to where the model that checks is."""
+    model, draft = tiny.model(seed=2).float().double(), tiny.model(seed=2).float()
+    lent = []
+
+    def generate(models, sample):
+        lent.append(generator.ensemble.lent)
+        if broken:
+            raise RuntimeError("out of memory")
+        return [[{"tokens": torch.tensor([5, 2])}]]
+
+    generator = SimpleNamespace(models=[draft], counters=None, options=DecodingOptions(), generate=generate, ensemble=None)
+    translate, memory = make_task(tiny).translate_with(generator, [model]), object()
+    for _ in range(2):
+        if broken:
+            with pytest.raises(RuntimeError, match="out of memory"):
+                translate({}, [memory])
+        else:
+            assert translate({}, [memory]) == [[5, 2]]
+        assert generator.ensemble.lent is None and next(draft.parameters()).dtype == torch.float64
+    assert lent == [memory, memory]
+    if not broken:
+        translate({}, [])
+        assert lent[-1] is None, "what was not encoded is not lent"
+
+
+def test_other_decoders_are_refused(tiny):
+    decoder = SimpleNamespace(only_task="translation_dag")
+    with pytest.raises(ValueError, match="decode it with --task translation_dag"):
+        make_task(tiny).make_generator([SimpleNamespace(decoder=decoder)], DecodingOptions())
+
+
+def test_the_generator_has_the_options_of_the_task(tiny):
+    generator = make_task(tiny, mode="pgj", block_size=5).make_generator(
+        [tiny.model()], DecodingOptions(beam=1, max_len_b=7)
+    )
+    assert (generator.plan.mode, generator.plan.block, generator.options.max_len_b) == ("pgj", 5, 7)
