@@ -40,6 +40,15 @@ def test_statistics(tiny):
         assert len(item.guesses) == len(item.answers) - 1 == len(item.log_probs) - 1
 
 
+def test_statistics_of_decoding_one_by_one(tiny):
+    model, sample = tiny.lively(seed=2), tiny.sample([6, 3], seed=2)
+    generator = make_generator(tiny, [model], options=dict(max_len_b=11), mode="frontier", window=1)
+    found = generator.generate([model], sample)
+    statistics, tokens = generator.statistics, sum(len(best[0]["tokens"]) for best in found)
+    assert statistics.tokens == statistics.row_passes == statistics.pushed == tokens > 0
+    assert statistics.proved == {1: tokens} and statistics.flops == statistics.plain_flops
+
+
 def multiplications(size, tokens, keys, source):
     """Of a pass, matrix by matrix: ([rows, inner], [inner, columns]) of each product."""
     d = size.width
