@@ -2,11 +2,12 @@
 
 import html
 import json
+import re
 import unicodedata
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairseq_hrt.escaping import code_in_markdown, in_markdown, json_in_script, printable
@@ -18,14 +19,22 @@ TEXTS = st.text(
 
 
 @given(TEXTS)
-def test_no_sign_repaints_the_terminal(text):
-    shown = printable(text)
-    # Controls, surrogates and line separators; of the invisible format signs those that turn the direction.
-    assert not [sign for sign in shown if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp")]
-    assert not set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069") & set(shown)
-    # Whatever else there was is there.
-    if text.isascii() and text.isprintable():
-        assert shown == text
+def test_usual_text_stays_as_it_is(text):
+    assert printable(text) == text or not text.isprintable()
+
+
+# Of the signs of format only those that turn the direction of writing: others join letters of real scripts.
+UNSEEN = [sign for sign in map(chr, range(0x10000)) if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp")]
+TURNING = [
+    sign for sign in map(chr, range(0x10000)) if re.fullmatch("(LR|RL)[EOI]|FSI|PD[FI]", unicodedata.bidirectional(sign))
+]
+
+
+def test_every_sign_that_changes_what_follows_is_written_out():
+    assert {"\x1b", "\x9b", "\u2028", "\ud800"} <= set(UNSEEN) and {"\u202e", "\u2066", "\u2069"} <= set(TURNING)
+    for sign in UNSEEN + TURNING:
+        assert printable(sign) == ascii(sign)[1:-1]
+    assert printable("\u200d\u200c\xa0\xad") == "\u200d\u200c\xa0\xad"
 
 
 def test_what_is_hidden_can_be_read():
@@ -51,6 +60,7 @@ class Script(HTMLParser):
         TEXTS, lambda values: st.lists(values, max_size=3) | st.dictionaries(TEXTS, values, max_size=3), max_leaves=4
     )
 )
+@example("\u2028\u2029<!--<script>&</script>")
 def test_a_script_holds_its_data_and_nothing_else(document):
     text = json_in_script(document)
     assert json.loads(text) == document

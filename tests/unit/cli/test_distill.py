@@ -22,6 +22,14 @@ def test_launchers_choose_shard_and_gpu():
     assert shard_of(given, torchrun) == (4, 3) and shard_of(silent, {}) == (1, 0)
     assert gpu_of(torchrun, 2) == 1 and gpu_of(slurm, 2) == 1 and gpu_of(slurm, 8) == 3
     assert gpu_of(torchrun, 0) is None and gpu_of({}, 8) is None
+    assert shard_of(Namespace(num_shards=0, shard_id=None), torchrun) == (0, 0), "which a plan refuses"
+
+
+@pytest.mark.parametrize("option", ["--threads", "--workers"])
+def test_no_threads_are_refused_before_the_work(option, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        verb.main(["data", "--system", "name=t,path=missing.pt", "--out", str(tmp_path / "out"), option, "0"])
+    assert end.value.code == 2 and capsys.readouterr().err == f"error: {option} 0 must be at least 1\n"
 
 
 def test_teacher_and_data_are_their_contents(tmp_path):
