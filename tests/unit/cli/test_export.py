@@ -4,11 +4,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tiny_models import write_bundle
+from fairseq import tasks
 
 from fairseq_hrt.cli import export as verb
 from fairseq_hrt.hub import ctranslate2_model
 from fairseq_hrt.hub.bundle import Bundle
+from fairseq_hrt.loading import models
 
 
 def parse(*arguments):
@@ -34,20 +35,35 @@ def test_a_bundle_of_one_model(tmp_path, monkeypatch):
 
 
 def test_the_model_is_loaded_and_handed_on(tmp_path, monkeypatch, capsys):
-    write_bundle(tmp_path / "bundle", "autoregressive")
-    seen = []
+    (tmp_path / "codes").write_text("a b\n")
+    asked, exported, out = [], [], tmp_path / "out"
 
-    def export(model, source, target, folder, *, quantization):
-        seen.append((type(model).__name__, source.index("a"), target.index("A"), folder, quantization))
-        folder.mkdir()
-        return SimpleNamespace(folder=folder, size=2_500_000, difference=1.4e-6)
+    def export(*given, quantization):
+        exported.append((*given, quantization))
+        out.mkdir(exist_ok=True)
+        return SimpleNamespace(folder=out, size=2_500_000, difference=1.4e-6)
 
+    def config(arguments, subject):
+        asked.append(arguments)
+        return SimpleNamespace(task="of the model")
+
+    task = SimpleNamespace(source_dictionary="source", target_dictionary="target")
+    monkeypatch.setattr(models, "generation_config", config)
+    monkeypatch.setattr(models, "load_models", lambda paths, *rest: SimpleNamespace(models=[f"model of {paths[0].name}"]))
+    monkeypatch.setattr(tasks, "setup_task", lambda config: task)
     monkeypatch.setattr(ctranslate2_model, "export", export)
-    verb.main([str(tmp_path / "bundle"), "--quantization", "int8", "--output", str(tmp_path / "out")])
-    assert seen == [("TransformerModel", 4, 4, tmp_path / "out", "int8")]
+    bundle = Bundle(tmp_path, "translation", "de", "en", "space", "subword-nmt", codes="codes")
+    monkeypatch.setattr(verb, "load_bundle", lambda folder: bundle)
+    verb.main([str(tmp_path), "--quantization", "int8", "--output", str(out)])
     said = capsys.readouterr().out
     assert "out: 2.5 MB, weights int8; " in said and said.endswith("differ from fairseq's by at most 1e-06\n")
-    assert not (tmp_path / "out" / "codes").exists()
-    with pytest.raises(SystemExit) as end:
-        verb.main([str(tmp_path / "none.pt"), "--data", str(tmp_path / "bundle"), "--output", str(tmp_path / "x")])
-    assert end.value.code == 2 and "none.pt" in capsys.readouterr().err.splitlines()[-1] and len(seen) == 1
+    # With its subwords' codes the result is complete.
+    assert (out / "codes").read_text() == "a b\n"
+    (out / "codes").unlink()
+    verb.main([str(tmp_path / "a.pt"), "--data", "bin", "--output", str(out)])
+    assert "weights float32" in capsys.readouterr().out and not (out / "codes").exists()
+    assert exported == [
+        ("model of model.pt", "source", "target", out, "int8"), ("model of a.pt", "source", "target", out, None),
+    ]  # fmt: skip
+    # Whatever the task of the training was: it is decoded one word after another.
+    assert asked[1] == ["bin", "--path", str(tmp_path / "a.pt"), "--cpu", "--task", "translation"]

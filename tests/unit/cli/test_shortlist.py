@@ -1,5 +1,6 @@
 """``fairseq-hrt shortlist``: the words of binarised data, without special symbols, become a table."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -8,26 +9,39 @@ from fairseq import tasks
 
 from fairseq_hrt.cli import shortlist as verb
 from fairseq_hrt.hub import lexical_table
+from fairseq_hrt.loading import models
+
+
+class Pairs:
+    """Three pairs of sentences."""
+
+    def __init__(self, source, target):
+        def side(dictionary, *rows):
+            return [torch.tensor([*row, dictionary.eos()]) for row in rows]
+
+        self.src = side(source, [4, source.unk(), 5], [6], [7])
+        self.tgt = side(target, [8], [target.unk(), 9, 9], [4])
+
+    def __len__(self):
+        return 3
 
 
 @pytest.fixture
 def data(tiny, monkeypatch):
-    """Three pairs of sentences; what :func:`train` and :func:`write_lex` get."""
+    """The pairs, and ``calls``: what is asked of fairseq, :func:`train` and :func:`write_lex`."""
     source, target = tiny.dictionary(4), tiny.dictionary(6)
-    row = lambda *words: torch.tensor([*words, source.eos()])  # noqa: E731
-    found = SimpleNamespace(calls=[], subsets=[])
-    found.pairs = SimpleNamespace(
-        src=[row(4, source.unk(), 5), row(6), row(7)], tgt=[row(8), row(target.unk(), 9, 9), row(4)]
-    )
-    pairs = type("Pairs", (list,), vars(found.pairs))([0, 1, 2])
+    found = SimpleNamespace(pairs=Pairs(source, target), calls=[])
+
+    def note(name, result=None):
+        return lambda *given, **named: found.calls.append((name, given, named)) or result
+
     task = SimpleNamespace(
-        source_dictionary=source, target_dictionary=target, load_dataset=found.subsets.append, dataset=lambda subset: pairs
+        source_dictionary=source, target_dictionary=target, load_dataset=note("load"), dataset=lambda subset: found.pairs
     )
-    found.whole = pairs
+    monkeypatch.setattr(models, "generation_config", note("config", SimpleNamespace(task="of the data")))
     monkeypatch.setattr(tasks, "setup_task", lambda config: task)
-    train = lambda *sides, iterations: found.calls.append((sides, iterations)) or SimpleNamespace(sources=[4, 6])  # noqa: E731
-    monkeypatch.setattr(lexical_table, "train", train)
-    monkeypatch.setattr(lexical_table, "write_lex", lambda *given, **named: found.calls.append((given, named)) or 2)
+    monkeypatch.setattr(lexical_table, "train", note("train", SimpleNamespace(sources=[4, 6])))
+    monkeypatch.setattr(lexical_table, "write_lex", note("write", 2))
     return found
 
 
@@ -35,21 +49,22 @@ def words(side):
     return [row.tolist() for row in side]
 
 
-def test_words_and_their_symbols_are_handed_on(data, tiny, tmp_path):
-    verb.main([str(tmp_path), "-s", "de", "-t", "en", "--output", "lex"])
-    ((sides, iterations), (given, named)) = data.calls
-    assert data.subsets == ["train"] and iterations == 5
+def test_words_and_their_symbols_are_handed_on(data, tiny):
+    verb.main(["bin", "-s", "de", "-t", "en", "--output", "lex"])
+    config, load, (_, sides, trained), (_, written, choice) = data.calls
+    languages = ["--source-lang", "de", "--target-lang", "en"]
+    assert config[1][0][:7] == ["bin", "--gen-subset", "train", *languages] and load[1] == ("train",)
     # Neither </s> nor unknown words.
     assert words(sides[0]) == [[4, 5], [6], [7]] and words(sides[1]) == [[8], [9, 9], [4]]
-    assert str(given[0]) == "lex" and given[2:] == (tiny.dictionary(4).symbols, tiny.dictionary(6).symbols)
-    assert named == {"best": 100, "least": 1e-4}
+    assert written[0] == Path("lex") and written[2:] == (tiny.dictionary(4).symbols, tiny.dictionary(6).symbols)
+    assert trained == {"iterations": 5} and choice == {"best": 100, "least": 1e-4}
 
 
-def test_the_first_sentences_of_a_subset(data, tmp_path):
+def test_the_first_sentences_of_a_subset(data):
     options = ["--gen-subset", "valid", "--sentences", "2", "--iterations", "3", "--best", "7", "--least", "0"]
-    verb.main([str(tmp_path), "--output", "lex", *options])
-    ((sides, iterations), (_, named)) = data.calls
-    assert data.subsets == ["valid"] and iterations == 3 and named == {"best": 7, "least": 0.0}
+    verb.main(["bin", "--output", "lex", *options])
+    _, load, (_, sides, trained), (_, _, choice) = data.calls
+    assert load[1] == ("valid",) and trained == {"iterations": 3} and choice == {"best": 7, "least": 0.0}
     assert words(sides[0]) == [[4, 5], [6]] and words(sides[1]) == [[8], [9, 9]]
 
 
@@ -60,12 +75,12 @@ def test_impossible_numbers(data, option, capsys):
     with pytest.raises(SystemExit) as end:
         verb.main(["data", "--output", "lex", option])
     assert end.value.code == 2 and "at least 1, --least at least 0 and less than 1" in capsys.readouterr().err
-    assert data.calls == data.subsets == []
+    assert data.calls == []
 
 
-def test_data_without_a_target_side(data, capsys, tmp_path):
-    data.whole.tgt = None
-    type(data.whole).tgt = None
+def test_data_without_a_target_side(data, capsys):
+    data.pairs.tgt = None
     with pytest.raises(SystemExit) as end:
-        verb.main([str(tmp_path), "--output", "lex"])
-    assert end.value.code == 2 and "train has no target side" in capsys.readouterr().err and data.calls == []
+        verb.main(["bin", "--output", "lex"])
+    assert end.value.code == 2 and capsys.readouterr().err.endswith("error: bin: train has no target side\n")
+    assert [name for name, *_ in data.calls] == ["config", "load"]
