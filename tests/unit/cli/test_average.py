@@ -26,6 +26,21 @@ def test_the_command(tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["averaged.pt", "checkpoint1.pt", "checkpoint2.pt"]
 
 
+def test_the_last_the_best_or_these(tmp_path):
+    for number, metric in ((1, 0.5), (2, 0.25), (3, 0.75)):
+        save(tmp_path / f"checkpoint{number}.pt", float(number), update=number, metric=metric)
+    folder = ["--folder", str(tmp_path)]
+    these = ["--inputs", str(tmp_path / "checkpoint3.pt"), str(tmp_path / "checkpoint1.pt")]
+    for chosen, mean in (
+        ([*folder, "--last", "1"], 3.0),
+        ([*folder, "--best", "1"], 2.0),
+        ([*folder, "--best", "2"], 1.5),
+        (these, 2.0),
+    ):
+        main([*chosen, "--output", str(tmp_path / "averaged.pt")])
+        assert torch.load(tmp_path / "averaged.pt", weights_only=False)["model"]["w"].tolist() == [mean, mean], chosen
+
+
 def test_a_full_disk(tmp_path, monkeypatch, capsys):
     save(tmp_path / "checkpoint1.pt", 1.0, update=1)
 
