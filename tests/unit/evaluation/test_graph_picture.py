@@ -21,7 +21,7 @@ DOCUMENT = {
     "translation": "costs $5 \\frac{$",
     "vertices": [
         vertex(0, 1.0, True, ("<s>", 1.0)), vertex(1, 0.5, False, ("a", 0.5), ("$\\frac{$", 0.25), ("c", 0.2), ("d", 0.05)),
-        vertex(2, 0.04, False, ("x", 1.0)), vertex(3, 0.02, True, ("y", 0.995), ("z", 0.005)), vertex(4, 1.0, True, ("</s>", 1.0)),
+        vertex(2, 0.04, False, ("x", 1.0)), vertex(3, 0.02, True, ("y", 0.75), ("z", 0.005)), vertex(4, 1.0, True, ("</s>", 1.0)),
     ],
     "links": [
         link(0, 1, 0.5), link(0, 2, 0.9), link(0, 3, 0.02, True), link(1, 3, 0.04), link(1, 4, 0.9), link(3, 4, 1.0, True),
@@ -69,7 +69,7 @@ def test_what_is_improbable_is_left_out_but_for_the_path(drawn):
 def test_vertices_tell_their_likeliest_tokens(drawn):
     texts = [text.get_text() for text in drawn(DOCUMENT).texts]
     assert "a  0.50\n\\$\\frac{\\$  0.25\nc  0.20" in texts, "three at most, and no mathematics"
-    assert "y  0.99" in texts or "y  1.00" in texts, "without what has less than a hundredth"
+    assert "y  0.75" in texts, "without what has less than a hundredth"
     assert texts.count("1.00") == 2 and "0.02" in texts
 
 
