@@ -217,9 +217,16 @@ def systems_to_compare(options: argparse.Namespace) -> "List[SystemSpec]":
 
 
 def settings_of(options: argparse.Namespace) -> "Settings":
-    """How it is measured."""
+    """How it is measured.
+
+    Raises:
+        ValueError: a number that must be at least 1.
+    """
     from ..evaluation.comparison import Settings
 
+    for name in ("repeats", "speed_sentences", "quality_batch", "threads"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)} must be at least 1")
     return Settings(
         batch_sizes=_batch_sizes(options.batch_sizes),
         repeats=options.repeats,

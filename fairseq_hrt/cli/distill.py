@@ -63,7 +63,7 @@ def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[
     for count, number in (("WORLD_SIZE", "RANK"), ("SLURM_NTASKS", "SLURM_PROCID")):
         if options.num_shards is None and count in environment and number in environment:
             return int(environment[count]), int(environment[number])
-    return options.num_shards or 1, options.shard_id or 0
+    return 1 if options.num_shards is None else options.num_shards, options.shard_id or 0
 
 
 def gpu_of(environment: Dict[str, str], count: int) -> Optional[int]:
@@ -91,9 +91,10 @@ def run(options: argparse.Namespace) -> None:
     gpu = gpu_of(dict(os.environ), torch.cuda.device_count())
     if gpu is not None:
         torch.cuda.set_device(gpu)
+    for name in ("threads", "workers"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise ValueError(f"--{name} {getattr(options, name)} must be at least 1")
     if options.threads is not None:
-        if options.threads < 1:
-            raise ValueError(f"--threads {options.threads} must be at least 1")
         torch.set_num_threads(options.threads)
     preprocess = preprocess_command()
     spec = parse_system(options.system)

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from ..escaping import in_markdown
 from ..systems import System
+from .picture import plain
 from .speed import make_batches
 
 
@@ -105,7 +106,7 @@ def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:
         for result in results:
             values = getattr(result, field)
             weights = [100 / len(values)] * len(values)
-            axes.hist(values, bins=edges, weights=weights, histtype="step", linewidth=1.8, label=result.name)
+            axes.hist(values, bins=edges, weights=weights, histtype="step", linewidth=1.8, label=plain(result.name))
         axes.set_xlabel(label)
         axes.set_ylabel("vertices (%)")
         axes.set_yscale("log")

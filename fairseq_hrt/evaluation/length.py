@@ -124,6 +124,8 @@ def draw_by_length(comparison: Comparison, bins: Sequence[LengthBin], paths: Seq
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    from .picture import plain
+
     figure = Figure(figsize=(9, 4.5), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, 2)
@@ -131,7 +133,7 @@ def draw_by_length(comparison: Comparison, bins: Sequence[LengthBin], paths: Seq
     for number, result in enumerate(comparison.results):
         # No two of up to 24 systems look the same.
         look = dict(color=f"C{number % 8}", linestyle=("-", "--", ":")[number // 8 % 3], marker="osv"[number // 8 % 3])
-        panels[0].plot(places, [own.bleu[result.name] for own in bins], markersize=4, label=result.name, **look)
+        panels[0].plot(places, [own.bleu[result.name] for own in bins], markersize=4, label=plain(result.name), **look)
         times = [own.milliseconds.get(result.name, float("nan")) for own in bins]
         panels[1].plot(places, times, markersize=4, **look)
     for axes, name in zip(panels, ("sacreBLEU", "ms a sentence (batch size 1)")):

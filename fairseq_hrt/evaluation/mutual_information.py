@@ -107,6 +107,8 @@ def draw(results: Sequence[MutualInformation], paths: Sequence[Path]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    from .picture import plain
+
     figure = Figure(figsize=(6, 0.8 + 0.5 * len(results)), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -114,7 +116,7 @@ def draw(results: Sequence[MutualInformation], paths: Sequence[Path]) -> None:
     widths = [result.nats for result in results]
     error = [[r.nats - r.low for r in results], [r.high - r.nats for r in results]]
     axes.barh(places, widths, xerr=error, color="#56B4E9", capsize=3, height=0.6)
-    axes.set_yticks(list(places), [result.name for result in results])
+    axes.set_yticks(list(places), [plain(result.name) for result in results])
     axes.invert_yaxis()
     axes.axvline(0, color="0.3", linewidth=0.8)
     axes.set_xlabel("mutual information within a step (nats a word, 95 % interval)")

@@ -141,14 +141,17 @@ def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> 
     """Refuses a converted model that belongs to other data.
 
     Raises:
-        ValueError: the words differ, or the folder holds no converted model.
+        ValueError: the words differ, or the folder holds no converted model, or a damaged one.
     """
     for side, dictionary in (("source", source), ("target", target)):
         files = [folder / f"{side}_vocabulary.json", folder / "shared_vocabulary.json"]
         path = next((path for path in files if path.is_file()), None)
         if path is None:
             raise ValueError(f"{folder} holds no model of fairseq-hrt export (no {files[0].name})")
-        words = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            words = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged ({error}): export the model again") from error
         if (
             not isinstance(words, list)
             or len(words) != len(dictionary)

@@ -1,7 +1,5 @@
 """The package as it is imported: light until fairseq is there, and everything under its name."""
 
-import importlib.machinery
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 import fairseq_hrt
-from fairseq_hrt import compat, registration
-from fairseq_hrt.__main__ import VERBS, main, no_such_verb
+from fairseq_hrt import compat
+from fairseq_hrt.__main__ import VERBS
 from fairseq_hrt.compat import importing
 
 HEAVY = ("torch", "fairseq", "numpy", "tqdm", "sacremoses", "matplotlib", "sacrebleu", "omegaconf")
@@ -49,15 +47,6 @@ def test_families_are_attributes():
     assert set(fairseq_hrt.__all__) <= set(dir(fairseq_hrt))
     with pytest.raises(AttributeError, match="no_such"):
         fairseq_hrt.no_such  # noqa: B018
-
-
-def test_version_and_misspelt_verbs(capsys):
-    with pytest.raises(SystemExit):
-        main(["--version"])
-    assert capsys.readouterr().out == f"fairseq_hrt {fairseq_hrt.__version__}\n"
-    assert "did you mean 'translate'?" in no_such_verb("transalte")
-    assert "did you mean 'graph-statistics'?" in no_such_verb("graph_statistics")
-    assert "did you mean" not in no_such_verb("xyz") and "translate" in no_such_verb("xyz")
 
 
 @pytest.fixture
@@ -123,36 +112,3 @@ def test_the_doctor_reports_what_registering_raises(monkeypatch):
     with compat.left_to_the_doctor():
         compat.when_fairseq_is_imported(register)
     assert str(compat.import_error()) == "broken"
-
-
-def test_what_needs_fairseq():
-    for name in (
-        "fairseq_hrt.engine",
-        "fairseq_hrt.engine.transformer",
-        "fairseq_hrt.hrt",
-        "fairseq_hrt.dag.graph",
-        "fairseq_hrt.loading.models",
-    ):
-        assert registration.needs_fairseq(name)
-    for name in (
-        "fairseq_hrt.loading",
-        "fairseq_hrt.loading.data_options",
-        "fairseq_hrt.files",
-        "fairseq_hrt.hub.bundle",
-        "fairseq_hrt.cli.translate",
-        "fairseq",
-        "hrt",
-    ):
-        assert not registration.needs_fairseq(name)
-
-
-def test_a_module_that_is_loaded_meanwhile_is_not_run_again(finder, tmp_path):
-    import awaited_module
-
-    (tmp_path / "other_module.py").write_text("raise RuntimeError('run')\n")
-    spec = awaited_module.__spec__
-    found = importlib.util.module_from_spec(
-        importlib.machinery.ModuleSpec("other_module", registration._Loaded(awaited_module))
-    )
-    found.__spec__.loader.exec_module(found)
-    assert found is awaited_module and found.__spec__ is spec and sys.awaited == ["module"]

@@ -1,13 +1,11 @@
 """What becomes of inputs and outputs around a model; the model is a stand-in that writes its lines backwards."""
 
-import argparse
 import errno
 import gzip
 import json
 import os
 import random
 import re
-import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_hrt.cli import translate
-from fairseq_hrt.cli.reporting import reporting
 from fairseq_hrt.cli.translate import plan_jobs, read_line
 from fairseq_hrt.hub import resume
 from fairseq_hrt.hub.translator import Translation
@@ -324,49 +321,3 @@ def test_no_two_inputs_share_an_output(tmp_path_factory, names):
         assert "would both be written" in str(error) and len({Path(name).name for name in names}) < len(names)
     else:
         assert len({job.target for job in jobs}) == len(names)
-
-
-@pytest.mark.parametrize("number, status, message", [
-    (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM"), (signal.SIGHUP, 129, "ended by SIGHUP"),
-])  # fmt: skip
-def test_signals_end_with_one_line(tmp_path, capsys, request, number, status, message):
-    # As in a terminal: under nohup or in the background of a script some are ignored from the start.
-    before = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
-    inherited = signal.signal(number, before)
-    request.addfinalizer(lambda: signal.signal(number, inherited))
-    with pytest.raises(SystemExit) as end, reporting(argparse.ArgumentParser()), translate.writing(tmp_path / "x") as file:
-        file.write(b"x")
-        signal.raise_signal(number)
-    assert end.value.code == status and capsys.readouterr().err == message + "\n" and not list(tmp_path.iterdir())
-    assert signal.getsignal(number) is before
-
-
-def test_ignored_signals_stay_ignored(monkeypatch):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with reporting(argparse.ArgumentParser()):
-            signal.raise_signal(signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.parametrize("error, message", [
-    (ValueError("two\nlines"), "two lines"), (OSError(28, "No space", "f"), "f: No space"), (OSError(18, "Other device", "a", None, "b"), "a -> b: Other device"), (MemoryError(), "MemoryError"),
-    (torch.OutOfMemoryError("CUDA out of memory"), "give a smaller batch size"), (BrokenPipeError(32, "Broken pipe", "fifo"), "'fifo'"),
-])  # fmt: skip
-def test_errors_are_one_line(capsys, error, message):
-    with pytest.raises(SystemExit) as end, reporting(argparse.ArgumentParser()):
-        raise error
-    found = capsys.readouterr().err
-    assert end.value.code == 2 and message in found and found.count("\n") == 1
-    with pytest.raises(RuntimeError), reporting(argparse.ArgumentParser()):
-        raise RuntimeError("a mistake of the program keeps its traceback")
-
-
-def test_closed_streams(monkeypatch, capsys):
-    monkeypatch.setattr("sys.stdout", None)
-    with pytest.raises(SystemExit) as end, reporting(argparse.ArgumentParser()):
-        import sys
-
-        sys.stdout.write("lost otherwise")
-    assert end.value.code == 2 and "the standard output: " in capsys.readouterr().err

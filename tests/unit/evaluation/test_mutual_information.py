@@ -49,7 +49,8 @@ def test_other_sentences_are_refused():
 
 
 def test_table_and_picture(tmp_path):
-    results = [estimate(name, *dependent_pairs(50, seed)) for seed, name in enumerate(("IBDecoder", "IB+SA(2)"))]
+    # The second name is no mathematics.
+    results = [estimate(name, *dependent_pairs(50, seed)) for seed, name in enumerate(("IBDecoder", r"IB+SA(2) $\frac{$"))]
     assert "| IBDecoder | 2.000 |" in markdown(results) and "Natural logarithms, 100 words" in markdown(results)
     draw(results, [tmp_path / "m.png", tmp_path / "m.svg"])
     assert (tmp_path / "m.png").stat().st_size > 5000

@@ -4,32 +4,18 @@ import json
 from dataclasses import replace
 
 import pytest
+from invented_results import make_comparison, make_result
 
-from fairseq_hrt.evaluation.comparison import Comparison, Result, Settings, speed_sample, to_json
+from fairseq_hrt.evaluation.comparison import Comparison, to_json
 from fairseq_hrt.evaluation.footprint import Footprint
 from fairseq_hrt.evaluation.picture import draw, draw_throughput
-from fairseq_hrt.evaluation.quality import Quality
 from fairseq_hrt.evaluation.report import decode_signature, markdown
 from fairseq_hrt.evaluation.speed import Timing
 
 
-def make_result(name, task, bleu, seconds, valid_share=None):
-    signature = {"task": task, "checkpoint": "best.pt", "beam": "1"}
-    quality = Quality(bleu, "nrefs:1|tok:13a", 60.0, "nrefs:1|nc:6", valid_share)
-    timings = {
-        1: Timing([[0], [1]], [[seconds, seconds]] * 3, decoder_calls=20),
-        32: Timing([[0, 1]], [[seconds]] * 3, decoder_calls=12),
-    }
-    return Result(name, signature, ["Ja.", "Nein."], [{}, {}], quality, timings)
-
-
 @pytest.fixture
 def comparison():
-    results = [
-        make_result("AT greedy", "translation", 38.25, 0.4, 0.5),
-        make_result("HRT k=2 (1,1)", "translation_hrt", 37.75, 0.2, 0.25),
-    ]
-    return Comparison(results, ["AT greedy"], 24, Settings(repeats=3), {"cpu": "some processor", "threads": "1"})
+    return make_comparison()
 
 
 def table_cells(text):
@@ -79,26 +65,11 @@ def test_without_valid_translations_there_is_no_column(comparison):
     assert "valid %" not in text and "×" not in text
 
 
-def test_json_holds_every_measurement(comparison):
-    document = json.loads(json.dumps(to_json(comparison)))
-    hrt = document["systems"][1]
-    assert hrt["timings"]["1"]["seconds"] == [[0.2, 0.2]] * 3
-    assert hrt["ratios"]["AT greedy"]["1"] == {"median": 2.0, "low": 2.0, "high": 2.0}
-    assert hrt["quality"]["bleu"] == 37.75
-    assert document["environment"]["cpu"] == "some processor"
-
-
 def test_pictures_are_drawn(comparison, tmp_path):
     paths = [tmp_path / "figure.png", tmp_path / "figure.svg"]
     draw(comparison, 1, paths)
     assert paths[0].read_bytes().startswith(b"\x89PNG")
     assert "<svg" in paths[1].read_text()
-
-
-def test_sample_is_fixed_by_the_seed():
-    assert speed_sample(100, 10, 3) == speed_sample(100, 10, 3) != speed_sample(100, 10, 4)
-    assert speed_sample(5, 10, 3) == [0, 1, 2, 3, 4]
-    assert len(set(speed_sample(100, 10, 3))) == 10
 
 
 def test_latency_of_raw_lines_has_its_table(comparison):

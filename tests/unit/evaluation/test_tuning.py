@@ -1,16 +1,11 @@
 """Settings of a grid, chosen by a score, measured once."""
 
-import json
-from types import SimpleNamespace
-
 import pytest
+from tuned_systems import REFERENCES, StubSystem, prepare
 
-from fairseq_hrt.cli import tune as command
 from fairseq_hrt.evaluation import tuning
 from fairseq_hrt.evaluation.tuning import Trial, best_trial, markdown, parse_grid, title, to_json
 from fairseq_hrt.systems import SystemSpec
-
-REFERENCES = ["a b c d e", "f g h i j k"]
 
 
 def test_a_grid_is_a_product():
@@ -36,39 +31,9 @@ def test_wrong_grids_are_named(texts, named):
         parse_grid(texts)
 
 
-class StubData(list):
-    def num_tokens(self, i):
-        return len(self[i]["target"])
-
-
-class StubSystem:
-    """Translates the references with as many words as the option ``words`` says."""
-
-    loaded = []  # noqa: RUF012 - all systems tell the tests here
-
-    def __init__(self, spec, data):
-        self.loaded.append(dict(spec.options))
-        self.words, self.dataset = int(spec.options["words"]), StubData({"target": line.split()} for line in REFERENCES)
-
-    def collate(self, ids):
-        return {"id": SimpleNamespace(tolist=lambda: list(ids))}
-
-    def decode(self, sample):
-        return [[{"tokens": REFERENCES[i].split()[: self.words]}] for i in sample["id"].tolist()]
-
-    def text(self, tokens):
-        return " ".join(tokens)
-
-
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    StubSystem.loaded.clear()
-    monkeypatch.setattr(tuning, "load_system", StubSystem)
-    (tmp_path / "model.pt").write_bytes(b"weights")
-    data = tmp_path / "data"
-    data.mkdir()
-    (data / "valid.a-b.a.bin").write_bytes(b"sentences")
-    return tmp_path
+    return prepare(tmp_path, monkeypatch)
 
 
 def run(files, grid=("words=3,6,5",), options=None, references=REFERENCES, cache=True):
@@ -132,33 +97,3 @@ def test_other_models_and_data_are_measured_anew(files, change):
 def test_an_option_in_both_places_is_refused(files):
     with pytest.raises(ValueError, match="words: given in --system and in --grid"):
         run(files, options={"words": "2"})
-
-
-@pytest.mark.parametrize(
-    "arguments, named",
-    [
-        (["--grid", "lenpen=1"], "lenpen: given in --system and in --grid"),
-        ([], "nothing to tune"),
-        (["--grid", "beam=1", "--batch-size", "0"], "--batch-size 0"),
-        (["--grid", "beam=1", "--references", "missing.txt"], "missing.txt"),
-        (["--grid", "beam=1", "--detokenize", "x"], "detokeniser 'x'"),
-        (["--grid", "beam=1", "--out", "results"], "missing.pt"),
-    ],
-)
-def test_the_command_refuses_in_one_line(files, monkeypatch, capsys, arguments, named):
-    monkeypatch.chdir(files)
-    with pytest.raises(SystemExit) as stopped:
-        command.main([str(files / "data"), "--system", "name=x,path=missing.pt,lenpen=1", *arguments])
-    assert stopped.value.code == 2 and named in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_the_command_writes_its_results(files, capsys):
-    arguments = [
-        str(files / "data"), "--system", f"name=x,path={files / 'model.pt'}", "--grid", "words=3,6", "--out", str(files / "out"),
-    ]  # fmt: skip
-    command.main(arguments)
-    assert "best by BLEU: words=6" in capsys.readouterr().out
-    assert json.loads((files / "out/tuned.json").read_text())["best"] == {"words": "6"}
-    assert "| 6 | 100.00" in (files / "out/tuned.md").read_text()
-    command.main([*arguments, "--print-best", "--metric", "chrf"])
-    assert capsys.readouterr().out == "words=6\n" and len(StubSystem.loaded) == 2

@@ -1,29 +1,10 @@
-"""Averages equal fairseq's arithmetic; the right checkpoints are chosen; a failure leaves nothing behind."""
-
-from argparse import Namespace
+"""Averages equal fairseq's arithmetic; the right checkpoints are chosen."""
 
 import pytest
 import torch
+from small_checkpoints import save
 
-from fairseq_hrt.cli.average import main
 from fairseq_hrt.hub.averaging import average, best_checkpoints, last_checkpoints
-
-
-def save(path, value, *, update=1, metric=0.0, maximise=False, dtype=torch.float32, **more):
-    checkpoint = {"best_checkpoint_metric": "bleu", "maximize_best_checkpoint_metric": maximise}
-    torch.save(
-        {
-            "args": None,
-            "cfg": {"checkpoint": checkpoint, "model": Namespace(arch="of_a_plugin"), "common": {}, "task": {}},
-            "model": {"w": torch.full((2,), value, dtype=dtype), "count": torch.tensor([int(value)]), **more},
-            "optimizer_history": [
-                {"num_updates": update, "criterion_name": "c", "optimizer_name": "adam", "lr_scheduler_state": {}}
-            ],
-            "extra_state": {"val_loss": metric, "train_iterator": {"epoch": 1}},
-            "last_optimizer_state": {"moment": 1},
-        },
-        path,
-    )
 
 
 def test_the_mean(tmp_path):
@@ -68,39 +49,6 @@ def test_best_checkpoints(tmp_path, maximise):
     save(tmp_path / "checkpoint_best.pt", 1.0, update=2 if maximise else 4, metric=33.0 if maximise else 29.0)
     chosen = [path.name for path in best_checkpoints(tmp_path, 2)]
     assert chosen == (["checkpoint2.pt", "checkpoint3.pt"] if maximise else ["checkpoint4.pt", "checkpoint1.pt"])
-
-
-def test_the_command(tmp_path, capsys):
-    for number in (1, 2):
-        save(tmp_path / f"checkpoint{number}.pt", float(number), update=number)
-    output = tmp_path / "averaged.pt"
-    main(["--folder", str(tmp_path), "--last", "2", "--output", str(output)])
-    assert torch.load(output, weights_only=False)["model"]["w"].tolist() == [1.5, 1.5]
-    for wrong, message in {
-        ("--folder", str(tmp_path), "--best", "5"): "5",
-        ("--inputs", str(tmp_path / "missing.pt")): "missing.pt",
-        ("--last", "2"): "need --folder",
-        ("--inputs", "a.pt", "--folder", "b"): "stands alone",
-        (): "required",
-    }.items():
-        with pytest.raises(SystemExit) as stopped:
-            main([*wrong, "--output", str(tmp_path / "none.pt")])
-        assert stopped.value.code == 2 and message in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["averaged.pt", "checkpoint1.pt", "checkpoint2.pt"]
-
-
-def test_a_full_disk(tmp_path, monkeypatch, capsys):
-    save(tmp_path / "checkpoint1.pt", 1.0, update=1)
-
-    def fail(state, file):
-        file.write(b"half")
-        raise RuntimeError("file write failed")
-
-    monkeypatch.setattr(torch, "save", fail)
-    with pytest.raises(SystemExit):
-        main(["--inputs", str(tmp_path / "checkpoint1.pt"), "--output", str(tmp_path / "averaged.pt")])
-    assert "cannot be written: file write failed" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint1.pt"]
 
 
 def test_an_untrusted_file_is_not_run(tmp_path):

@@ -9,7 +9,6 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_REGISTRY
 from fairseq_hrt.decoding.generator import AutoregressiveGenerator
 from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hub.ctranslate2_model import PADDING, check_exportable, export, largest_difference
-from fairseq_hrt.systems.ctranslate2_system import CTranslate2System
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -133,22 +132,3 @@ def test_fairseqs_own_parallel_model_is_refused(tiny):
     model = MODEL_REGISTRY[arch].build_model(args, Namespace(source_dictionary=dictionary, target_dictionary=dictionary))
     with pytest.raises(ValueError, match="does not write one word after another"):
         check_exportable(model)
-
-
-def test_padding_is_never_written(tiny, tmp_path):
-    """This model would write it: fairseq forbids it, CTranslate2 does so when it is told."""
-    model, dictionary = tiny.model(encoder_normalize_before=True), tiny.dictionary()
-    done = export(model, dictionary, dictionary, tmp_path / "model")
-    translator = ctranslate2.Translator(str(done.folder), compute_type="float32", intra_threads=1)
-    sample = tiny.sample([5, 9, 3], seed=3)
-    words = [
-        [dictionary[token] for token in row.tolist() if token not in (tiny.PAD, tiny.EOS)]
-        for row in sample["net_input"]["src_tokens"]
-    ]
-    free = translator.translate_batch(words, beam_size=1, max_decoding_length=12)
-    assert any(PADDING in result.hypotheses[0] for result in free)
-    system = object.__new__(CTranslate2System)
-    system.name, system.translator, system.task = "ct2", translator, Namespace(target_dictionary=dictionary)
-    system.options = Namespace(beam=1, lenpen=1, max_len_a=0, max_len_b=12, min_len=1, no_repeat_ngram_size=0)
-    found = [best[0]["tokens"].tolist()[:-1] for best in system.decode({"words": words})]
-    assert found == greedy(model, sample, dictionary, 12)

@@ -1,0 +1,169 @@
+"""``fairseq-hrt benchmark``: what is wrong is said before anything is loaded, and results are written."""
+
+import json
+import os
+from types import SimpleNamespace
+
+import pytest
+from invented_results import make_comparison
+
+from fairseq_hrt.cli import benchmark
+from fairseq_hrt.cli.benchmark import add_comet, build_parser, pin, read_raw_text, settings_of, systems_to_compare, write
+from fairseq_hrt.evaluation import comet, comparison, picture
+from fairseq_hrt.evaluation.comparison import Settings
+
+
+def parse(*arguments):
+    return build_parser().parse_args(["data", *map(str, arguments)])
+
+
+@pytest.fixture
+def refused(monkeypatch, capsys):
+    """The one line that refuses these arguments; loading a system is a failure."""
+    monkeypatch.setattr(benchmark, "load_systems", lambda *given: pytest.fail("something was loaded"))
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            benchmark.main(["data", *map(str, arguments)])
+        (line,) = capsys.readouterr().err.splitlines()
+        assert end.value.code == 2
+        return line
+
+    return run
+
+
+def test_defaults_are_those_of_the_settings():
+    assert settings_of(parse()) == Settings()
+    chosen = parse(
+        "--batch-sizes",
+        "1,8,64",
+        "--repeats",
+        "2",
+        "--speed-sentences",
+        "7",
+        "--quality-batch",
+        "3",
+        "--seed",
+        "9",
+        "--threads",
+        "4",
+    )
+    assert settings_of(chosen) == Settings([1, 8, 64], 2, 7, 3, 9, 4)
+
+
+SYSTEM = ("--system", "name=a,path=a.pt")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "no system given"), ([*SYSTEM, "--threads", "0"], "--threads 0 must be at least 1"),
+        ([*SYSTEM, "--repeats", "-1"], "--repeats -1"), ([*SYSTEM, "--speed-sentences", "0"], "--speed-sentences 0"),
+        ([*SYSTEM, "--quality-batch", "0"], "--quality-batch 0"), ([*SYSTEM, "--batch-sizes", "1,x"], "--batch-sizes '1,x': give numbers"),
+        ([*SYSTEM, "--batch-sizes", "1,0"], "--batch-sizes '1,0': each must be at least 1"),
+        ([*SYSTEM, "--length-bins", "6,4"], "--length-bins '6,4'"), ([*SYSTEM, "--detokenize", "x"], "'x'"),
+        ([*SYSTEM, "--codes", "c"], "give --sources"), ([*SYSTEM, "--comet", "missing.ckpt"], "missing.ckpt"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_before_anything_is_loaded(refused, arguments, message):
+    line = refused(*arguments)
+    assert line.startswith("error: ") and message in line
+
+
+def test_systems_of_options_and_file(tmp_path):
+    (tmp_path / "more.json").write_text('[{"name": "c", "path": "c.pt", "beam": 5}]')
+    found = systems_to_compare(parse(*SYSTEM, "--system", "name=b,path=b.pt", "--systems", tmp_path / "more.json"))
+    assert [(spec.name, spec.path) for spec in found] == [("a", "a.pt"), ("b", "b.pt"), ("c", "c.pt")]
+    assert found[2].options == {"beam": "5"}
+
+
+def test_what_was_parsed_reaches_the_comparison(monkeypatch, tmp_path, capsys):
+    (tmp_path / "references").write_text("Ja.\nNein.\n")
+    found, seen = make_comparison(), []
+    monkeypatch.setattr(benchmark, "load_systems", lambda specs, options: [spec.name for spec in specs])
+    monkeypatch.setattr(comparison, "compare", lambda systems, **given: seen.append((systems, given)) or found)
+    options = [
+        "--references",
+        tmp_path / "references",
+        "--ratio-to",
+        "a",
+        "--identical-to",
+        "a",
+        "--rouge",
+        "--repeats",
+        "3",
+    ]
+    benchmark.main(["data", *SYSTEM, *map(str, options)])
+    ((systems, given),) = seen
+    assert systems == ["a"] and given["references"] == ["a"] and given["reference_texts"] == ["Ja.", "Nein."]
+    assert given["identical_to"] == "a" and given["rouge"] is True and given["valid"] is None and given["raw"] is None
+    assert given["settings"].repeats == 3 and given["detokenize"]("a b") == "a b"
+    assert "| HRT k=2 (1,1) |" in capsys.readouterr().out
+
+
+def test_raw_lines_and_their_preparation(tmp_path, monkeypatch):
+    (tmp_path / "x").write_text("a\n\nb\u2028c\n")
+    assert read_raw_text(parse()) is None
+    options = parse("--sources", tmp_path / "x", "--tokenizer", "space", "--subwords", "none")
+    with pytest.raises((ValueError, OSError), match="data"):
+        read_raw_text(options)
+    options.source_lang, options.target_lang = "de", "en"
+    raw = read_raw_text(options)
+    assert raw.lines == ["a", "", "b\u2028c"] and raw.pipeline.words("a  b") == ["a", "b"]
+    # The names of the files tell the languages.
+    (tmp_path / "train.fr-en.fr.idx").touch()
+    options.data, options.source_lang = str(tmp_path), None
+    assert read_raw_text(options).pipeline.recipe.source_lang == "fr"
+
+
+def test_the_process_keeps_to_its_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {7, 3, 5}, raising=False)
+    chosen = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: chosen.append(cores), raising=False)
+    pin(2)
+    assert chosen == [[3, 5]]
+    with pytest.raises(ValueError, match="--pin with --threads 4: this process may use 3 cores"):
+        pin(4)
+    monkeypatch.delattr(os, "sched_setaffinity")
+    with pytest.raises(ValueError, match="leave it away"):
+        pin(1)
+
+
+def test_comet_is_written_or_why_not(monkeypatch, tmp_path):
+    options = SimpleNamespace(comet=tmp_path / "model.ckpt", comet_program="comet-score")
+    found, asked = make_comparison(), []
+    monkeypatch.setattr(
+        comet, "comet_scores", lambda *given: asked.append(given) or {"AT greedy": 0.5, "HRT k=2 (1,1)": 0.75}
+    )
+    add_comet(found, ["s", "t"], ["r", "u"], options)
+    assert [result.comet for result in found.results] == [0.5, 0.75] and found.comet == "`model.ckpt`"
+    translations = {"AT greedy": ["Ja.", "Nein."], "HRT k=2 (1,1)": ["Ja.", "Nein."]}
+    assert asked == [(["s", "t"], ["r", "u"], translations, options.comet, "comet-score")]
+
+    def fail(*given):
+        raise ValueError("no memory")
+
+    monkeypatch.setattr(comet, "comet_scores", fail)
+    found = make_comparison()
+    add_comet(found, [], [], options)
+    assert found.comet == "not run (no memory)" and [result.comet for result in found.results] == [None, None]
+
+
+def test_results_are_written(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(picture, "draw", lambda found, size, paths: drawn.append((size, [path.name for path in paths])))
+    monkeypatch.setattr(picture, "draw_throughput", lambda found, paths: drawn.append([path.name for path in paths]))
+    found = make_comparison()
+    found.results[1].name = "../a b/ü"
+    found.references = []
+    write(tmp_path / "new" / "out", found, "| table |\n")
+    files = {path.name: path.read_text() for path in (tmp_path / "new" / "out").iterdir()}
+    assert json.loads(files.pop("results.json"))["systems"][1]["name"] == "../a b/ü"
+    assert files == {
+        "table.md": "| table |\n", "translations_1_AT_greedy.txt": "Ja.\nNein.\n", "translations_2_a_b.txt": "Ja.\nNein.\n",
+    }  # fmt: skip
+    quality = (1, ["quality_speed.png", "quality_speed.svg"])
+    assert drawn == [quality, ["throughput.png", "throughput.svg"]]
+    found.settings.batch_sizes = [1]
+    write(tmp_path / "new" / "out", found, "")
+    assert drawn[2:] == [quality]

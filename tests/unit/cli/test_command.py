@@ -1,0 +1,132 @@
+"""What verbs share: data or a bundle in its place, systems, sentences, results and errors."""
+
+import argparse
+import io
+import json
+import logging
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fairseq_hrt.cli import command
+from fairseq_hrt.cli.command import data_arguments, execute, given_systems, given_text, language_arguments, write_results
+from fairseq_hrt.hub.bundle import Bundle
+from fairseq_hrt.systems import SystemSpec
+
+
+@pytest.fixture
+def options():
+    """Parses as a verb does that looks at sentences of data."""
+    parser = command.verb_parser("look", "What it does.")
+    command.add_data_arguments(parser, "valid")
+    command.add_sentence_arguments(parser)
+    parser.add_argument("--system", action="append")
+    return lambda *arguments: parser.parse_args(list(map(str, arguments)))
+
+
+@pytest.fixture
+def bundle(tmp_path, monkeypatch):
+    """A folder that says it is a bundle."""
+    folder = tmp_path / "packed"
+    folder.mkdir()
+    (folder / "bundle.json").write_text("{}")
+    found = Bundle(
+        folder, "translation_hrt", "de", "en", "space", "none", models=["model.pt", "model_2.pt"], options={"beam": "1"}
+    )
+    monkeypatch.setattr(command, "load_bundle", lambda given: found if given == folder else pytest.fail(str(given)))
+    return folder
+
+
+def test_defaults(options):
+    found = options("data")
+    assert (found.data, found.gen_subset, found.sentence, found.text) == ("data", "valid", 0, None)
+    assert (found.source_lang, found.target_lang) == (None, None)
+    with pytest.raises(SystemExit):
+        options("data", "--sentence", "1", "--text", "a")
+
+
+def test_data_are_chosen_as_fairseq_chooses_them(options, bundle):
+    assert language_arguments(None, None) == [] and language_arguments("de", None) == ["--source-lang", "de"]
+    assert data_arguments(options("a:b")) == ["a:b", "--gen-subset", "valid"]
+    given = options("data", "-s", "de", "-t", "fr", "--gen-subset", "test")
+    assert data_arguments(given) == ["data", "--gen-subset", "test", "--source-lang", "de", "--target-lang", "fr"]
+    # A bundle knows its languages better than an option.
+    assert data_arguments(options(bundle, "-s", "fr"))[-4:] == ["--source-lang", "de", "--target-lang", "en"]
+
+
+def test_a_bundle_whose_path_fairseq_would_take_apart(options, tmp_path):
+    folder = tmp_path / "a:b"
+    folder.mkdir()
+    (folder / "bundle.json").write_text("{}")
+    with pytest.raises(ValueError, match="takes paths apart at ':'"):
+        data_arguments(options(folder))
+
+
+def test_systems_are_those_named_or_the_bundle(options, bundle):
+    paths = f"{bundle / 'model.pt'}:{bundle / 'model_2.pt'}"
+    assert given_systems(options(bundle)) == [SystemSpec("packed", paths, "translation_hrt", {"beam": "1"})]
+    named = options(bundle, "--system", "name=a,path=x.pt", "--system", "name=b,path=x.pt")
+    assert [spec.name for spec in given_systems(named)] == ["a", "b"]
+    single = argparse.Namespace(data="data", system="name=a,path=x.pt")
+    assert given_systems(single) == [SystemSpec("a", "x.pt", None, {})]
+    with pytest.raises(ValueError, match="--system is needed"):
+        given_systems(options("data"))
+    with pytest.raises(ValueError, match=r"distinct names, these are \['a', 'a'\]"):
+        given_systems(options("data", "--system", "name=a,path=x.pt", "--system", "name=a,path=y.pt"))
+
+
+def test_a_sentence_of_ones_own(options, bundle, monkeypatch):
+    assert given_text(options("data")) is None and given_text(options("data", "--text", " a  b ")) == " a  b "
+    # Raw text is prepared as the bundle's recipe says.
+    assert given_text(options(bundle, "--text", " a  b ")) == "a b"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa \xff\nnext\n")))
+    assert given_text(options("data", "--text", "-")) == "a \ufffd\n"
+    for wrong in (("data", "--text", " "), (bundle, "--text", "")):
+        with pytest.raises(ValueError, match="--text has no words"):
+            given_text(options(*wrong))
+    with pytest.raises(ValueError, match="is a bundle, which holds no sentences: give one by --text"):
+        given_text(options(bundle))
+
+
+@dataclass
+class Row:
+    name: str
+    value: float
+
+
+def test_results_are_written_in_every_form(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["fairseq-hrt", "look"])
+    rows, drawn = [Row("é", 0.5), Row("b", 1.0)], []
+    write_results(tmp_path / "new" / "folder", "figures", "| é |\n", rows, lambda *given: drawn.append(given))
+    folder = tmp_path / "new" / "folder"
+    assert (folder / "figures.md").read_text(encoding="utf-8") == "| é |\n"
+    document = json.loads((folder / "figures.json").read_text())
+    assert document == {
+        "command": ["fairseq-hrt", "look"],
+        "results": [{"name": "é", "value": 0.5}, {"name": "b", "value": 1.0}],
+    }
+    assert drawn == [(rows, [folder / "figures.png", folder / "figures.svg"])]
+
+
+def test_a_verb_is_run_with_its_options_and_log(capsys):
+    parser = command.verb_parser("look", "First line.\n\n    as it is")
+    assert "\n    as it is\n" in parser.format_help() and parser.prog == "fairseq-hrt look"
+    parser.add_argument("file", type=Path)
+    seen = []
+
+    def run(options):
+        seen.append(options.file)
+        logging.getLogger("fairseq_hrt.x").info("told")
+        logging.getLogger("fairseq.x").info("kept quiet")
+        raise ValueError("bad\nvalue")
+
+    before = logging.getLogger("fairseq").level
+    try:
+        with pytest.raises(SystemExit) as end:
+            execute(parser, run, ["x"])
+    finally:
+        logging.getLogger("fairseq").setLevel(before)
+    told, error = capsys.readouterr().err.splitlines()
+    assert end.value.code == 2 and seen == [Path("x")] and told.endswith(" told") and error == "error: bad value"

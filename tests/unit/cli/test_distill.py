@@ -1,0 +1,129 @@
+"""``fairseq-hrt distill``: who takes which shard, what identifies teacher and data, and when the result appears."""
+
+import os
+import sys
+from argparse import Namespace
+
+import pytest
+import torch
+
+from fairseq_hrt import systems
+from fairseq_hrt.cli import distill as verb
+from fairseq_hrt.cli.distill import binarise, data_files, gpu_of, preprocess_command, shard_of, teacher_files
+from fairseq_hrt.files import content_hash
+from fairseq_hrt.hub.resume import identified_options
+
+
+def test_launchers_choose_shard_and_gpu():
+    given, silent = Namespace(num_shards=4, shard_id=3), Namespace(num_shards=None, shard_id=None)
+    torchrun = {"WORLD_SIZE": "8", "RANK": "5", "LOCAL_RANK": "1"}
+    slurm = {"SLURM_NTASKS": "6", "SLURM_PROCID": "4", "SLURM_LOCALID": "3"}
+    assert shard_of(silent, torchrun) == (8, 5) and shard_of(silent, slurm) == (6, 4)
+    assert shard_of(given, torchrun) == (4, 3) and shard_of(silent, {}) == (1, 0)
+    assert gpu_of(torchrun, 2) == 1 and gpu_of(slurm, 2) == 1 and gpu_of(slurm, 8) == 3
+    assert gpu_of(torchrun, 0) is None and gpu_of({}, 8) is None
+    assert shard_of(Namespace(num_shards=0, shard_id=None), torchrun) == (0, 0), "which a plan refuses"
+
+
+@pytest.mark.parametrize("option", ["--threads", "--workers"])
+def test_no_threads_are_refused_before_the_work(option, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        verb.main(["data", "--system", "name=t,path=missing.pt", "--out", str(tmp_path / "out"), option, "0"])
+    assert end.value.code == 2 and capsys.readouterr().err == f"error: {option} 0 must be at least 1\n"
+
+
+def test_teacher_and_data_are_their_contents(tmp_path):
+    files = {"a/checkpoint.pt": "1", "b/moved.pt": "1", "b/checkpoint.pt": "2", "ct2/model.bin": "3", "ct2/config.json": "4"}
+    data = ["train.de-en.de.bin", "train.de-en.en.idx", "train1.de-en.de.bin", "dict.de.txt", "dict.en.txt"]
+    others = ["train.de-fr.de.bin", "dict.fr.txt", "test.de-en.de.bin", "preprocess.log", "trainer.de-en.de.bin"]
+    for name, text in {**files, **{f"data/{name}": name for name in data + others}}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    hashed = lambda *paths: content_hash(teacher_files(os.pathsep.join(str(tmp_path / path) for path in paths)))  # noqa: E731
+    assert hashed("a/checkpoint.pt") == hashed("b/moved.pt") != hashed("b/checkpoint.pt")
+    assert hashed("a/checkpoint.pt", "b/checkpoint.pt") != hashed("a/checkpoint.pt")
+    assert len(teacher_files(str(tmp_path / "ct2"))) == 2
+    for languages in (("de", "en"), ("en", "de")):
+        assert {path.name for path in data_files(str(tmp_path / "data"), "train", languages)} == set(data)
+    options = {"beam": "5", "jacobi_draft_path": str(tmp_path / "a/checkpoint.pt"), "lm_path": "none"}
+    assert identified_options({"replace_unk": str(tmp_path / "b/moved.pt")})["replace_unk"].startswith("sha256 ")
+    before = identified_options(options)
+    assert before["beam"] == "5" and before["lm_path"] == "none" and before["jacobi_draft_path"].startswith("sha256 ")
+    (tmp_path / "a/checkpoint.pt").write_text("retrained")
+    assert identified_options(options) != before
+
+
+def test_preprocess_is_looked_for(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert preprocess_command() == [str(tmp_path / "python"), "-m", "fairseq_cli.preprocess"]
+    monkeypatch.setattr(verb.importlib.util, "find_spec", lambda name: None)
+    script = tmp_path / "bin" / "fairseq-preprocess"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert preprocess_command() == [str(script)]
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ValueError, match="fairseq-preprocess is not found"):
+        preprocess_command()
+    script.rename(tmp_path / "fairseq-preprocess")
+    assert preprocess_command() == [str(tmp_path / "fairseq-preprocess")]
+
+
+def test_binarised_data_appear_when_they_are_complete(tmp_path):
+    program = tmp_path / "preprocess.py"
+    program.write_text(
+        "import pathlib, sys\n"
+        "folder = next(argument for argument in sys.argv if argument.startswith('--destdir=')).split('=', 1)[1]\n"
+        "pathlib.Path(folder, 'train.bin').write_text('bin')\n"
+        "sys.exit(sys.argv[1] or 0)\n"
+    )
+    for fails, expected in (("no room", set()), ("", {"train.bin"}), ("no room", {"train.bin"}), ("", {"train.bin"})):
+        try:
+            binarise(tmp_path / "out", "data", ("de", "en"), 1, [sys.executable, str(program), fails])
+        except ValueError as error:
+            assert fails and str(error) == "fairseq-preprocess failed: no room"
+        else:
+            assert not fails
+        assert {path.name for path in (tmp_path / "out" / "data-bin").glob("*")} == expected
+        assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsys):
+    checkpoint, data = tmp_path / "checkpoint_best.pt", tmp_path / "data"
+    data.mkdir()
+    for name in ("train.de-en.de.bin", "dict.de.txt", "dict.en.txt"):
+        (data / name).write_text(name)
+    checkpoint.write_text("first")
+    dictionary = Namespace(string=lambda tokens: "word")
+    system = Namespace(
+        task=Namespace(cfg=Namespace(source_lang="de", target_lang="en"), source_dictionary=dictionary, target_dictionary=dictionary),
+        dataset=[{"source": 0}] * 5, models=[], task_name="translation", collate=lambda batch: {"id": torch.tensor(batch)},
+        decode=lambda sample: [[{"tokens": sample["id"]}]] * len(sample["id"]),
+    )  # fmt: skip
+    system.dataset = type("Dataset", (list,), {"src_sizes": [3] * 5})(system.dataset)
+    loads = [lambda spec, data: system]
+    monkeypatch.setattr(systems, "load_system", lambda *given: loads[0](*given))
+    monkeypatch.setattr(verb, "load_system", lambda *given: loads[0](*given), raising=False)
+    monkeypatch.setattr(verb, "binarise", lambda *given: None)
+
+    def run(path=checkpoint, beam=1):
+        try:
+            verb.main([str(data), "--system", f"name=t,path={path},beam={beam}", "--out", str(tmp_path / "out")])
+        except SystemExit as end:
+            # Before it stand the log and the progress bar.
+            return end.code, capsys.readouterr().err.splitlines()[-1]
+        return 0, ""
+
+    assert run() == (0, "") and (tmp_path / "out/train.en").read_text() == "word\n" * 5
+    moved = checkpoint.rename(tmp_path / "moved.pt")
+    assert run(moved) == (0, "")
+    checkpoint.write_text("trained on")
+    (status, error), (options, other) = run(), run(moved, beam=2)
+    assert status == 2 and "other settings (teacher: 'sha256 " in error
+    assert options == 2 and "beam: '1' then, '2' now" in other
+    (data / "train.de-en.de.bin").write_text("other sentences")
+    assert "other settings (data: 'sha256 " in run(moved)[1]
+    # A training that writes its checkpoint while it is being loaded.
+    loads[0] = lambda spec, data: checkpoint.write_text("and on") and system
+    assert "changed while it was being read" in run()[1]

@@ -1,0 +1,87 @@
+"""Statistics of graphs, from graphs whose figures are known."""
+
+from types import SimpleNamespace
+
+import pytest
+from matplotlib.figure import Figure
+
+from fairseq_hrt.evaluation import graph_statistics
+from fairseq_hrt.evaluation.graph_statistics import GraphStatistics, collect, draw, markdown
+
+# Of each sentence: log P(a | x), log P(y | a, x), log P(y | x); the second is longer than its graph.
+SCORES = [(-1.0, -2.0, -2.5), (float("-inf"),) * 3, (-3.0, -4.0, -6.5)]
+# Of each sentence: passing probability and best token of the vertices between the first and the last.
+VERTICES = [[(0.9, 0.95), (0.25, 0.5)], [(0.5, 0.91)], []]
+
+
+class Data(list):
+    def num_tokens(self, sentence):
+        return self[sentence]
+
+
+def make_document(inner):
+    ends = {"passing": 7.0, "tokens": [{"token": "end", "probability": 7.0}]}
+    vertices = [
+        {"passing": passing, "tokens": [{"token": "best", "probability": share}, {"token": "x", "probability": 0.01}]}
+        for passing, share in inner
+    ]
+    return {"vertices": [ends, *vertices, ends]}
+
+
+def make_system(name="DAG", scores=SCORES, graphs=True):
+    def decode(sample):
+        return [[dict(zip(("path_log_prob", "token_log_prob", "log_likelihood"), scores[number])), {}] for number in sample]
+
+    def describe(models, sample):
+        assert models == ["model"]
+        return [make_document(VERTICES[number]) for number in sample]
+
+    generator = SimpleNamespace(describe_graphs=describe) if graphs else object()
+    return SimpleNamespace(
+        name=name, task_name="t", dataset=Data([5, 3, 9]), collate=list, decode=decode, generator=generator, models=["model"]
+    )
+
+
+@pytest.mark.parametrize("size", [1, 2, 32])
+def test_means_are_those_of_sentences_with_a_path(size):
+    found = collect(make_system(), make_system(), batch_size=size)
+    assert (found.name, found.sentences, found.without) == ("DAG", 2, 1)
+    assert (found.path_nll, found.token_nll, found.nll) == (2.0, 3.0, 4.5)
+    # The graphs of all sentences, without their first and last vertices.
+    assert sorted(zip(found.passing, found.token)) == [(0.25, 0.5), (0.5, 0.91), (0.9, 0.95)]
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match=r"system 'AT' \(task t\) writes no graph: give a dag_transformer"):
+        collect(make_system("AT"), make_system("AT", graphs=False))
+    with pytest.raises(ValueError, match="every reference is longer than its graph; raise --dag-decode-upsample-scale"):
+        collect(make_system(scores=[SCORES[1]] * 3), make_system())
+
+
+RESULTS = [GraphStatistics("a | $\\frac{$", 2, 1, 2.0, 3.0, 4.5, [0.25, 0.5, 0.9, 0.75], [0.5, 0.91, 0.95, 0.9])]
+
+
+def test_the_table():
+    header, _, row = markdown(RESULTS).splitlines()[:3]
+    cells = [cell.strip() for cell in row.replace(r"\|", "").strip("|").split("|")]
+    assert cells[1:] == ["2.00", "3.00", "4.50", "50.0%", "50.0%", "1 of 3"]
+    assert len(header.replace(r"\|", "").split("|")) == len(row.split("|")) and "$" not in cells[0]
+
+
+def test_the_distributions(monkeypatch, tmp_path):
+    figures = []
+
+    class Kept(Figure):
+        def __init__(self, *given, **named):
+            super().__init__(*given, **named)
+            figures.append(self)
+
+    monkeypatch.setattr(graph_statistics, "Figure", Kept)
+    draw(RESULTS, [tmp_path / "g.svg"])
+    assert "<svg" in (tmp_path / "g.svg").read_text()
+    for axes, field in zip(figures[0].axes, ("passing", "token")):
+        # A step's outline rises to its share: as often as the values say, in per cent.
+        heights = axes.patches[0].get_xy()[:, 1]
+        shares = {100 * sum(int(20 * value) == bin for value in getattr(RESULTS[0], field)) / 4 for bin in range(20)}
+        assert set(heights.round(6)) == shares and max(shares) > 0
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a | \\$\\frac{\\$"]

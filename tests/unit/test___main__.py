@@ -1,0 +1,74 @@
+"""The command line as a whole: which verb is run with what, and what is said without one."""
+
+import importlib
+import os
+import re
+from types import SimpleNamespace
+
+import pytest
+
+import fairseq_hrt
+from fairseq_hrt import __main__ as command_line
+from fairseq_hrt.__main__ import VERBS, main, no_such_verb
+
+
+@pytest.fixture
+def verbs(monkeypatch):
+    """What is imported and called instead of a verb: (module, arguments) of each call; ``result`` is what it returns or raises."""
+    found = SimpleNamespace(calls=[], result=None)
+
+    def load(name, package):
+        def run(arguments):
+            found.calls.append((name, arguments))
+            if isinstance(found.result, BaseException):
+                raise found.result
+            return found.result
+
+        assert package == "fairseq_hrt"
+        return SimpleNamespace(main=run)
+
+    monkeypatch.setattr(command_line.importlib, "import_module", load)
+    return found
+
+
+def test_every_verb_has_its_module():
+    for verb in VERBS:
+        module = importlib.import_module(f"fairseq_hrt.cli.{verb.replace('-', '_')}")
+        assert callable(module.main) and module.build_parser().prog == f"fairseq-hrt {verb}"
+
+
+def test_what_follows_a_verb_is_its_own(verbs):
+    assert main(["graph-statistics", "data", "--version", "-h", "--", "translate"]) == 0
+    assert main(["translate"]) == 0 and main([]) == 0
+    assert verbs.calls == [
+        (".cli.graph_statistics", ["data", "--version", "-h", "--", "translate"]), (".cli.translate", []), (".cli.doctor", []),
+    ]  # fmt: skip
+
+
+def test_the_exit_status_is_the_verbs(verbs, capsys):
+    verbs.result = 1
+    assert main(["doctor"]) == 1
+    verbs.result = KeyboardInterrupt()
+    assert main(["translate"]) == 130 and capsys.readouterr().err == "interrupted\n"
+
+
+def test_what_is_said_without_a_verb(verbs, capsys):
+    assert main(["--user-dir"]) == 0
+    assert os.path.samefile(capsys.readouterr().out.rstrip("\n"), os.path.dirname(fairseq_hrt.__file__))
+    assert main(["--options"]) == 0 and "--hrt-chunk-sizes" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert end.value.code == 0 and all(re.search(rf"^    {verb}\s", shown, re.M) for verb in VERBS) and verbs.calls == []
+
+
+def test_version_and_misspelt_verbs(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"fairseq_hrt {fairseq_hrt.__version__}\n"
+    assert "did you mean 'translate'?" in no_such_verb("transalte")
+    assert "did you mean 'graph-statistics'?" in no_such_verb("graph_statistics")
+    assert "did you mean" not in no_such_verb("xyz") and "translate" in no_such_verb("xyz")
+    with pytest.raises(SystemExit) as end:
+        main(["--no-such", "Bundel"])
+    assert end.value.code == 2 and "no verb 'Bundel'; did you mean 'bundle'?" in capsys.readouterr().err
