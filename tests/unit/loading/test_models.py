@@ -121,7 +121,9 @@ def test_what_was_read_already_is_not_read_again(folder, task, tmp_path):
 
 
 def test_overrides_of_the_user(folder, task):
-    (model,) = build_models([folder / "1.pt"], task, overrides={"dropout": 0.75}).models
+    path = str(folder / "1.pt")
+    # They hold for what was read without them, too.
+    (model,) = build_models([path], task, overrides={"dropout": 0.75}, states={path: read_checkpoint(path)}).models
     assert model.encoder.dropout_module.p == 0.75
 
 
