@@ -27,7 +27,12 @@ def respond(handler, messages=({"type": "http.request", "body": b"hello"},), **s
 
         chosen = Settings(systems=(("a", "x"),), **{"time_limit": 60, **settings})
         request = Request({"type": "http", "method": "POST", "path": "/x", "headers": []}, receive)
-        return await guarded("/x", handler, chosen, Metrics())(request)
+        response = await guarded("/x", handler, chosen, Metrics())(request)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        # Nothing goes on behind the answer; the loop itself would end it.
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return response
 
     return asyncio.run(run())
 

@@ -24,13 +24,13 @@ def test_plain_text():
 
 
 def test_html():
-    decoded = DecodedText("<p>One two. Three!</p> <i>four</i><code>no</code>", "html", "en")
-    assert decoded.sentences == ["One two.", "Three!", "four"]
+    decoded = DecodedText("<p>One two. Three!</p> <i>four</i><b>five</b><code>no</code>", "html", "en")
+    assert decoded.sentences == ["One two.", "Three!", "four", "five"]
     decoded.translations = translated(decoded)
     # Each rank anew: putting one together leaves the others alone.
     for _ in range(2):
-        assert decoded.text() == "<p>ONE TWO. THREE!</p> <i>FOUR</i><code>no</code>"
-        assert decoded.text(1) == "<p>other THREE!</p> <i>FOUR</i><code>no</code>"
+        assert decoded.text() == "<p>ONE TWO. THREE!</p> <i>FOUR</i><b>FIVE</b><code>no</code>"
+        assert decoded.text(1) == "<p>other THREE!</p> <i>FOUR</i><b>FIVE</b><code>no</code>"
 
 
 def test_nothing_to_translate():
