@@ -263,7 +263,8 @@ def _count(fields: Mapping[str, Any], name: str, default: int) -> int:
 def _shown(value: Any) -> str:
     """A value of a request as a message may repeat it: short and in one line."""
     text = value if isinstance(value, str) else json.dumps(value)
-    return re.sub(r"[^ -~\u00a1-\ud7ff\ue000-\uffff]", "?", text)[:40]
+    # Neither separators of lines nor what turns round the direction of the words behind it.
+    return re.sub(r"[^ -~\u00a1-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\uffff]", "?", text)[:40]
 
 
 def unsupported_language(code: str) -> RequestError:

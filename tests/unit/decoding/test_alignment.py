@@ -29,10 +29,3 @@ def test_words_are_aligned_by_the_last_layers_attention(tiny, left_pad, pre_norm
                 attention = attention + model.decoder.extract_features(inputs, encoder_out=out)[1]["attn"][0][0]
             expected = attention[:, : max(words.numel() - 1, 1)].argmax(1)
             assert hypothesis["alignment"].tolist() == expected.tolist()
-
-
-def test_models_that_do_not_write_from_left_to_right_are_refused(tiny):
-    model = tiny.model()
-    model.decoder.only_task = "translation_dag"
-    with pytest.raises(ValueError, match="--replace-unk: .*TransformerModel.*--unkpen inf"):
-        AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions()).align_words({})

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.decoding.beam_search import NumericalError, leave_out_finished
-from fairseq_hrt.decoding.constraints import Constraints
 from fairseq_hrt.decoding.generator import AutoregressiveGenerator
 from fairseq_hrt.decoding.options import DecodingOptions
 
@@ -81,43 +80,6 @@ def test_prefixes_are_forced(tiny, beam):
     )
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    size=st.integers(1, 4),
-    rows=st.integers(1, 8).flatmap(
-        lambda width: st.lists(st.lists(st.integers(2, 5), min_size=width, max_size=width), min_size=1, max_size=3)
-    ),
-)
-def test_repeated_ngrams_are_those_that_a_search_finds(tiny, size, rows):
-    rules = Constraints(tiny.dictionary(), min_length=0, max_lengths=torch.full((len(rows),), 99), no_repeat_ngram_size=size)
-    log_probs = rules.apply(torch.zeros(len(rows), 16), len(rows[0]) - 1, torch.arange(len(rows)), 1, torch.tensor(rows))
-    for row, found in zip(rows, log_probs.tolist()):
-        ngrams = [tuple(row[start : start + size]) for start in range(len(row) - size + 1)]
-        for token, score in enumerate(found):
-            candidate = (*row[len(row) - size + 1 :], token)
-            forbidden = token == tiny.PAD or (candidate in ngrams and token != tiny.EOS)
-            assert math.isinf(score) == forbidden, (row, token)
-
-
-@pytest.mark.parametrize("beam", [1, 3])
-def test_no_bigram_occurs_twice(tiny, beam):
-    """Without fairseq as an oracle: its generator hands the rule a padded buffer, in which it finds nothing."""
-    repeated = 0
-    for seed in range(6):
-        model, sample = tiny.model(seed=seed), tiny.sample([4, 6], seed=seed)
-        for size in (0, 2):
-            options = DecodingOptions(beam=beam, max_len_b=14, no_repeat_ngram_size=size)
-            generator = AutoregressiveGenerator([model], tiny.dictionary(), options)
-            for hypothesis in itertools.chain(*generator.generate([model], sample)):
-                tokens = hypothesis["tokens"].tolist()
-                bigrams = list(zip(tokens, tokens[1:]))
-                if size:
-                    assert len(bigrams) == len(set(bigrams))
-                else:
-                    repeated += len(bigrams) > len(set(bigrams))
-    assert repeated
-
-
 def test_a_beam_that_holds_everything_is_exhaustive(tiny):
     """All token sequences of at most three words over a tiny vocabulary, scored by the module's full pass."""
     dictionary = tiny.dictionary(3)
@@ -173,31 +135,6 @@ def test_hypotheses_do_not_depend_on_their_batch(tiny, seed, beam, order):
         assert_equal(generator.generate([model], {"net_input": alone}), [together[number]])
 
 
-def test_counters_hooks_and_steps(tiny):
-    model = tiny.model()
-    generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=9))
-    seen = []
-    generator.step_hooks.append(seen.append)
-    ((best,),) = generator.generate([model], tiny.sample([4]))
-    assert best["steps"] == len(best["tokens"]) == generator.counters.decoder_calls == len(seen)
-    assert generator.counters.encoder_calls == generator.counters.sentences == 1
-    assert [int(step.tokens) for step in seen] == best["tokens"].tolist()
-    assert [step.positions.tolist() for step in seen] == [[n] for n in range(1, len(seen) + 1)]
-    generator.counters.reset()
-    assert generator.counters.decoder_calls == 0
-
-
-def test_the_result_is_what_fairseq_generate_needs(tiny):
-    model = tiny.model()
-    options = DecodingOptions(beam=3, max_len_b=6, retain_history=True)
-    generator = AutoregressiveGenerator([model], tiny.dictionary(), options)
-    for best in generator.generate([model], tiny.sample([4, 2])):
-        for hypothesis in best:
-            hypothesis["positional_scores"].div_(2)  # in place, as fairseq-generate does
-            assert hypothesis["token_steps"].tolist() == list(range(1, len(hypothesis["tokens"]) + 1))
-            assert hypothesis["history"][-1]["tokens"].equal(hypothesis["tokens"])
-
-
 @pytest.mark.parametrize("beam", [1, 3])
 def test_nan_is_named(tiny, beam):
     model = tiny.model()
@@ -206,79 +143,6 @@ def test_nan_is_named(tiny, beam):
     generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(beam=beam))
     with pytest.raises(NumericalError, match="NaN"):
         generator.generate([model], tiny.sample([4]))
-
-
-def test_a_minimum_above_the_maximum_is_named(tiny):
-    with pytest.raises(ValueError, match="--min-len 5.*3"):
-        DecodingOptions(min_len=5, max_len_b=3)
-    with pytest.raises(ValueError, match="--min-len 64 .* 63 words"):
-        AutoregressiveGenerator([tiny.model()], tiny.dictionary(), DecodingOptions(min_len=64))
-
-
-@pytest.mark.parametrize("beam", [1, 3])
-def test_a_sentence_whose_maximum_is_below_the_minimum_has_just_that_length(tiny, beam):
-    model, options = tiny.model(), DecodingOptions(beam=beam, min_len=8, max_len_a=1.0, max_len_b=2)
-    found = AutoregressiveGenerator([model], tiny.dictionary(), options).generate([model], tiny.sample([2, 9]))
-    for best, shortest, longest in zip(found, (4, 8), (4, 11)):
-        words = best[0]["tokens"].tolist()
-        assert words.index(tiny.EOS) == len(words) - 1 and shortest <= len(words) - 1 <= longest
-        assert best[0]["positional_scores"].isfinite().all()
-
-
-@pytest.mark.parametrize("beam", [1, 3])
-def test_unknown_words_can_be_forbidden(tiny, beam):
-    """An infinite penalty: no NaN, no <unk>, and the same search otherwise."""
-    written = 0
-    for seed in range(8):
-        model, sample = tiny.model(seed=seed), tiny.sample([4, 6, 2], seed=seed)
-        found = {}
-        for penalty in (0.0, 1e6, math.inf):
-            generator = AutoregressiveGenerator(
-                [model], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=9, unkpen=penalty)
-            )
-            found[penalty] = generator.generate([model], sample)
-        written += sum(UNK in best[0]["tokens"].tolist() for best in found[0.0])
-        assert not any(UNK in h["tokens"].tolist() for best in found[math.inf] for h in best)
-        assert all(h["positional_scores"].isfinite().all() for best in found[math.inf] for h in best)
-        assert [best[0]["tokens"].tolist() for best in found[math.inf]] == [
-            best[0]["tokens"].tolist() for best in found[1e6]
-        ]
-    assert written
-
-
-@pytest.mark.parametrize("beam", [1, 3])
-def test_a_given_unknown_word_stands(tiny, beam):
-    model, options = tiny.model(), DecodingOptions(beam=beam, max_len_b=6, unkpen=math.inf)
-    generator = AutoregressiveGenerator([model], tiny.dictionary(), options)
-    prefix = torch.tensor([[UNK, 5], [6, tiny.PAD]])
-    for best, first in zip(generator.generate([model], tiny.sample([4, 3]), prefix_tokens=prefix), (UNK, 6)):
-        tokens = best[0]["tokens"].tolist()
-        assert tokens[0] == first and UNK not in tokens[1:] and math.isfinite(float(best[0]["score"]))
-
-
-def test_ending_repeats_nothing(tiny):
-    """The start symbol is an </s>: without unigram repetitions a sentence would never end."""
-    model = tiny.model()
-    for beam in (1, 3):
-        options = DecodingOptions(beam=beam, max_len_b=30, no_repeat_ngram_size=1)
-        for best in AutoregressiveGenerator([model], tiny.dictionary(), options).generate([model], tiny.sample([4, 6])):
-            tokens = best[0]["tokens"].tolist()
-            assert len(tokens) == len(set(tokens)) and tokens[-1] == tiny.EOS
-
-
-def test_a_model_in_training_is_decoded_without_dropout(tiny):
-    model = tiny.model(dropout=0.5).train()
-    AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=3)).generate([model], tiny.sample([4]))
-    assert not any(module.training for module in model.modules())
-
-
-def test_no_more_hypotheses_than_words(tiny):
-    dictionary, model = tiny.dictionary(3), tiny.model(symbols=3)
-    assert AutoregressiveGenerator([model], dictionary, DecodingOptions(beam=6)).beam == 6
-    generator = AutoregressiveGenerator([model], dictionary, DecodingOptions(beam=500, nbest=9, max_len_b=4))
-    assert generator.beam == len(dictionary) - 1 == 6
-    (hypotheses,) = generator.generate([model], tiny.sample([3], symbols=3))
-    assert len(hypotheses) == 6
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import gzip
 import itertools
-import json
 import os
 import random
 from pathlib import Path
@@ -115,31 +114,3 @@ def test_every_short_text_of_few_signs(english, signs):
     reference, _, tokenize = english
     for text in ("".join(chosen) for length in range(5) for chosen in itertools.product(signs, repeat=length)):
         assert tokenize(text) == reference.tokenize(text), text
-
-
-def test_rules_are_kept_in_a_file(tmp_path):
-    rules = MosesRules.from_sacremoses("en", "de")
-    rules.save(tmp_path / "moses.json")
-    assert MosesRules.load(tmp_path / "moses.json") == rules
-    assert (tmp_path / "moses.json").stat().st_size < 40_000
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda d: d.update(format=2), lambda d: d.pop("alpha"), lambda d: d.update(more=1), lambda d: d.update(alnum=[3, 1]),
-        lambda d: d.update(number=[48]), lambda d: d.update(lower=[0, 0x110000]), lambda d: d.update(prefixes=[1]),
-        lambda d: d.update(currency="$"), lambda d: d.update(language=["en"]), lambda d: d.update(target_alpha=[True, 5]),
-    ],
-)  # fmt: skip
-def test_damaged_rules_are_refused(tmp_path, change):
-    path = tmp_path / "moses.json"
-    MosesRules.from_sacremoses("en", "de").save(path)
-    document = json.loads(path.read_text())
-    change(document)
-    path.write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="moses.json does not hold rules of text"):
-        MosesRules.load(path)
-    path.write_text("[" * 100_000)
-    with pytest.raises(ValueError, match="does not hold rules"):
-        MosesRules.load(path)

@@ -7,52 +7,14 @@ import subprocess
 import sys
 import threading
 
-import numpy as np
 import pytest
 from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
-from tiny_models import FAMILIES, LETTERS, write_bundle
+from native_bundles import LINES, NATIVE
 
 import fairseq_hrt
 from fairseq_hrt.cli import translate as verb
-from fairseq_hrt.hub import runtime_bundle
-from fairseq_hrt.hub.bundle import load_bundle
-from fairseq_hrt.hub.dictionary import Words
-from fairseq_hrt.hub.runtime_bundle import Agreement, add_runtime, require_equal
 from fairseq_hrt.hub.runtime_translator import RuntimeTranslator, UnsupportedOption, default_threads
 from fairseq_hrt.hub.translator import Translator
-from fairseq_hrt.runtime import library
-
-NATIVE = [family for family in FAMILIES if family != "jacobi"]
-LINES = [
-    "a b c d",
-    "",
-    "j",
-    "zzz a",
-    "f e d c b a  a",
-    "</s> <pad> b",
-    "c c\tc",
-    "h" * 3,
-    " ".join("abcdefghij" * 30),
-    "b\x00d",
-]
-
-
-def with_runtime(folder, family, weights="float32", shortlist=None, **changes):
-    def complete(bundle):
-        add_runtime(bundle, weights, data=folder.with_name(folder.name + "_data"), shortlist=shortlist)
-
-    if family == "dag":
-        # Vertices never write the unknown word, and repeats stay: whatever both engines make of them by themselves.
-        changes.setdefault("options", {"beam": "1", "max_len_b": "20", "unkpen": "1000", "dag_keep_repeats": "true"})
-    return write_bundle(folder, family, complete=complete, **changes)
-
-
-@pytest.fixture(scope="module")
-def bundles(tmp_path_factory):
-    place = tmp_path_factory.mktemp("bundles")
-    for family in NATIVE:
-        with_runtime(place / family, family)
-    return place
 
 
 def shown(found):
@@ -180,15 +142,6 @@ def test_graphs_are_those_of_pytorch(bundles):
         fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch", device="cpu").graphs(["a"])
 
 
-def test_options_of_the_training_hold_where_none_are_given(bundles):
-    model = fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch")
-    model._trained_task.hrt_decode_chunk, model._trained_task.hrt_eos_last_chunk = "1", True
-    model._trained_task.hrt_curriculum_power = 3.0
-    assert runtime_bundle.trained_options(model) == {"hrt_decode_chunk": "1", "hrt_eos_last_chunk": "true"}
-    model.bundle.task = "translation_autoregressive"
-    assert runtime_bundle.trained_options(model) == {}
-
-
 def test_a_switch_set_to_false_leaves_the_training_its_say(bundles, tmp_path):
     folder = tmp_path / "dag"
     shutil.copytree(bundles / "dag", folder)
@@ -197,32 +150,6 @@ def test_a_switch_set_to_false_leaves_the_training_its_say(bundles, tmp_path):
     (folder / "bundle.json").write_text(json.dumps(document))
     native = fairseq_hrt.from_pretrained(folder, engine="runtime", dag_keep_repeats=False)
     assert native.decode_options({}).dag_keep_repeats
-
-
-def test_engines(bundles, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="engine 'fast' is unknown"):
-        fairseq_hrt.from_pretrained(bundles / "hrt", engine="fast")
-    with pytest.raises(ValueError, match="threads=0"):
-        fairseq_hrt.from_pretrained(bundles / "hrt", threads=0)
-    with pytest.raises(ValueError, match="the runtime decodes on the CPU"):
-        fairseq_hrt.from_pretrained(bundles / "hrt", engine="runtime", device="cuda")
-    plain = write_bundle(tmp_path / "plain", "autoregressive").folder
-    with pytest.raises(ValueError, match="holds no model for the runtime.*--runtime int8"):
-        fairseq_hrt.from_pretrained(plain, engine="runtime")
-    assert isinstance(fairseq_hrt.from_pretrained(plain), Translator)
-    with pytest.raises(ValueError, match="a shortlist needs the runtime"):
-        fairseq_hrt.from_pretrained(plain, use_shortlist=True)
-    with pytest.raises(ValueError, match="holds no shortlist"):
-        fairseq_hrt.from_pretrained(bundles / "hrt", use_shortlist=True)
-
-    def missing():
-        raise library.LibraryUnavailable("no compiler")
-
-    # A machine without the kernel.
-    monkeypatch.setattr("fairseq_hrt.runtime.binding.kernel", missing)
-    assert isinstance(fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu"), Translator)
-    with pytest.raises(ValueError, match="no compiler"):
-        fairseq_hrt.from_pretrained(bundles / "hrt", engine="runtime")
 
 
 def test_threads(bundles, monkeypatch):
@@ -238,58 +165,6 @@ def test_threads(bundles, monkeypatch):
     for caller in callers:
         caller.join()
     assert found == dict.fromkeys(range(3), expected)
-
-
-def test_int8_and_its_card(tmp_path):
-    bundle = with_runtime(tmp_path / "int8", "hrt", "int8")
-    assert "of 100 translations identical" in bundle.card["runtime, int8"]
-    assert "| runtime, int8 |" in (bundle.folder / "README.md").read_text()
-    assert load_bundle(bundle.folder).runtime == "runtime.safetensors"
-    assert (bundle.folder / "runtime.safetensors").stat().st_mode == (bundle.folder / "dict.de.txt").stat().st_mode
-    assert fairseq_hrt.from_pretrained(bundle.folder).engine.header.weights == "int8"
-
-
-def test_a_shortlist_in_a_bundle(tmp_path):
-    table = tmp_path / "lex"
-    # Every letter may become its own capital only.
-    table.write_text("".join(f"{letter.upper()} {letter} 0.9\n" for letter in LETTERS))
-    folder = with_runtime(tmp_path / "short", "autoregressive", shortlist=table).folder
-    everything = fairseq_hrt.from_pretrained(folder, engine="runtime")
-    model = fairseq_hrt.from_pretrained(folder, use_shortlist=True)
-    # With the hundred most frequent words it is the whole dictionary.
-    assert model.translate(LINES) == everything.translate(LINES)
-    assert "words a sentence on average" in load_bundle(folder).card["runtime, float32, shortlist"]
-    assert model.identity() != everything.identity()
-
-
-def test_what_cannot_be_made(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="--runtime int4: choose one of"):
-        with_runtime(tmp_path / "a", "autoregressive", "int4")
-    with pytest.raises(ValueError, match="translation_jacobi.*--engine torch"):
-        with_runtime(tmp_path / "b", "jacobi")
-    with pytest.raises(ValueError, match="--no-repeat-ngram-size.*--engine torch"):
-        with_runtime(tmp_path / "c", "autoregressive", options={"no_repeat_ngram_size": "2", "beam": "1"})
-    # A conversion that went wrong is found by translating.
-    original = runtime_bundle.convert
-
-    def wrong(*arguments, **options):
-        header, tensors = original(*arguments, **options)
-        tensors["decoder.layers.0.final.norm.weight"] = -np.asarray(tensors["decoder.layers.0.final.norm.weight"])
-        return header, tensors
-
-    monkeypatch.setattr(runtime_bundle, "convert", wrong)
-    for weights in ("float32", "int8"):
-        with pytest.raises(ValueError, match="does not translate as PyTorch's engine does"):
-            with_runtime(tmp_path / f"d{weights}", "autoregressive", weights)
-    assert not [path for path in tmp_path.iterdir() if path.suffix == "" and not path.name.endswith("_data")]
-
-
-def test_agreement():
-    assert "3 of 4 translations identical" in str(Agreement(4, 3, 0.001))
-    require_equal(Agreement(4, 3, 0.001))
-    for bad in (Agreement(4, 1, 0.0), Agreement(4, 4, 0.02), Agreement(4, 4, float("nan"))):
-        with pytest.raises(ValueError, match="leave --runtime away"):
-            require_equal(bad)
 
 
 def damage_model(folder):
@@ -326,22 +201,6 @@ def test_damaged_bundles_are_refused(bundles, tmp_path, damage, message):
     damage(folder)
     with pytest.raises(ValueError, match=message):
         fairseq_hrt.from_pretrained(folder, engine="runtime")
-
-
-def test_dictionaries_are_read_as_fairseq_reads_them(tmp_path):
-    from fairseq.data import Dictionary
-
-    path = tmp_path / "dict.de.txt"
-    path.write_text("a 9\nb b 3\n<unk> 2 #fairseq:overwrite\nc\u2028d 1\na 1 #fairseq:overwrite\n", encoding="utf-8")
-    expected, found = Dictionary.load(str(path)), Words(path)
-    assert found.words == expected.symbols and len(found) == len(expected)
-    for word in ["a", "b b", "x", "c\u2028d", "</s>", "<pad>"]:
-        symbol = expected.index(word)
-        assert found.ids([word]) == [expected.unk() if symbol < expected.nspecial else symbol]
-    for content, message in (("a 1\na 2\n", "the word 'a' again"), ("a\n", "no word with its count"), ("a x\n", "no word")):
-        path.write_text(content)
-        with pytest.raises(ValueError, match=message):
-            Words(path)
 
 
 def test_translating_needs_neither_pytorch_nor_fairseq(bundles, tmp_path):

@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 import runtime_models
+import small_kernel
 
+from fairseq_hrt.hub.runtime_model import write_runtime_model
 from fairseq_hrt.runtime import build, library
 
 
@@ -31,3 +33,33 @@ def runtime(tiny, kernel):
         build=lambda *args, **options: runtime_models.build(tiny.dictionary, *args, **options),
         options=runtime_models.DecodeOptions, **functions,
     )  # fmt: skip
+
+
+@pytest.fixture
+def small(tmp_path):
+    """(folder for the library, folder with the sources of a kernel that compiles in no time)."""
+    kernel = tmp_path / "kernel"
+    kernel.mkdir()
+    (kernel / "dispatch.c").write_text(
+        '#define FH_PUBLIC __attribute__((visibility("default")))\n#pragma GCC visibility push(default)\n'
+        + small_kernel.FUNCTIONS
+    )
+    return tmp_path / "package", kernel
+
+
+@pytest.fixture(scope="session")
+def files(runtime, tmp_path_factory):
+    """A file of each family, int8 and float32 in turn."""
+    folder, found = tmp_path_factory.mktemp("models"), []
+    for number, (arch, overrides) in enumerate(runtime_models.ARCHITECTURES.items()):
+        small = dict(
+            max_source_positions=12,
+            max_target_positions=14,
+            encoder_embed_dim=8,
+            decoder_embed_dim=8,
+            decoder_attention_heads=2,
+        )
+        model = runtime.build(arch, seed=number, **small, **overrides)
+        found.append(folder / f"{arch}.safetensors")
+        write_runtime_model(model, *model.dictionaries, found[-1], weights=("int8", "float32")[number % 2])
+    return found

@@ -28,6 +28,12 @@ CLASSES = {
     "bidirectional_transformer": BidirectionalTransformerModel,
 }  # fmt: skip
 
+# What there are model files of, and how they differ from the plain ones.
+ARCHITECTURES = {
+    "transformer": {}, "hrt_transformer": dict(share_all_embeddings=True), "bidirectional_transformer": dict(bidirectional_tokens_per_step=2),
+    "dag_transformer": dict(dag_upsample_base="predict", dag_upsample_scale="1.5"),
+}  # fmt: skip
+
 
 def share_output(decoder):
     """Whether output layer and embedding are one, or of different widths."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairseq_hrt.runtime import library
-from fairseq_hrt.runtime.engine import Shortlist, UnsupportedOption
+from fairseq_hrt.runtime.engine import Shortlist
 
 WAYS = {
     "at": ("transformer", dict(beam=1)), "at, beam": ("transformer", dict(beam=4, nbest=2)),
@@ -139,56 +139,6 @@ def test_shortlists(runtime, way):
                 engine.set_shortlist(wrong)
         engine.set_shortlist(None)
         assert plain(engine.decode(rows, options)) == plain(whole)
-
-
-def test_long_and_odd_sources(runtime):
-    model = runtime.build(max_source_positions=700, max_target_positions=700, seed=8)
-    with runtime.runtime_engine(model, weights="int8") as engine:
-        assert engine.decode([], runtime.options()) == []
-        rows = runtime.sources((600, 1, 700))
-        found = engine.decode(rows, runtime.options(beam=1, max_len_b=699, min_len=650))
-        assert all(len(best[0].tokens) > 650 for best in found)
-        for row, message in (([], "no tokens"), ([4] * 701, "the model takes 700"), ([4, 99, 2], "dictionary"), ([-1], "token id"),
-                             ([1, 2], "padding"), ([2**40], "token id"), (["a"], "token id"), ([4.0, 2], "token id")):  # fmt: skip
-            with pytest.raises(ValueError, match=message):
-                engine.decode([row], runtime.options(beam=1))
-        with pytest.raises(ValueError, match="--min-len 9"):
-            engine.decode([[4, 2]], runtime.options(beam=1, min_len=9, max_len_b=8))
-        engine.close()
-        with pytest.raises(ValueError, match="closed"):
-            engine.decode([[4, 2]], runtime.options())
-
-
-@pytest.mark.parametrize("options, message", [
-    ({"beam": 0}, "--beam 0"), ({"beam": 2, "nbest": 3}, "--nbest 3"), ({"lenpen": float("nan")}, "--lenpen"), ({"max_len_a": -1.0}, "--max-len-a"),
-    ({"batch_size": 0}, "batch_size"), ({"hrt_decode_chunk": "7"}, "chunk size 7"), ({"hrt_decode_chunk": "x"}, "neither"),
-    ({"hrt_decode_chunk": "auto", "hrt_chunk_table": "3:1"}, "hrt-chunk-table"), ({"beam": 2, "hrt_nat_beam": 3}, "hrt-nat-beam 3"),
-    ({"beam": 3, "nbest": 2, "hrt_nat_beam": 1}, "--nbest 2"), ({"hrt_draft_chunk": 2}, "beam=1"), ({"hrt_draft_chunk": 1, "beam": 1}, "drafts"),
-])  # fmt: skip
-def test_bad_options(runtime, options, message):
-    with runtime.runtime_engine(runtime.build("hrt_transformer")) as engine, pytest.raises(ValueError, match=message):
-        engine.decode([[4, 2]], runtime.options(**options))
-
-
-def test_options_from_text(runtime):
-    with runtime.runtime_engine(runtime.build("hrt_transformer")) as engine:
-        found = [engine.decode([[4, 5, 2]], runtime.options(beam=1, hrt_decode_chunk=chunk)) for chunk in (3, "3")]
-        assert found[0] == found[1]
-    read = runtime.options.parse(
-        {"beam": "3", "lenpen": "0.6", "unnormalized": True, "hrt_eos_last_chunk": "True", "sampling": False}, scores=False
-    )
-    assert (read.beam, read.lenpen, read.normalize, read.hrt_eos_last_chunk, read.scores) == (3, 0.6, False, True, False)
-    for wrong in ({"sampling": True}, {"prefix_size": "2"}, {"no_repeat_ngram_size": 3}, {"nonsense": 1}):
-        with pytest.raises(UnsupportedOption, match=next(iter(wrong)).replace("_", "-")):
-            runtime.options.parse(wrong)
-    with pytest.raises(ValueError, match="--beam 'x'"):
-        runtime.options.parse({"beam": "x"})
-    for strategy in ("beam", "sample", "x"):
-        with (
-            runtime.runtime_engine(runtime.build("dag_transformer")) as engine,
-            pytest.raises(UnsupportedOption, match=strategy),
-        ):
-            engine.decode([[4, 2]], runtime.options(beam=1, dag_decode_strategy=strategy))
 
 
 @pytest.mark.parametrize("weights", ("float32", "int8"))

@@ -1,6 +1,5 @@
 """Building the kernel, refusing one that must not be loaded, choosing an instruction set; the same under sanitizers and for ARM."""
 
-import json
 import os
 import platform
 import shutil
@@ -9,38 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from small_kernel import built
 
 from fairseq_hrt.compat import doctor
 from fairseq_hrt.runtime import build, library
 
 KERNEL = build.KERNEL
 DRIVER = Path(__file__).with_name("operations_driver.c")
-FUNCTIONS = """
-typedef struct { const char *name; } table;
-static const table only = {"plain"};
-const char *fh_fingerprint(void) { return "fh_fingerprint=" FH_FINGERPRINT; }
-const void *fh_choose(const char *forced, char *why, unsigned long size) { return &only; }
-const char *fh_instruction_set(int place) { return place ? 0 : "plain"; }
-int fh_compiled(const char *name) { return 1; }
-int fh_usable(const char *name, char *why, unsigned long size) { return 1; }
-"""
+
 
 needs_compiler = pytest.mark.skipif(build.compiler() is None, reason="no C compiler")
-
-
-@pytest.fixture
-def small(tmp_path):
-    """(folder for the library, folder with the sources of a kernel that compiles in no time)."""
-    kernel = tmp_path / "kernel"
-    kernel.mkdir()
-    (kernel / "dispatch.c").write_text(
-        '#define FH_PUBLIC __attribute__((visibility("default")))\n#pragma GCC visibility push(default)\n' + FUNCTIONS
-    )
-    return tmp_path / "package", kernel
-
-
-def built(small, tmp_path):
-    return build.build(small[0], kernel=small[1], objects=tmp_path / "objects")
 
 
 @needs_compiler
@@ -56,41 +33,6 @@ def test_the_library_carries_its_sources_fingerprint(small, tmp_path):
     # An installed wheel has no sources to compare with.
     shutil.rmtree(small[1])
     assert library.instruction_sets(library.open_library(*small)).chosen == "plain"
-
-
-@needs_compiler
-def test_a_failed_build_leaves_no_library_behind(small, tmp_path):
-    assert built(small, tmp_path).library
-    (small[1] / "broken.c").write_text("int broken(void) { return missing; }\n")
-    result = built(small, tmp_path)
-    assert result.library is None and "broken.c does not compile" in result.reason and "missing" in result.reason
-    assert sorted(os.listdir(small[0])) == [build.REPORT]
-    with pytest.raises(library.LibraryUnavailable, match="broken.c does not compile"):
-        library.open_library(*small)
-
-
-def test_without_a_compiler(small, tmp_path, monkeypatch):
-    monkeypatch.setenv("CC", "/no/such/compiler")
-    result = built(small, tmp_path)
-    assert result.library is None and result.reason == "no C compiler was found"
-    with pytest.raises(
-        library.LibraryUnavailable, match="no C compiler was found when the package was installed; fix: install gcc or clang"
-    ):
-        library.open_library(*small)
-
-
-@needs_compiler
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="about flags of x86")
-def test_an_instruction_set_that_the_compiler_does_not_know_is_left_out(small, tmp_path, monkeypatch):
-    wrapper = tmp_path / "cc"
-    compiler = " ".join(build.compiler())
-    wrapper.write_text(f'#!/bin/sh\nfor word; do [ "$word" = -mavxvnni ] && exit 1; done\nexec {compiler} "$@"\n')
-    wrapper.chmod(0o755)
-    monkeypatch.setenv("CC", str(wrapper))
-    (small[1] / "operations_avx_vnni.c").write_text("#error not to be compiled\n")
-    result = built(small, tmp_path)
-    assert result.library and list(result.left_out) == ["avx_vnni"]
-    assert json.loads((small[0] / build.REPORT).read_text())["left_out"] == ["avx_vnni"]
 
 
 def test_a_library_that_was_never_built_or_is_none(tmp_path):

@@ -1,11 +1,6 @@
 """The HTTP interface: LibreTranslate's words and ours, limits, errors."""
 
-import asyncio
 import json
-import os
-import subprocess
-import sys
-import threading
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -220,37 +215,6 @@ def test_graphs(make_client, translator):
     assert response.status_code == 400 and "folder" not in response.text
 
 
-def test_queues_of_several_workers_are_summed(tmp_path):
-    code = """
-import os, subprocess, sys
-from fairseq_hrt.server.metrics import Metrics, forget_worker
-figures = Metrics()
-figures.watch_queue("a", lambda: 7)
-figures.observe_queue("a", int(sys.argv[1]))
-if sys.argv[2:]:
-    shown = lambda: [line for line in figures.exposition()[0].decode().splitlines() if line.startswith("fairseq_hrt_waiting")]
-    other = int(subprocess.run([sys.executable, __file__, "5"], check=True, capture_output=True, text=True).stdout)
-    print(shown())
-    forget_worker(other)
-    print(shown())
-else:
-    print(os.getpid())
-"""
-    (tmp_path / "worker.py").write_text(code)
-    (tmp_path / "figures").mkdir()
-    environment = {
-        **os.environ,
-        "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "figures"),
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
-    program = [sys.executable, str(tmp_path / "worker.py"), "3", "first"]
-    result = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=120)
-    assert result.stdout.splitlines() == [
-        "['fairseq_hrt_waiting_sentences{system=\"a\"} 8.0']",
-        "['fairseq_hrt_waiting_sentences{system=\"a\"} 3.0']",
-    ], result
-
-
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b'{"q": NaN}', b"[" * 100000, b'{"q": "\\ud800"'])
 def test_bodies_that_are_no_json(client, content):
     response = client.post("/translate", content=content, headers={"content-type": "application/json"})
@@ -304,17 +268,6 @@ def test_what_fails_inside_stays_inside(client, translator, caplog):
     assert "/a/path" in caplog.text
 
 
-def test_too_slow(make_client, translator):
-    client = make_client(time_limit=0.2)
-    proceed = threading.Event()
-    translator.before = lambda lines: proceed.wait(5)
-    response = client.post("/translate", json=ASKED)
-    proceed.set()
-    assert (response.status_code, response.json()) == (504, {"error": "The translation took too long"})
-    # A busy machine may need more than the limit for any request; sooner or later it does not.
-    assert any(client.post("/translate", json=ASKED).status_code == 200 for _ in range(100))
-
-
 def test_headers(make_client):
     response = make_client().get("/")
     assert "unsafe-inline" not in response.headers["content-security-policy"]
@@ -347,74 +300,6 @@ def test_systems_say_what_they_are(client):
             "options": {},
         },
     ]
-
-
-def ask(application, body):
-    """Sends a request by ASGI itself; returns the status. ``body``: the messages of the client."""
-
-    async def run():
-        messages, sent = list(body), []
-
-        async def receive():
-            return messages.pop(0) if messages else await asyncio.Event().wait()
-
-        async def send(message):
-            sent.append(message)
-
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": "/translate",
-            "query_string": b"",
-            "headers": [],
-            "http_version": "1.1",
-        }
-        await application(scope, receive, send)
-        return sent[0]
-
-    return asyncio.run(run())
-
-
-def test_a_body_that_does_not_come(make_client):
-    client = make_client(time_limit=0.2)
-    start = ask(client.app, [{"type": "http.request", "body": b"{", "more_body": True}])
-    assert start["status"] == 408 and (b"connection", b"close") in start["headers"]
-
-
-def test_nothing_is_decoded_for_a_client_that_has_gone(make_client, translator):
-    client = make_client()
-    entered, proceed = threading.Event(), threading.Event()
-    translator.before = lambda lines: (entered.set(), proceed.wait(5))
-    busy = threading.Thread(target=client.post, args=("/translate",), kwargs={"json": ASKED})
-    busy.start()
-    assert entered.wait(5)
-    body = json.dumps({**ASKED, "q": "nobody reads this"}).encode()
-    assert ask(client.app, [{"type": "http.request", "body": body}, {"type": "http.disconnect"}])["status"] == 499
-    proceed.set()
-    busy.join(5)
-    assert [lines for lines, _ in translator.batches] == [["Good morning."]]
-
-
-def test_the_log_knows_no_texts(client, caplog):
-    caplog.set_level("INFO", logger="fairseq_hrt.access")
-    client.post("/translate", json=ASKED)
-    (record,) = [record for record in caplog.records if record.name == "fairseq_hrt.access"]
-    entry = json.loads(record.message)
-    assert entry["route"] == "/translate" and entry["status"] == 200 and "Good" not in record.message
-
-
-def test_figures(client):
-    client.post("/translate", json=ASKED)
-    client.post("/translate", json={})
-    text = client.get("/metrics").text
-    assert 'fairseq_hrt_requests_total{route="/translate",status="200"} 1.0' in text
-    assert 'fairseq_hrt_requests_total{route="/translate",status="400"} 1.0' in text
-
-
-def test_the_description_names_every_route(client):
-    document = client.get("/spec").json()
-    own = {route.path for route in client.app.routes} - {"/", "/page.js", "/graph.js", "/page.css", "/metrics", "/spec"}
-    assert set(document["paths"]) == own
 
 
 JSON = st.recursive(

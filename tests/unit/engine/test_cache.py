@@ -1,0 +1,121 @@
+"""The decoder's memory against lists of lists, whatever is appended, forgotten and reordered."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_hrt.engine.cache import DecoderState, Memory
+
+LAYERS, HEADS, WIDTH = 2, 2, 3
+
+
+def make_memory(sentences, source=4):
+    keys = [torch.randn(sentences, HEADS, source, WIDTH) for _ in range(LAYERS)]
+    bias = torch.randn(sentences, 1, 1, source)
+    return Memory(keys, [-one for one in keys], bias, torch.arange(sentences) + 1, source, torch.randn(sentences, source, 5))
+
+
+def make_state(sentences, beams, *, capacity=2, stride=None):
+    cache = torch.full((LAYERS, 2, sentences * beams, HEADS, capacity, WIDTH), float("nan"))
+    positions = torch.zeros(1, capacity, dtype=torch.long)
+    return DecoderState(make_memory(sentences), beams, cache, positions, stride=stride, sentences=torch.arange(sentences))
+
+
+def take_step(state, known, count, places):
+    """Appends ``count`` tokens to the state and to the lists ``known`` of each row, and compares them."""
+    new = torch.randn(LAYERS, 2, state.rows, HEADS, count, WIDTH)
+    state.reserve(state.length + count)
+    state.place(places)
+    expected = places.expand(state.rows, count).tolist()
+    for row, tokens in enumerate(known):
+        tokens += [(expected[row][i], new[:, :, row, :, i]) for i in range(count)]
+    for layer in range(LAYERS):
+        found = state.append(layer, new[layer])
+        for part, tensor in enumerate(found):
+            assert tensor.shape == (state.rows * HEADS, state.length + count, WIDTH)
+            for row, tokens in enumerate(known):
+                for place, (_, vectors) in enumerate(tokens):
+                    assert tensor[row * HEADS : (row + 1) * HEADS, place].equal(vectors[layer, part])
+    state.length += count
+    if state.lengths is not None:
+        state.lengths = state.lengths + count
+    assert state.length == max(map(len, known)) <= state.capacity
+    for row, tokens in enumerate(known):
+        stored = state.positions[row % state.positions.size(0), : len(tokens)].tolist()
+        assert stored == [position for position, _ in tokens]
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_rows_are_lists_of_tokens(data):
+    sentences, beams = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
+    stride = data.draw(st.sampled_from([None, 1, 3]))
+    state, known = make_state(sentences, beams, stride=stride), [[] for _ in range(sentences * beams)]
+    here = list(range(sentences))
+    for action in data.draw(st.lists(st.sampled_from(["step", "step", "back", "back of each", "reorder"]), max_size=8)):
+        if action == "step":
+            count = data.draw(st.integers(1, 3))
+            places = torch.tensor([[len(tokens) + i for i in range(count)] for tokens in known]) * (stride or 1)
+            if stride is None and data.draw(st.booleans()):
+                # Every row where it likes.
+                take_step(state, known, count, torch.randint(50, places.shape))
+                continue
+            take_step(state, known, count, places[0] if state.lengths is None else places)
+        elif action == "back":
+            state.rollback(
+                length := data.draw(st.integers(0, state.length)) if state.lengths is None else 1 if all(known) else 0
+            )
+            known = [tokens[:length] for tokens in known]
+        elif action == "back of each":
+            lengths = [data.draw(st.integers(0, len(tokens))) for tokens in known]
+            longest = max(lengths) if data.draw(st.booleans()) else None
+            state.rollback(torch.tensor(lengths), longest=longest)
+            known = [tokens[:length] for tokens, length in zip(known, lengths)]
+        else:
+            kept = data.draw(st.lists(st.integers(0, len(here) - 1), min_size=1, max_size=len(here), unique=True))
+            rows = [sentence * beams + data.draw(st.integers(0, beams - 1)) for sentence in kept for _ in range(beams)]
+            alone = len(kept) == len(here) and kept == sorted(kept)
+            state.reorder(torch.tensor(rows), sentences=None if alone else torch.tensor(kept))
+            known, here = [list(known[row]) for row in rows], [here[sentence] for sentence in kept]
+            assert state.sentences.tolist() == here and state.memory.lengths.tolist() == [one + 1 for one in here]
+        assert state.rows == len(known) == len(here) * beams
+    take_step(state, known, 1, torch.tensor([[len(tokens)] for tokens in known]) * (stride or 1))
+
+
+def test_some_sentences_of_a_memory():
+    memory = make_memory(3)
+    some = memory.select(torch.tensor([2, 0]))
+    assert some.lengths.tolist() == [3, 1] and some.width == 4
+    for layer in range(LAYERS):
+        keys, values = some.layer(layer)
+        assert keys.equal(memory.keys[layer][[2, 0]].reshape(2 * HEADS, 4, WIDTH)) and values.equal(-keys)
+    assert some.bias.equal(memory.bias[[2, 0]]) and some.encoded.equal(memory.encoded[[2, 0]])
+    bare = Memory(memory.keys, memory.values, None, memory.lengths, 4).select(torch.tensor([1]))
+    assert bare.bias is None and bare.encoded is None
+
+
+def test_buffers_grow_by_doubling_and_hold_no_garbage():
+    state = make_state(1, 1, capacity=4)
+    state.reserve(4)
+    assert state.capacity == 4
+    state.reserve(5)
+    # Rows of different lengths meet unwritten slots: 0 times NaN would be NaN.
+    assert state.capacity == 8 and state.cache.isfinite().all()
+    state.reserve(100)
+    assert state.capacity == 100
+
+
+def test_rows_never_get_longer_by_forgetting():
+    state = make_state(2, 1)
+    take_step(state, [[], []], 3, torch.arange(3))
+    with pytest.raises(ValueError, match="cannot roll back to 4 tokens: only 3 are cached"):
+        state.rollback(4)
+    state.rollback(torch.tensor([1, 3]))
+    with pytest.raises(ValueError, match=r"cannot roll back to tensor\(\[2, 2\]\) tokens"):
+        state.rollback(torch.tensor([2, 2]))
+    with pytest.raises(ValueError, match="cannot roll back to 2 tokens"):
+        state.rollback(2)
+    assert state.lengths.tolist() == [1, 3] and state.length == 3
+    state.rollback(1)
+    assert state.lengths.tolist() == [1, 1] and state.length == 1

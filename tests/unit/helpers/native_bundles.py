@@ -1,0 +1,31 @@
+"""Bundles of tiny models for the native runtime."""
+
+from tiny_models import FAMILIES, write_bundle
+
+from fairseq_hrt.hub.runtime_bundle import add_runtime
+
+NATIVE = [family for family in FAMILIES if family != "jacobi"]
+
+
+LINES = [
+    "a b c d",
+    "",
+    "j",
+    "zzz a",
+    "f e d c b a  a",
+    "</s> <pad> b",
+    "c c\tc",
+    "h" * 3,
+    " ".join("abcdefghij" * 30),
+    "b\x00d",
+]
+
+
+def with_runtime(folder, family, weights="float32", shortlist=None, **changes):
+    def complete(bundle):
+        add_runtime(bundle, weights, data=folder.with_name(folder.name + "_data"), shortlist=shortlist)
+
+    if family == "dag":
+        # Vertices never write the unknown word, and repeats stay: whatever both engines make of them by themselves.
+        changes.setdefault("options", {"beam": "1", "max_len_b": "20", "unkpen": "1000", "dag_keep_repeats": "true"})
+    return write_bundle(folder, family, complete=complete, **changes)

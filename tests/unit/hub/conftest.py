@@ -1,0 +1,15 @@
+"""Bundles that several files translate with."""
+
+import pytest
+from compiled_kernel import require_kernel
+from native_bundles import NATIVE, with_runtime
+
+
+@pytest.fixture(scope="session")
+def bundles(tmp_path_factory):
+    """A folder with a bundle of each family that the runtime decodes."""
+    require_kernel()
+    place = tmp_path_factory.mktemp("bundles")
+    for family in NATIVE:
+        with_runtime(place / family, family)
+    return place

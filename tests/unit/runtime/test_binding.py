@@ -1,0 +1,112 @@
+"""What ctypes is told of the kernel, against the kernel's own header."""
+
+import ctypes as C
+import re
+
+import numpy as np
+import pytest
+
+from fairseq_hrt.hub.runtime_model import convert
+from fairseq_hrt.runtime import binding, build
+
+STRUCTURES = {
+    "fh_side_shape": binding.SideShape, "fh_shape": binding.Shape, "fh_tensor": binding.Tensor, "fh_options": binding.Options,
+    "fh_results": binding.Results,
+}  # fmt: skip
+KINDS = {
+    "int32_t": C.c_int32, "int64_t": C.c_int64, "double": C.c_double, "float": C.c_float, "fh_side_shape": binding.SideShape,
+    "char *": C.c_char_p, "void *": C.c_void_p, "int32_t *": C.POINTER(C.c_int32), "int64_t *": C.POINTER(C.c_int64),
+    "double *": C.POINTER(C.c_double), "float *": C.POINTER(C.c_float),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def header():
+    """runtime.h without its comments."""
+    return re.sub(r"/\*.*?\*/", "", (build.KERNEL / "runtime.h").read_text(), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_structures_are_those_of_the_header(header, name):
+    body = re.search(r"typedef struct {([^}]*)} " + name + ";", header).group(1)
+    fields = []
+    for declaration in filter(None, (line.strip() for line in body.split(";"))):
+        kind, names = re.fullmatch(r"(?:const )?(\w+) (.*)", declaration, re.DOTALL).groups()
+        for one in names.split(","):
+            one = one.strip()
+            fields.append((one.lstrip("*"), KINDS[kind + " *" * one.startswith("*")]))
+    assert fields == STRUCTURES[name]._fields_
+
+
+def test_numbers_are_those_of_the_header(header):
+    assert f"#define FH_INTERFACE {binding.INTERFACE} " in re.sub(r"\s+", " ", header)
+    values = {name: int(value) for name, value in re.findall(r"FH_(\w+) = (\d+)", header)}
+    assert [values[name] for name in ("OK", "MEMORY", "INVALID", "NUMBER", "REFUSED")] == [
+        binding.OK, binding.MEMORY, binding.INVALID, binding.NUMBER, binding.REFUSED,
+    ]  # fmt: skip
+    for number, name in enumerate(binding.STRATEGIES):
+        assert values[name.upper().replace("-", "_")] == number
+    for number, name in enumerate(binding.FAMILIES):
+        assert values[name.upper()] == number
+    assert {name: values[{"GELU_FAST": "GELU_TANH", "GELU_ACCURATE": "GELU_TANH"}.get(name.upper(), name.upper())]
+            for name in binding._ACTIVATION} == binding._ACTIVATION  # fmt: skip
+
+
+def test_every_function_is_declared(kernel, header):
+    found = binding.kernel()
+    for result, name, parameters in re.findall(r"FH_PUBLIC ([\w ]+?[ *]+)(fh_\w+)\(([^)]*)\)", header):
+        count = 0 if parameters == "void" else parameters.count(",") + 1
+        assert len(getattr(found, name).argtypes) == count, name
+        assert (getattr(found, name).restype is None) == (result.strip() == "void"), name
+
+
+@pytest.mark.parametrize(
+    "interface, missing, message", [(99, None, "another release"), (binding.INTERFACE, "fh_decode", "no fh_decode")]
+)
+def test_a_kernel_of_another_release_is_refused(monkeypatch, interface, missing, message):
+    class Library:
+        def __getattr__(self, name):
+            if name == missing:
+                raise AttributeError(name)
+            function = lambda: interface  # noqa: E731
+            self.__dict__[name] = function
+            return function
+
+    monkeypatch.setattr(binding, "load_library", Library)
+    with pytest.raises(ValueError, match=f"{message}.*install fairseq_hrt again"):
+        binding.kernel.__wrapped__()
+
+
+def test_a_header_for_c(tiny):
+    dictionaries = tiny.dictionary(), tiny.dictionary()
+    header, _ = convert(tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 5]), *dictionaries, weights="float32")
+    shape, kept = binding.shape_of(header)
+    assert (shape.family, shape.eos, shape.learn_tail, shape.relative_window) == (
+        1,
+        2,
+        header.learn_tail,
+        header.relative_window,
+    )
+    assert shape.chunk_sizes[: shape.chunk_count] == [2, 5] == list(kept)
+    for side, part in (("encoder", shape.encoder), ("decoder", shape.decoder)):
+        for name in ("width", "layers", "heads", "inner", "positions", "pre_norm", "final_norm", "embedding_norm", "scale"):
+            assert getattr(part, name) == getattr(header, f"{side}_{name}")
+    assert (shape.encoder.vocabulary, shape.decoder.vocabulary) == (header.source_vocabulary, header.target_vocabulary)
+    assert (shape.encoder.longest, shape.decoder.longest) == (header.longest_source, header.longest_target)
+
+
+def test_tensors_for_c():
+    tensors = {"a": np.arange(6, dtype=np.float32).reshape(2, 3).T, "b": np.array([1, -2], np.int8)}
+    table, kept = binding.tensor_table(tensors)
+    assert [(entry.name, entry.rows, entry.columns, entry.type) for entry in table] == [(b"a", 3, 2, 2), (b"b", 1, 2, 1)]
+    # Row after row, whatever the array's own order.
+    assert C.cast(table[0].data, C.POINTER(C.c_float))[:6] == [0, 3, 1, 4, 2, 5] and len(kept) == 2
+    assert len(binding.tensor_table({})[0]) == 1
+
+
+def test_small_things():
+    assert binding.encode_isa(None) is None and binding.encode_isa("avx2") == b"avx2"
+    assert len(binding.message_buffer()) >= 256
+    array = np.array([3, 4], np.int64)
+    binding.pointer(array, C.c_int64)[1] = 9
+    assert array.tolist() == [3, 9]

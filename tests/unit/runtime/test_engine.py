@@ -1,0 +1,100 @@
+"""The engine of the runtime as Python sees it: sources that it refuses, its lifetime, what it raises."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runtime_models import ARCHITECTURES
+
+from fairseq_hrt.hub.runtime_model import convert
+from fairseq_hrt.runtime import binding
+from fairseq_hrt.runtime.engine import Engine, NumericalError, Result, UnsupportedOption, _check, _deduplicate
+
+
+def test_long_and_odd_sources(runtime):
+    model = runtime.build(max_source_positions=700, max_target_positions=700, seed=8)
+    with runtime.runtime_engine(model, weights="int8") as engine:
+        assert engine.decode([], runtime.options()) == []
+        rows = runtime.sources((600, 1, 700))
+        found = engine.decode(rows, runtime.options(beam=1, max_len_b=699, min_len=650))
+        assert all(len(best[0].tokens) > 650 for best in found)
+        for row, message in (([], "no tokens"), ([4] * 701, "the model takes 700"), ([4, 99, 2], "dictionary"), ([-1], "token id"),
+                             ([1, 2], "padding"), ([2**40], "token id"), (["a"], "token id"), ([4.0, 2], "token id")):  # fmt: skip
+            with pytest.raises(ValueError, match=message):
+                engine.decode([row], runtime.options(beam=1))
+        with pytest.raises(ValueError, match="--min-len 9"):
+            engine.decode([[4, 2]], runtime.options(beam=1, min_len=9, max_len_b=8))
+        engine.close()
+        with pytest.raises(ValueError, match="closed"):
+            engine.decode([[4, 2]], runtime.options())
+
+
+def test_not_a_number_is_named(runtime):
+    """Weights so large that sums overflow: finite in the file, broken in use."""
+    for arch in ARCHITECTURES:
+        model = runtime.build(arch)
+        header, tensors = convert(model, *model.dictionaries, weights="float32")
+        tensors["decoder.layers.0.inner"] = np.full_like(tensors["decoder.layers.0.inner"], 3e38)
+        with Engine(header, tensors) as engine, pytest.raises(NumericalError, match="NaN"):
+            engine.decode([[4, 5, 2]], runtime.options(beam=1))
+
+
+def test_an_engine_and_its_end(files):
+    with Engine.open(files[0]) as engine:
+        assert engine.isa and engine.weight_bytes > 0 and engine.threads == 1
+        assert [best[0].tokens[-1] for best in engine.decode([[4, 2], np.array([5, 2])])] == [2, 2]
+    engine.close()
+    for use in (
+        lambda: engine.isa,
+        lambda: engine.weight_bytes,
+        lambda: engine.decode([[4, 2]]),
+        lambda: engine.set_shortlist(None),
+    ):
+        with pytest.raises(ValueError, match="the engine is closed"):
+            use()
+
+
+@pytest.mark.parametrize("threads", [0, -1, 4097, 2.0, "2", None])
+def test_threads_are_a_number(files, threads):
+    with pytest.raises(ValueError, match=f"threads={threads!r}: give a number from 1 to 4096"):
+        Engine.open(files[0], threads=threads)
+
+
+def test_an_instruction_set_that_is_not_there(files):
+    with pytest.raises(ValueError, match="avx1024"):
+        Engine.open(files[0], isa="avx1024")
+
+
+@pytest.mark.parametrize("status, kind", [
+    (binding.MEMORY, MemoryError), (binding.INVALID, ValueError), (binding.NUMBER, NumericalError), (binding.REFUSED, UnsupportedOption), (77, ValueError),
+])  # fmt: skip
+def test_what_the_kernel_reports(status, kind):
+    message = binding.message_buffer()
+    _check(binding.OK, message)
+    message.value = "why \u00e9".encode()
+    with pytest.raises(kind, match="why \u00e9") as caught:
+        _check(status, message)
+    assert type(caught.value) is kind
+
+
+def collapsed(words):
+    """Immediately repeated n-grams, the longest first, taken out one after the other until there are none."""
+    for size in (4, 3, 2, 1):
+        for place in range(len(words) - 2 * size + 1):
+            if words[place : place + size] == words[place + size : place + 2 * size]:
+                return collapsed(words[: place + size] + words[place + 2 * size :])
+    return words
+
+
+@given(st.lists(st.integers(4, 6), max_size=10))
+def test_no_ngram_is_repeated_at_once(words):
+    tokens = [*words, 2]
+    places = list(range(len(tokens)))
+    result = Result(list(tokens), -1.0, [float(-place) for place in places], 3, list(places))
+    _deduplicate(result)
+    kept = result.tokens[:-1]
+    assert result.tokens[-1] == 2 and collapsed(kept) == kept
+    assert (kept == words) == (collapsed(words) == words)
+    # What belongs to a token goes with it; what was not there does not appear.
+    assert [tokens[place] for place in result.token_steps] == result.tokens
+    assert result.positional_scores == [float(-place) for place in result.token_steps] and result.alignment == []

@@ -1,0 +1,115 @@
+"""Decoding options of the runtime: read from text, refused by name, handed to C as they are."""
+
+import dataclasses
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from fairseq_hrt.runtime.engine import UnsupportedOption
+from fairseq_hrt.runtime.options import NEUTRAL, DecodeOptions, chunk_table, options_for
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"beam": 0}, "--beam 0"), ({"beam": 2, "nbest": 3}, "--nbest 3"), ({"lenpen": float("nan")}, "--lenpen"), ({"max_len_a": -1.0}, "--max-len-a"),
+    ({"batch_size": 0}, "batch_size"), ({"hrt_decode_chunk": "7"}, "chunk size 7"), ({"hrt_decode_chunk": "x"}, "neither"),
+    ({"hrt_decode_chunk": "auto", "hrt_chunk_table": "3:1"}, "hrt-chunk-table"), ({"beam": 2, "hrt_nat_beam": 3}, "hrt-nat-beam 3"),
+    ({"beam": 3, "nbest": 2, "hrt_nat_beam": 1}, "--nbest 2"), ({"hrt_draft_chunk": 2}, "beam=1"), ({"hrt_draft_chunk": 1, "beam": 1}, "drafts"),
+])  # fmt: skip
+def test_bad_options(runtime, options, message):
+    with runtime.runtime_engine(runtime.build("hrt_transformer")) as engine, pytest.raises(ValueError, match=message):
+        engine.decode([[4, 2]], runtime.options(**options))
+
+
+def test_options_from_text(runtime):
+    with runtime.runtime_engine(runtime.build("hrt_transformer")) as engine:
+        found = [engine.decode([[4, 5, 2]], runtime.options(beam=1, hrt_decode_chunk=chunk)) for chunk in (3, "3")]
+        assert found[0] == found[1]
+    read = runtime.options.parse(
+        {"beam": "3", "lenpen": "0.6", "unnormalized": True, "hrt_eos_last_chunk": "True", "sampling": False}, scores=False
+    )
+    assert (read.beam, read.lenpen, read.normalize, read.hrt_eos_last_chunk, read.scores) == (3, 0.6, False, True, False)
+    for wrong in ({"sampling": True}, {"prefix_size": "2"}, {"no_repeat_ngram_size": 3}, {"nonsense": 1}):
+        with pytest.raises(UnsupportedOption, match=next(iter(wrong)).replace("_", "-")):
+            runtime.options.parse(wrong)
+    with pytest.raises(ValueError, match="--beam 'x'"):
+        runtime.options.parse({"beam": "x"})
+    for strategy in ("beam", "sample", "x"):
+        with (
+            runtime.runtime_engine(runtime.build("dag_transformer")) as engine,
+            pytest.raises(UnsupportedOption, match=strategy),
+        ):
+            engine.decode([[4, 2]], runtime.options(beam=1, dag_decode_strategy=strategy))
+
+
+def header(family="hrt", **more):
+    return SimpleNamespace(family=family, chunk_sizes=(2, 5), scale=3.0, block=1, directions=1, **more)
+
+
+def test_what_asks_for_nothing_is_read_over():
+    for name, values in NEUTRAL.items():
+        for value in values:
+            assert DecodeOptions.parse({name: value}) == DecodeOptions()
+    # As fairseq's own defaults are, an option whose value is an enumeration included.
+    assert DecodeOptions.parse({"bidirectional_scoring": SimpleNamespace(name="canonical")}) == DecodeOptions()
+
+
+def test_every_option_is_read_from_its_text():
+    texts = {item.name: str(item.default) for item in dataclasses.fields(DecodeOptions) if item.default is not None}
+    assert DecodeOptions.parse(texts) == DecodeOptions()
+    assert DecodeOptions.parse({"beam": "9", "scores": "true"}, beam=7, scores=False) == DecodeOptions(beam=7, scores=False)
+    for name, value in (
+        ("scores", "maybe"),
+        ("unnormalized", "2"),
+        ("beam", "2.5"),
+        ("lenpen", "x"),
+        ("hrt_draft_chunk", "x"),
+    ):
+        with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} '{value}' is n"):
+            DecodeOptions.parse({name: value})
+
+
+@pytest.mark.parametrize("values, message", [
+    (dict(min_len=-1), "--min-len -1"), (dict(max_len_b=1 << 30), "--max-len-b 1073741824"), (dict(unkpen=math.nan), "--unkpen nan"),
+    (dict(unkpen=-math.inf), "--unkpen -inf"), (dict(dag_decode_beta=math.inf), "--dag-decode-beta inf"), (dict(nbest=0), "--nbest 0"),
+])  # fmt: skip
+def test_bad_values_are_named(values, message):
+    with pytest.raises(ValueError, match=message):
+        DecodeOptions(**values)
+    assert DecodeOptions(unkpen=math.inf).unkpen == math.inf
+
+
+@pytest.mark.parametrize("options, expected", [
+    (dict(), [(math.inf, 2)]), (dict(hrt_decode_chunk="1"), [(math.inf, 1)]), (dict(hrt_decode_chunk="5"), [(math.inf, 5)]),
+    (dict(hrt_decode_chunk="auto"), [(10, 1), (30, 2), (math.inf, 1)]), (dict(hrt_decode_chunk="auto", hrt_chunk_table="3.5:5,inf:1"), [(3.5, 5), (math.inf, 1)]),
+])  # fmt: skip
+def test_chunks_by_the_length_of_the_source(options, expected):
+    assert chunk_table(header(), DecodeOptions(**options)) == expected
+    values, _ = options_for(header(), DecodeOptions(**options))
+    assert list(zip(values.table_limits[: values.table_size], values.table_chunks[: values.table_size])) == expected
+
+
+@pytest.mark.parametrize("table", ["", "10:1", "30:1,10:2,inf:1", "inf:0", "inf:1,inf:2", "a:1", "10-1,inf:1"])
+def test_tables_that_are_none(table):
+    with pytest.raises(ValueError, match="--hrt-chunk-table .*10:1,30:2,inf:1"):
+        chunk_table(header(), DecodeOptions(hrt_decode_chunk="auto", hrt_chunk_table=table))
+
+
+def test_vertices_write_unknown_words_only_where_that_is_allowed():
+    for allowed, family, expected in ((False, "dag", math.inf), (True, "dag", 2.0), (False, "hrt", 2.0)):
+        values, _ = options_for(header(family), DecodeOptions(unkpen=2.0, dag_allow_unk=allowed))
+        assert values.unkpen == expected
+    values, _ = options_for(header("dag"), DecodeOptions(dag_decode_strategy="viterbi"))
+    assert (values.strategy, values.scale) == (2, 3.0)
+    assert options_for(header("dag"), DecodeOptions(dag_decode_upsample_scale=0.5))[0].scale == 0.5
+
+
+@pytest.mark.parametrize("family, options, message", [
+    ("autoregressive", dict(hrt_decode_chunk="3"), "no hrt_transformer but a model of the family autoregressive"), ("hrt", dict(graphs=True), "family hrt writes no graph"),
+    ("dag", dict(alignments=True), "words of a dag_transformer are not aligned"), ("dag", dict(nbest=2), "--nbest 2 needs --dag-decode-strategy beam"),
+    ("dag", dict(min_len=4), "--min-len 4 needs"), ("dag", dict(dag_decode_upsample_scale=0.0), "--dag-decode-upsample-scale 0.0"),
+    ("dag", dict(dag_decode_strategy="beam"), "--dag-decode-strategy beam: the runtime knows greedy"),
+])  # fmt: skip
+def test_options_of_other_families(family, options, message):
+    with pytest.raises(ValueError, match=message):
+        options_for(header(family), DecodeOptions(**options))

@@ -1,0 +1,161 @@
+"""What all routes have in common: limits, answers to errors, headers, log."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse
+
+from fairseq_hrt.server.errors import RequestError
+from fairseq_hrt.server.guard import HEADERS, guarded, with_headers
+from fairseq_hrt.server.metrics import Metrics
+from fairseq_hrt.server.settings import Settings
+
+ASKED = {"q": "Good morning.", "source": "en", "target": "de"}
+
+
+def respond(handler, messages=({"type": "http.request", "body": b"hello"},), **settings):
+    """The response of a guarded handler to the messages of a client, after which nothing comes."""
+
+    async def run():
+        left = list(messages)
+
+        async def receive():
+            return left.pop(0) if left else await asyncio.Event().wait()
+
+        chosen = Settings(systems=(("a", "x"),), **{"time_limit": 60, **settings})
+        request = Request({"type": "http", "method": "POST", "path": "/x", "headers": []}, receive)
+        response = await guarded("/x", handler, chosen, Metrics())(request)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        # Nothing goes on behind the answer; the loop itself would end it.
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return response
+
+    return asyncio.run(run())
+
+
+async def echo(request):
+    return PlainTextResponse(await request.body())
+
+
+def test_the_handler_gets_the_whole_body():
+    parts = [{"type": "http.request", "body": part, "more_body": part != b"c"} for part in (b"a", b"b", b"c")]
+    response = respond(echo, parts, max_body=3)
+    assert (response.status_code, response.body) == (200, b"abc")
+    assert {name: response.headers[name] for name in HEADERS} == HEADERS
+
+
+@pytest.mark.parametrize("size", [4, 40, 100])
+def test_a_long_body_is_refused_and_not_kept(size):
+    """Of a very long one, of which nobody waits for the end."""
+    parts = [{"type": "http.request", "body": b"x", "more_body": number < size - 1} for number in range(size)]
+    if size == 100:
+        # The client would go on for ever: 16 times the limit is enough.
+        parts = parts[:49]
+    response = respond(echo, parts, max_body=3)
+    assert (response.status_code, response.headers["connection"]) == (413, "close")
+    assert json.loads(response.body) == {"error": "Request body exceeds the limit of 3 bytes"}
+
+
+@pytest.mark.parametrize(
+    "error, status, message",
+    [(RequestError(429, "busy", {"Retry-After": "7"}), 429, "busy"), (KeyError("/a/path"), 500, "Internal server error")],
+)
+def test_errors_are_answered(error, status, message):
+    async def fail(request):
+        raise error
+
+    response = respond(fail)
+    assert (response.status_code, json.loads(response.body)) == (status, {"error": message})
+    assert response.headers.get("retry-after") == ("7" if status == 429 else None)
+    assert response.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("messages, settings, status", [
+    ([{"type": "http.request"}], {"time_limit": 0.05}, 504), ([{"type": "http.request"}, {"type": "http.disconnect"}], {}, 499),
+])  # fmt: skip
+def test_work_for_nobody_is_given_up(messages, settings, status):
+    given_up = []
+
+    async def slow(request):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            given_up.append(True)
+            raise
+
+    assert respond(slow, messages, **settings).status_code == status
+    assert given_up == [True]
+
+
+def test_own_headers_stay():
+    response = with_headers(JSONResponse({}, headers={"Cache-Control": "max-age=9"}))
+    assert response.headers["cache-control"] == "max-age=9" and response.headers["referrer-policy"] == "no-referrer"
+
+
+def ask(application, body):
+    """Sends a request by ASGI itself; returns the status. ``body``: the messages of the client."""
+
+    async def run():
+        messages, sent = list(body), []
+
+        async def receive():
+            return messages.pop(0) if messages else await asyncio.Event().wait()
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/translate",
+            "query_string": b"",
+            "headers": [],
+            "http_version": "1.1",
+        }
+        await application(scope, receive, send)
+        return sent[0]
+
+    return asyncio.run(run())
+
+
+def test_a_body_that_does_not_come(make_client):
+    client = make_client(time_limit=0.2)
+    start = ask(client.app, [{"type": "http.request", "body": b"{", "more_body": True}])
+    assert start["status"] == 408 and (b"connection", b"close") in start["headers"]
+
+
+def test_nothing_is_decoded_for_a_client_that_has_gone(make_client, translator):
+    client = make_client()
+    entered, proceed = threading.Event(), threading.Event()
+    translator.before = lambda lines: (entered.set(), proceed.wait(5))
+    busy = threading.Thread(target=client.post, args=("/translate",), kwargs={"json": ASKED})
+    busy.start()
+    assert entered.wait(5)
+    body = json.dumps({**ASKED, "q": "nobody reads this"}).encode()
+    assert ask(client.app, [{"type": "http.request", "body": body}, {"type": "http.disconnect"}])["status"] == 499
+    proceed.set()
+    busy.join(5)
+    assert [lines for lines, _ in translator.batches] == [["Good morning."]]
+
+
+def test_too_slow(make_client, translator):
+    client = make_client(time_limit=0.2)
+    proceed = threading.Event()
+    translator.before = lambda lines: proceed.wait(5)
+    response = client.post("/translate", json=ASKED)
+    proceed.set()
+    assert (response.status_code, response.json()) == (504, {"error": "The translation took too long"})
+    # A busy machine may need more than the limit for any request; sooner or later it does not.
+    assert any(client.post("/translate", json=ASKED).status_code == 200 for _ in range(100))
+
+
+def test_the_log_knows_no_texts(client, caplog):
+    caplog.set_level("INFO", logger="fairseq_hrt.access")
+    client.post("/translate", json=ASKED)
+    (record,) = [record for record in caplog.records if record.name == "fairseq_hrt.access"]
+    entry = json.loads(record.message)
+    assert entry["route"] == "/translate" and entry["status"] == 200 and "Good" not in record.message

@@ -1,0 +1,32 @@
+"""HTML: tags stay, texts are replaced, and nothing takes more than a moment."""
+
+import pytest
+
+from fairseq_hrt.server.markup import MarkedUpText
+
+LENGTH = 20000
+
+
+@pytest.mark.parametrize("piece", ["<b>x", "<", "&", "<!--", "<![CDATA[", "<?", "<script>", "<a b=", "</b>"])
+def test_long_markup(piece):
+    marked = MarkedUpText(piece * (LENGTH // 2 // len(piece)))
+    assert isinstance(marked.join([text.upper() for text in marked.texts]), str)
+
+
+def test_texts_inside_of_what_is_kept_are_kept():
+    marked = MarkedUpText(
+        '<div translate="no"><p>a<b>b</b></p></div><p>c<span class="x notranslate">d<i>e</i></span></p><pre>f<b>g</b></pre>h'
+    )
+    assert marked.texts == ["c", "h"]
+
+
+@pytest.mark.parametrize("name", ["script", "style", "code", "pre", "textarea", "template", "noscript"])
+def test_what_is_no_text_for_readers(name):
+    marked = MarkedUpText(f"a<{name}>b</{name}><!-- c --><!doctype d> \n e")
+    assert [text.strip() for text in marked.texts] == ["a", "e"]
+
+
+def test_texts_are_replaced_and_escaped():
+    marked = MarkedUpText('<p title="a &amp; b">One <b>two</b> &lt;three&gt;<br/></p>')
+    assert marked.texts == ["One ", "two", " <three>"]
+    assert marked.join(["1 ", "<i>2</i>", " & 3"]) == '<p title="a &amp; b">1 <b>&lt;i&gt;2&lt;/i&gt;</b> &amp; 3<br/></p>'

@@ -1,0 +1,131 @@
+"""Systems of a server: loaded, described, and chosen by languages and names."""
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fairseq_hrt.hub import pretrained
+from fairseq_hrt.hub.bundle import Bundle
+from fairseq_hrt.runtime.engine import UnsupportedOption
+from fairseq_hrt.server import systems
+from fairseq_hrt.server.errors import RequestError
+from fairseq_hrt.server.metrics import Metrics
+from fairseq_hrt.server.requests import TranslationRequest
+from fairseq_hrt.server.settings import Settings
+from fairseq_hrt.server.systems import (
+    Catalogue,
+    ServedSystem,
+    alternatives_options,
+    language_name,
+    load_system,
+    load_translator,
+)
+
+
+def test_a_server_without_systems_knows_no_language():
+    assert Catalogue(()).languages() == []
+
+
+def served(name, source, target, task="translation_hrt", alternatives=True):
+    return ServedSystem(name, Bundle(Path("unused"), task, source, target, "space", "none"), None, None, alternatives)
+
+
+def asked(target, system=None):
+    return TranslationRequest(("a",), True, "auto", target, system=system)
+
+
+def test_a_request_finds_its_system():
+    catalogue = Catalogue(
+        [served("a", "en", "de"), served("b", "en", "de"), served("c", "de", "en"), served("d", "en", "qq")]
+    )
+    assert catalogue.sources == ["de", "en"]
+    assert catalogue.languages()[1:] == [
+        {"code": "en", "name": "English", "targets": ["de", "qq"]}, {"code": "qq", "name": "qq", "targets": []},
+    ]  # fmt: skip
+    assert catalogue.choose(asked("de"), "en").name == "a" and catalogue.choose(asked("de", "b"), "en").name == "b"
+    for request, source, message in (
+        (asked("xx"), "en", "xx is not supported"),
+        (asked("de"), "yy", "yy is not supported"),
+        (asked("qq"), "de", "qq (qq) is not available as a target language from German (de)"),
+        (asked("de", "c"), "en", "Invalid request: there is no such system; from en to de there are: a, b"),
+    ):
+        with pytest.raises(RequestError) as caught:
+            catalogue.choose(request, source)
+        assert (caught.value.status, caught.value.message) == (400, message)
+
+
+def test_options_for_several_hypotheses():
+    found = {task: alternatives_options(served("a", "en", "de", task), 3) for task in systems._RANKED}
+    assert found["translation_hrt"] == {"beam": 3, "nbest": 3, "hrt_nat_beam": 3}
+    assert found["translation_dag"] == {"beam": 3, "nbest": 3, "dag_decode_strategy": "beam"}
+    assert found["translation"] == {"beam": 3, "nbest": 3}
+    assert alternatives_options(served("a", "en", "de", alternatives=False), 3) == {}
+    assert language_name("fi") == "Finnish" and language_name("tlh") == "tlh"
+
+
+class Greedy:
+    """A translator that knows one hypothesis."""
+
+    def __init__(self, task):
+        self.bundle, self.calls = Bundle(Path("unused"), task, "en", "de", "space", "none"), []
+
+    def identity(self):
+        return {"engine": "runtime"}
+
+    def translate(self, lines, *, details, **options):
+        self.calls.append(options)
+        if options.get("nbest", 1) > 1:
+            raise ValueError("one only")
+        return [SimpleNamespace(text=line.upper()) for line in lines]
+
+
+@pytest.mark.parametrize("task, tried", [("translation_hrt", True), ("translation_jacobi", False)])
+def test_loading_tries_what_a_system_can_do(task, tried):
+    translator, metrics = Greedy(task), Metrics()
+    settings = Settings(systems=(("x", Path("folder")),), options=(("x", "lenpen", "0.5"),), max_batch=7)
+    system = load_system("x", Path("folder"), settings, metrics, lambda folder, given: translator)
+    try:
+        assert translator.calls[0] == {"lenpen": "0.5"}, "so that the first request does not wait"
+        assert translator.calls[1:] == [{"lenpen": "0.5", "beam": 2, "nbest": 2, "hrt_nat_beam": 2}] * tried
+        assert system.describe() == {
+            "name": "x", "source": "en", "target": "de", "task": task, "engine": "runtime", "alternatives": False, "graph": False,
+            "options": {"lenpen": "0.5"},
+        }  # fmt: skip
+        assert b'fairseq_hrt_waiting_sentences{system="x"} 0.0' in metrics.exposition()[0]
+    finally:
+        system.batcher.close()
+
+
+@pytest.mark.parametrize(
+    "engine, runtime, fails, expected",
+    [
+        ("auto", "runtime.safetensors", None, ["runtime"]), ("auto", None, None, ["torch"]), ("torch", "runtime.safetensors", None, ["torch"]),
+        ("runtime", None, None, ["runtime"]), ("auto", "runtime.safetensors", UnsupportedOption("--sampling"), ["runtime", "torch"]),
+    ],
+)  # fmt: skip
+def test_the_engine_is_decided_once(monkeypatch, caplog, engine, runtime, fails, expected):
+    tried = []
+
+    def from_pretrained(folder, *, engine, threads):
+        tried.append(engine)
+        if engine == "runtime" and fails:
+            raise fails
+        return engine, threads
+
+    monkeypatch.setattr(pretrained, "from_pretrained", from_pretrained)
+    monkeypatch.setattr(systems, "load_bundle", lambda folder, *, for_runtime: SimpleNamespace(runtime=runtime))
+    caplog.set_level(logging.WARNING)
+    settings = Settings(systems=(("x", Path("folder")),), engine=engine, threads=3)
+    assert load_translator(Path("folder"), settings) == (expected[-1], 3) and tried == expected
+    assert ("PyTorch takes over" in caplog.text) == bool(fails)
+
+
+def test_what_is_not_installed_is_named(monkeypatch):
+    def from_pretrained(folder, **given):
+        raise ImportError("no module", name="torch")
+
+    monkeypatch.setattr(pretrained, "from_pretrained", from_pretrained)
+    with pytest.raises(ValueError, match="folder needs PyTorch and fairseq, and torch is not installed.*--runtime int8"):
+        load_translator(Path("folder"), Settings(systems=(("x", Path("folder")),), engine="torch"))
