@@ -210,7 +210,6 @@ TOGETHER = {
     "equality": "the runtime equals the eager engine",
     "int8": "the runtime equals an emulation of its arithmetic",
     "files": "damaged model files are refused",
-    "texts": "what a server makes of texts and settings",
     "example": "the example of a server",
     "scale_example": "the example of many machines",
     "package": "the package as it is imported",
@@ -229,6 +228,13 @@ def test_tests_mirror_modules(path):
     name = path.stem[len("test_") :]
     if str(folder) not in ELSEWHERE and name not in TOGETHER:
         assert (PACKAGE / folder / f"{name}.py").is_file(), f"there is no module {folder}/{name}.py"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_module_has_a_file_of_tests(path):
+    """A package's own file names what others may use; what it defines is tested with the modules that it comes from."""
+    if path.name != "__init__.py":
+        assert (ROOT / "tests" / "unit" / path.relative_to(PACKAGE).with_name(f"test_{path.name}")).is_file()
 
 
 def test_the_exceptions_of_the_mirror_exist():
