@@ -43,9 +43,9 @@ case $PRECISION in
     *) fail "PRECISION=$PRECISION is neither bfloat16 nor float32" ;;
 esac
 updates() { echo $(($1 * PER_CENT / 100)); }
-AT_UPDATES=${AT_UPDATES:-$(updates 1100)} HRT_UPDATES=${HRT_UPDATES:-$(updates 1000)}
+AT_UPDATES=${AT_UPDATES:-$(updates 800)} HRT_UPDATES=${HRT_UPDATES:-$(updates 850)}
 IB_UPDATES=${IB_UPDATES:-$(updates 700)} IB2_UPDATES=${IB2_UPDATES:-$(updates 1200)}
-NAT_UPDATES=${NAT_UPDATES:-$(updates 500)} DAG_UPDATES=${DAG_UPDATES:-$(updates 900)} FUZZY_UPDATES=${FUZZY_UPDATES:-$(updates 200)}
+NAT_UPDATES=${NAT_UPDATES:-$(updates 500)} DAG_UPDATES=${DAG_UPDATES:-$(updates 850)} FUZZY_UPDATES=${FUZZY_UPDATES:-$(updates 300)}
 DAG_MODES=${DAG_MODES:-4} DAG_SCALE=${DAG_SCALE:-4}
 BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5}
 SPEED_SENTENCES=${SPEED_SENTENCES:-20} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1} TEACHER_THREADS=${TEACHER_THREADS:-1}
@@ -85,7 +85,7 @@ make_corpus() {
 # One thread is quicker than two with a model as small as this one. Of more, those that wait sleep: spinning, they would collapse when
 # something else runs.
 train_at() {
-    schedule "$AT_UPDATES" 0.002 5
+    schedule "$AT_UPDATES" 0.004 5
     OMP_NUM_THREADS=$TEACHER_THREADS OMP_WAIT_POLICY=passive run "${TRAINER[@]}" "$OUT/data-bin" --task translation --arch transformer "${TRAINING[@]}" \
         --criterion autoregressive_loss --label-smoothing 0.1 "${SCHEDULE[@]}" --save-interval-updates "$HALF" --save-dir "$OUT/at"
 }
@@ -98,7 +98,7 @@ distill() {
 # The curriculum ends half of the way: what follows is trained as it will be decoded. Half of the targets are raw: the
 # built-in corpus has one translation for each sentence, which a teacher of one minute does not always find.
 train_hrt() {
-    schedule "$HRT_UPDATES" 0.003 10
+    schedule "$HRT_UPDATES" 0.004 10
     run "${TRAINER[@]}" "$OUT/data-bin" --task translation_hrt --arch hrt_transformer_tiny \
         "${TRAINING[@]}" "${STUDENT[@]}" --criterion hrt_loss --label-smoothing 0.1 --hrt-chunk-sizes 2,3 \
         --hrt-curriculum-steps "$((HRT_UPDATES / 2))" \
@@ -270,14 +270,23 @@ TEACHER_SETTINGS="$AT_UPDATES updates, kept after $HALF, $PRECISION, seed $SEED"
 
 teacher() { TITLE="training the teacher" stage teacher "$OUT/at" "$TEACHER_SETTINGS" train_at; }
 
-# Waits for it: another process trains the teacher.
+BEFORE_TEACHER=$STAGE_CHAIN
+# Waits for it: another process trains the teacher, perhaps with other settings than those of a teacher that is still there.
 half_a_teacher() {
-    local found
+    local stamps=$OUT/.stages chain="${BEFORE_TEACHER}teacher: $TEACHER_SETTINGS"$'\n' found
     if [ -n "$DRY_RUN" ]; then
         echo "$OUT/at/checkpoint_1_$HALF.pt"
         return
     fi
-    until found=$(compgen -G "$OUT/at/checkpoint_*_$HALF.pt"); do sleep 1; done
+    until [ -f "$stamps/teacher.started" ] && [ "$(cat "$stamps/teacher.started")"$'\n' = "$chain" ]; do sleep 1; done
+    until found=$(compgen -G "$OUT/at/checkpoint_*_$HALF.pt"); do
+        # fairseq keeps no such state where an epoch ends with just this update.
+        if [ -f "$stamps/teacher.done" ]; then
+            found=$TEACHER
+            break
+        fi
+        sleep 1
+    done
     echo "$found"
 }
 
@@ -316,12 +325,12 @@ dag() {
 }
 
 STEPS_distillation=$(step distilling distill 0 12000)
-STEPS_hrt=$(step HRT hrt "$HRT_UPDATES" 95)$(step "first table" first 0 12000)
-STEPS_bidirectional=$(step IBDecoder bidirectional_2x1 "$IB_UPDATES" 80)$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 80)
+STEPS_hrt=$(step HRT hrt "$HRT_UPDATES" 155)$(step "first table" first 0 12000)
+STEPS_bidirectional=$(step IBDecoder bidirectional_2x1 "$IB_UPDATES" 100)$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 95)
 STEPS_dag=$(step "data for DAG" multimodal 0 14000)
 if [ -n "${DATA:-}" ]; then STEPS_dag=""; fi
-STEPS_dag+=$(step DAG dag "$DAG_UPDATES" 280)$(step FA-DAT dag_fuzzy "$FUZZY_UPDATES" 280)
-COMPARISON=35
+STEPS_dag+=$(step DAG dag "$DAG_UPDATES" 370)$(step FA-DAT dag_fuzzy "$FUZZY_UPDATES" 380)
+COMPARISON=20
 if [ -n "$ROWS" ]; then
     STEPS_dag+=$(step NAT nat "$NAT_UPDATES" 80)
     COMPARISON=240

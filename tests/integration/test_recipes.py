@@ -612,6 +612,35 @@ def test_tokenisation_keeps_lines_and_can_be_undone(tmp_path, capsys):
     assert MosesDetokenizer(lang="de").detokenize(first.split()) == 'Der Hund, der bellt & läuft, ist "groß".'
 
 
+@pytest.mark.parametrize("kept, finished", [(True, False), (True, True), (False, True)])
+def test_graphs_wait_for_half_a_teacher_of_these_settings(tmp_path, kept, finished):
+    function = re.search(r"^half_a_teacher\(\) .*?^}$", (EXAMPLES / "quickstart.sh").read_text(), re.M | re.S).group()
+    variables = {"OUT": str(tmp_path), "BEFORE_TEACHER": "text\n", "TEACHER_SETTINGS": "new", "HALF": "3", "TEACHER": "best"}
+    stamps, checkpoint = tmp_path / ".stages", tmp_path / "at" / "checkpoint_2_3.pt"
+    for folder in (stamps, checkpoint.parent):
+        folder.mkdir()
+    (stamps / "teacher.started").write_text("text\nteacher: old\n")
+    (stamps / "teacher.done").write_text("text\nteacher: old\n")
+    checkpoint.touch()
+    process = subprocess.Popen(
+        ["bash", "-euc", f"sleep() {{ echo waiting; read; }}\nDRY_RUN=\n{function}\nhalf_a_teacher"],
+        env={**os.environ, **variables}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout.readline() == "waiting\n", "another teacher is still there"
+    # As a stage begins: what is there goes first.
+    checkpoint.unlink()
+    (stamps / "teacher.done").unlink()
+    (stamps / "teacher.started").write_text("text\nteacher: new\n")
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "waiting\n", "it is not there yet"
+    if kept:
+        checkpoint.touch()
+    if finished:
+        (stamps / "teacher.done").write_text("text\nteacher: new\n")
+    assert process.communicate("\n", timeout=20)[0] == (f"{checkpoint}\n" if kept else "best\n")
+
+
 @pytest.mark.slow
 def test_quickstart_from_end_to_end(tmp_path):
     settings = {
