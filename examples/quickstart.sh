@@ -6,8 +6,8 @@
 #   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
 #
 # Makes the environment on first use, then: subwords -> two trainings at a time, one thread each:
-#   autoregressive teacher -> distillation -> HRT, chunk sizes 2 and 3 in one model -> first table -> bidirectional models of 2 and 4
-#   words a step;
+#   autoregressive teacher -> distillation -> HRT, chunk sizes 2 and 3 in one model -> first table -> HRT trained on -> bidirectional
+#   models of 2 and 4 words a step;
 #   from the teacher half-way, on raw targets with several translations of the same phrase: a directed acyclic Transformer (DAG),
 #   then fuzzy alignment (FA-DAT)
 # -> a comparison, one row a family. Results in $OUT (runs/quickstart): table.md, results.json, quality_speed.png, examples.txt.
@@ -17,7 +17,8 @@
 # decoding, and trains fairseq's own non-autoregressive Transformer for comparison; TUNE=1 (with ROWS=all): length penalties and the
 # graphs' beta are chosen on the validation set before the comparison; PRECISION: bfloat16 (where the CPU has it) or float32, for
 # which there are fewer updates by default. TRAIN, VALID, TEST: sentences of the built-in corpus; MODES, DAG_MODES: valid translations
-# that a training target is drawn from; MERGES: subword merges; AT_UPDATES, HRT_UPDATES, IB_UPDATES (one word a direction and step),
+# that a training target is drawn from; MERGES: subword merges; AT_UPDATES, HRT_UPDATES (before the first table), HRT_MORE_UPDATES
+# (after it), IB_UPDATES (one word a direction and step),
 # IB2_UPDATES (two, fine-tuned from the former), NAT_UPDATES, DAG_UPDATES, FUZZY_UPDATES; BEAM: of the distillation;
 # RAW_PROBABILITY: share of raw targets in the students' training; SPEED_SENTENCES, REPEATS: of the comparison; THREADS: of decoding;
 # TEACHER_THREADS; SEED; DRY_RUN=1 only shows the commands.
@@ -43,8 +44,9 @@ case $PRECISION in
     *) fail "PRECISION=$PRECISION is neither bfloat16 nor float32" ;;
 esac
 updates() { echo $(($1 * PER_CENT / 100)); }
-AT_UPDATES=${AT_UPDATES:-$(updates 800)} HRT_UPDATES=${HRT_UPDATES:-$(updates 850)}
-IB_UPDATES=${IB_UPDATES:-$(updates 700)} IB2_UPDATES=${IB2_UPDATES:-$(updates 1200)}
+AT_UPDATES=${AT_UPDATES:-$(updates 800)} HRT_UPDATES=${HRT_UPDATES:-$(updates 750)}
+HRT_MORE_UPDATES=${HRT_MORE_UPDATES:-$(updates 350)}
+IB_UPDATES=${IB_UPDATES:-$(updates 700)} IB2_UPDATES=${IB2_UPDATES:-$(updates 1000)}
 NAT_UPDATES=${NAT_UPDATES:-$(updates 500)} DAG_UPDATES=${DAG_UPDATES:-$(updates 850)} FUZZY_UPDATES=${FUZZY_UPDATES:-$(updates 300)}
 DAG_MODES=${DAG_MODES:-4} DAG_SCALE=${DAG_SCALE:-4}
 BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5}
@@ -95,15 +97,15 @@ distill() {
         --system "name=teacher,path=$TEACHER,task=translation_autoregressive,beam=$BEAM,max_len_a=1.5,max_len_b=10$ENGINE"
 }
 
-# The curriculum ends half of the way: what follows is trained as it will be decoded. Half of the targets are raw: the
-# built-in corpus has one translation for each sentence, which a teacher of one minute does not always find.
+# train_hrt FOLDER UPDATES LEARNING_RATE CURRICULUM FROM. Half of the targets are raw: the built-in corpus has one translation for each
+# sentence, which a teacher of one minute does not always find.
 train_hrt() {
-    schedule "$HRT_UPDATES" 0.004 10
+    schedule "$2" "$3" 10
     run "${TRAINER[@]}" "$OUT/data-bin" --task translation_hrt --arch hrt_transformer_tiny \
         "${TRAINING[@]}" "${STUDENT[@]}" --criterion hrt_loss --label-smoothing 0.1 --hrt-chunk-sizes 2,3 \
-        --hrt-curriculum-steps "$((HRT_UPDATES / 2))" \
+        --hrt-curriculum-steps "$4" \
         --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW_PROBABILITY" \
-        --finetune-from-model "$TEACHER" "${SCHEDULE[@]}" --save-dir "$OUT/hrt"
+        --finetune-from-model "$5" "${SCHEDULE[@]}" --save-dir "$OUT/$1"
 }
 
 # train_bidirectional WORDS UPDATES FROM: two directions, so many words in each of them a step.
@@ -218,7 +220,7 @@ compare() {
 compare_first() {
     SYSTEMS=()
     autoregressive_greedy "$TEACHER"
-    family "HRT" "$OUT/hrt/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=2
+    family "HRT" "$OUT/hrt_first/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=2
     compare "$OUT/first" --batch-sizes 1 --examples 1
 }
 
@@ -296,12 +298,16 @@ distillation() {
 
 hrt() {
     local chain
-    TITLE="training HRT" stage hrt "$OUT/hrt" "$HRT_UPDATES updates, raw $RAW_PROBABILITY, $PRECISION, seed $SEED" train_hrt
+    # The curriculum ends half of the way: what follows is trained as it will be decoded.
+    TITLE="training HRT" stage hrt_first "$OUT/hrt_first" "$HRT_UPDATES updates, raw $RAW_PROBABILITY, $PRECISION, seed $SEED" \
+        train_hrt hrt_first "$HRT_UPDATES" 0.004 "$((HRT_UPDATES / 2))" "$TEACHER"
     chain=$STAGE_CHAIN
     TITLE="first table" stage first "$OUT/first" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads" compare_first
     show_results "$OUT/first"
     # No model depends on this table.
     STAGE_CHAIN=$chain
+    TITLE="training HRT on" stage hrt "$OUT/hrt" "$HRT_MORE_UPDATES updates" \
+        train_hrt hrt "$HRT_MORE_UPDATES" 0.002 1 "$OUT/hrt_first/checkpoint_last.pt"
 }
 
 bidirectional() {
@@ -325,7 +331,7 @@ dag() {
 }
 
 STEPS_distillation=$(step distilling distill 0 12000)
-STEPS_hrt=$(step HRT hrt "$HRT_UPDATES" 155)$(step "first table" first 0 12000)
+STEPS_hrt=$(step HRT hrt_first "$HRT_UPDATES" 155)$(step "first table" first 0 12000)$(step "HRT trained on" hrt "$HRT_MORE_UPDATES" 145)
 STEPS_bidirectional=$(step IBDecoder bidirectional_2x1 "$IB_UPDATES" 100)$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 95)
 STEPS_dag=$(step "data for DAG" multimodal 0 14000)
 if [ -n "${DATA:-}" ]; then STEPS_dag=""; fi

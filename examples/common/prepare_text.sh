@@ -28,13 +28,31 @@ raw_file() {
     if [ -n "$DRY_RUN" ]; then echo "$RAW/$1"; else fail "$RAW has neither $1 nor $1.gz"; fi
 }
 
+# both COMMAND... -- COMMAND...: the two languages at the same time; fails if one of them does.
+both() {
+    local first=()
+    while [ "$1" != -- ]; do
+        first+=("$1")
+        shift
+    done
+    shift
+    if [ -n "$DRY_RUN" ]; then
+        "${first[@]}"
+        "$@"
+        return
+    fi
+    "${first[@]}" &
+    local pid=$!
+    "$@"
+    wait "$pid"
+}
+
 tokenise() {
-    local split language file
+    local split source target
     for split in $SPLITS; do
-        for language in $SRC $TGT; do
-            file=$(raw_file "$split.$language")
-            run_to "$OUT/text/$split.$language" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$language}" "$file"
-        done
+        source=$(raw_file "$split.$SRC") target=$(raw_file "$split.$TGT")
+        both run_to "$OUT/text/$split.$SRC" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$SRC}" "$source" -- \
+            run_to "$OUT/text/$split.$TGT" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$TGT}" "$target"
         if [ -z "$DRY_RUN" ] && [ "$(wc -l <"$OUT/text/$split.$SRC")" != "$(wc -l <"$OUT/text/$split.$TGT")" ]; then
             fail "$split.$SRC and $split.$TGT of $RAW have different numbers of lines"
         fi
@@ -42,18 +60,19 @@ tokenise() {
 }
 
 segment() {
-    local split language
+    local split
     if [ -n "$LIKE" ]; then
         run cp "$LIKE/bpe/codes" "$OUT/bpe/codes"
     else
         learn_subwords
     fi
     for split in $SPLITS; do
-        for language in $SRC $TGT; do
-            run subword-nmt apply-bpe --codes "$OUT/bpe/codes" --input "$OUT/text/$split.$language" \
-                --output "$OUT/bpe/$split.$language"
-        done
+        both apply_subwords "$split.$SRC" -- apply_subwords "$split.$TGT"
     done
+}
+
+apply_subwords() {
+    run subword-nmt apply-bpe --codes "$OUT/bpe/codes" --input "$OUT/text/$1" --output "$OUT/bpe/$1"
 }
 
 learn_subwords() {
