@@ -56,7 +56,8 @@ class Lane:
 
     def __init__(self, steps):
         self.steps = steps
-        self.begin = None
+        # Of each step: time and updates as they were first seen, and when they last changed. Programs also start, and wait for others.
+        self.seen = {}
 
     def at(self, now):
         """(what it does, None when it has not begun or has ended; seconds it will still take)."""
@@ -71,11 +72,16 @@ class Lane:
             shown = f"{step.title} {done} of {step.updates} updates" if step.updates else step.title
             if step.updates and done == step.updates and current == len(self.steps) - 1:
                 shown = None
-        if self.begin is None:
-            self.begin = (now, work)
-        seen = work - self.begin[1]
-        pace = (now - self.begin[0]) / seen if seen > ENOUGH else 1.0
-        return shown, (sum(step.seconds for step in self.steps) - work) * pace
+            if done:
+                first, last = self.seen.get(current, ((now, done), (now, done)))
+                self.seen[current] = (first, (now, done) if done > last[1] else last)
+        return shown, (sum(step.seconds for step in self.steps) - work) * self.pace()
+
+    def pace(self):
+        """Seconds that a second of expected work takes, as it is seen."""
+        taken = sum(last[0] - first[0] for first, last in self.seen.values())
+        expected = sum((last[1] - first[1]) * self.steps[step].expected for step, (first, last) in self.seen.items())
+        return taken / expected if expected > ENOUGH else 1.0
 
 
 def line(lanes, now, started, after):

@@ -561,13 +561,22 @@ def test_progress_tells_what_is_done_and_how_long_it_takes(tmp_path):
         progress.Lane([progress.Step(f"C|{logs[2]}|0|30000")]),
     ]
     assert progress.line(lanes, 1000, 990, 20) == "[ 10 s] starting; about 4 min to go"
-    logs[0].write_text("train_inner | num_updates=25, lr=1\ntrain_inner | epoch 002: num_updates=50, lr=1\n")
+    logs[0].touch()
+    # A program that starts, or waits for another one, says nothing about its speed: 200 s of work, and 20 that follow.
+    assert progress.line(lanes, 1060, 990, 20) == "[ 70 s] A 0 of 100 updates; about 4 min to go"
+    logs[0].write_text("train_inner | num_updates=5, lr=1\ntrain_inner | epoch 002: num_updates=25, lr=1\n")
     logs[2].touch()
-    # 50 s of work in 100 s: twice as slow as expected.
-    assert progress.line(lanes, 1100, 990, 20) == "[110 s] A 50 of 100 updates, C; about 5 min to go"
+    assert progress.line(lanes, 1100, 990, 20) == "[110 s] A 25 of 100 updates, C; about 3 min to go"
+    logs[0].write_text("num_updates=50, lr=1\n")
+    # 25 s of work in 50 s: 150 s take twice as long, however long ago the last line is.
+    assert progress.line(lanes, 1150, 990, 20) == "[160 s] A 50 of 100 updates, C; about 5 min to go"
+    assert progress.line(lanes, 1160, 990, 20) == "[170 s] A 50 of 100 updates, C; about 5 min to go"
     logs[0].write_text("... num_updates=98, lr=1\ndone training in 99.0 seconds")
-    logs[1].write_text("num_updates=190\n")
-    assert progress.line(lanes, 1195, 990, 20) == "[205 s] B 190 of 200 updates, C; about 50 s to go"
+    logs[1].write_text("num_updates=100\n")
+    assert progress.line(lanes, 1200, 990, 20) == "[210 s] B 100 of 200 updates, C; about 2 min to go"
+    logs[1].write_text("num_updates=150\n")
+    # 25 + 25 s in 50 + 45 s: another 25 s take 47.5.
+    assert progress.line(lanes, 1245, 990, 20) == "[255 s] B 150 of 200 updates, C; about 70 s to go"
     with pytest.raises(ValueError, match="--lane 'A|b' is not TITLE"):
         progress.Step("A|b")
 
