@@ -54,14 +54,22 @@ pip=(.venv/bin/python -m pip --disable-pip-version-check)
 # fairseq occupies a compiler for half a minute, PyTorch the disk: both at once.
 # Without its dependencies: pip rejects the releases of omegaconf and hydra that fairseq pins.
 # In an isolated build: with torch in sight fairseq also builds a file that its release lacks.
-"${pip[@]}" wheel --no-deps --wheel-dir .venv/wheels fairseq==0.12.2 >.venv/fairseq.log 2>&1 &
-building=$!
-trap 'kill "$building" 2>/dev/null || true' EXIT
-step "installing $TORCH_SPEC, building fairseq 0.12.2" "${pip[@]}" install --upgrade "setuptools>=77" "$TORCH_SPEC"
-step "installing fairseq_hrt and what it needs" "${pip[@]}" install -e '.[examples,test]'
+wheels=.venv/wheels building=""
+fairseq_is_installed() {
+    .venv/bin/python -c "import importlib.metadata as m, sys; sys.exit(m.version('fairseq') != '0.12.2')" 2>/dev/null
+}
 fairseq_is_built() { wait "$building" || { cat .venv/fairseq.log; false; }; }
-step "waiting for fairseq to be built" fairseq_is_built
-step "installing fairseq" "${pip[@]}" install --no-deps fairseq==0.12.2 --only-binary fairseq --find-links .venv/wheels
+if ! fairseq_is_installed && ! compgen -G "$wheels/fairseq-0.12.2-*.whl" >/dev/null; then
+    "${pip[@]}" wheel --no-deps --wheel-dir "$wheels" fairseq==0.12.2 >.venv/fairseq.log 2>&1 &
+    building=$!
+    trap 'kill "$building" 2>/dev/null || true' EXIT
+fi
+step "installing $TORCH_SPEC${building:+, building fairseq 0.12.2}" "${pip[@]}" install --upgrade "setuptools>=77" "$TORCH_SPEC"
+step "installing fairseq_hrt and what it needs" "${pip[@]}" install -e '.[examples,test]'
+if [ -n "$building" ]; then step "waiting for fairseq to be built" fairseq_is_built; fi
+if ! fairseq_is_installed; then
+    step "installing fairseq" "${pip[@]}" install --no-deps fairseq==0.12.2 --only-binary fairseq --find-links "$wheels"
+fi
 step "looking it over" .venv/bin/python -c "import fairseq"
 echo "$key" >"$STAMP"
 echo "setup_env.sh: .venv is ready"

@@ -143,11 +143,6 @@ side_by_side() {
         # In the background, because bash hears signals while it waits and not while a program runs in front.
         eval "python -I -S $COMMON/progress.py --started $RECIPE_STARTED $steps -- ${LANES[*]} &"
         PROGRESS=$!
-        # Not for all of it at once: a signal that comes just before "wait" is only noticed behind it.
-        while kill -0 "$PROGRESS" 2>/dev/null; do
-            sleep 0.5 &
-            wait "$!" || true
-        done
         wait "$PROGRESS" || true
         PROGRESS=""
         ready=()

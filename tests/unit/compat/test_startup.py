@@ -32,6 +32,7 @@ def test_other_imports_do_not_wake_it(loaded):
     assert loaded("import json, numpy") == ["numpy"]
 
 
+@pytest.mark.slow
 def test_fairseq_is_repaired_without_the_plugin(loaded):
     """The families need a fairseq that works, so the repairs are loaded without them."""
     assert loaded("import fairseq") == ["fairseq", "fairseq_hrt.compat", "torch", "numpy"]
@@ -58,6 +59,7 @@ def test_families_are_registered_in_any_order(command, tmp_path, statement):
     assert command("python", "-c", statement + REGISTERED, cwd=tmp_path).stdout.split()[-3:] == ["True"] * 3
 
 
+@pytest.mark.slow
 def test_plugin_imported_after_fairseq_shares_the_repairs(command, tmp_path):
     script = (
         "import sys, fairseq; before = sys.modules['fairseq_hrt.compat']; import fairseq_hrt; "
@@ -66,6 +68,7 @@ def test_plugin_imported_after_fairseq_shares_the_repairs(command, tmp_path):
     assert command("python", "-c", script, cwd=tmp_path).stdout.split()[-2:] == ["True", "True"]
 
 
+@pytest.mark.slow
 def test_plugin_imported_first(command, tmp_path):
     script = "import fairseq_hrt, fairseq; print([str(s) for s in fairseq_hrt.compat.statuses()])"
     assert "FAILED" not in command("python", "-c", script, cwd=tmp_path).stdout
@@ -97,6 +100,7 @@ def test_broken_plugin_leaves_fairseq_as_it_is(command, tmp_path):
     assert "half an installation" in finished.stderr
 
 
+@pytest.mark.slow
 def test_spawned_workers_are_repaired(command, tmp_path):
     script = tmp_path / "spawn.py"
     script.write_text(
