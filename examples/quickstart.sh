@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job in one command: fast translation models from raw text to a table of their quality and speed, made for two cores
-# and about ten minutes; the first translations and the first table (teacher, HRT) come half-way. RESULTS.md: what it took.
+# and less than ten minutes; the first translations and the first table (teacher, HRT) come half-way. RESULTS.md: what it took.
 #
 #   bash examples/quickstart.sh                                   the built-in English-German corpus
 #   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
@@ -126,13 +126,15 @@ make_multimodal_corpus() {
 
 train_nat() {
     schedule "$NAT_UPDATES" 0.003 10
+    # Another process trains the teacher, and has begun long ago.
+    until [ -n "$DRY_RUN" ] || [ -f "$OUT/.stages/teacher.done" ]; do sleep 1; done
     run python examples/common/nat_from_at.py "$TEACHER" "$OUT/nat/start.pt"
     run "${TRAINER[@]}" "$MULTIMODAL" --task translation_lev --arch nonautoregressive_transformer "${TRAINING[@]}" "${STUDENT[@]}" \
         --criterion nat_loss --label-smoothing 0.1 --noise full_mask --length-loss-factor 0.1 --pred-length-offset \
         --finetune-from-model "$OUT/nat/start.pt" "${SCHEDULE[@]}" --save-dir "$OUT/nat"
 }
 
-# Of the teacher half-way, which is there when the other core has made the data: a graph's decoder starts anew in any case.
+# From the teacher half-way, which is there when the other core has made the data, and is as good a start as the whole one.
 train_dag() {
     local half
     schedule "$DAG_UPDATES" 0.003 10
