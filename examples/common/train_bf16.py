@@ -44,9 +44,37 @@ def attention(
     return torch.matmul(F.dropout(weights, dropout_p) if dropout_p else weights, value)
 
 
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """``torch.nn.functional.dropout`` with one random byte for each value instead of one call of the generator.
+
+    PyTorch draws a double for every value, which costs a fifth of a training step on a CPU; this takes a tenth of that. ``p`` is
+    rounded to 256ths, and what is kept is scaled by exactly the share that is kept, so the mean is unchanged.
+
+    Args:
+        input: any shape, floating point.
+        p: probability that a value becomes zero, 0 to 1.
+        training: otherwise nothing is dropped.
+        inplace: accepted as PyTorch's; the result is a new tensor all the same.
+
+    Raises:
+        ValueError: for a probability outside 0 to 1.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability {p}: give a number from 0 to 1")
+    dropped = round(p * 256)
+    if not training or dropped == 0:
+        return input
+    if dropped == 256:
+        return input * 0
+    words = torch.empty((input.numel() + 7) // 8, dtype=torch.int64, device=input.device).random_(-(2**63), None)
+    kept = words.view(torch.uint8)[: input.numel()].view(input.shape) >= dropped
+    return input * kept.to(input.dtype).mul_(256 / (256 - dropped))
+
+
 def main() -> None:
     # fairseq's attention modules call PyTorch's function, which looks this one up by its name.
     F.scaled_dot_product_attention = attention
+    F.dropout = dropout
     # One context a step, not one around the training: leaving it is what drops the bfloat16 copies of the weights, and
     # fairseq's own (disabled) CUDA autocast inside switches the keeping of copies on, whatever was asked for outside.
     autocast = torch.autocast("cpu", dtype=torch.bfloat16)

@@ -1,4 +1,4 @@
-"""The attention that trains in bfloat16 on a CPU, against PyTorch's: weights, masks and gradients."""
+"""Attention and dropout of training in bfloat16 on a CPU, against PyTorch's: weights, masks, gradients, shares."""
 
 import sys
 from pathlib import Path
@@ -12,13 +12,23 @@ PLAIN = F.scaled_dot_product_attention
 
 
 @pytest.fixture(scope="module")
-def attention():
+def program():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(EXAMPLES))
         import train_bf16
 
-        yield train_bf16.attention
+        yield train_bf16
         del sys.modules["train_bf16"]
+
+
+@pytest.fixture(scope="module")
+def attention(program):
+    return program.attention
+
+
+@pytest.fixture(scope="module")
+def dropout(program):
+    return program.dropout
 
 
 def masks():
@@ -64,3 +74,47 @@ def test_half_precision_stays_near(attention):
     half = attention(query.bfloat16(), key.bfloat16(), value.bfloat16())
     assert half.dtype == torch.bfloat16
     torch.testing.assert_close(half.float(), PLAIN(query, key, value), rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_values_are_dropped_and_the_mean_stays(dropout, share):
+    torch.manual_seed(1)
+    values = torch.ones(101, 97, dtype=torch.double, requires_grad=True)
+    found = dropout(values, p=share)
+    assert abs((found == 0).double().mean().item() - share) < 0.02
+    exact = 1 - round(share * 256) / 256
+    torch.testing.assert_close(found[found > 0], torch.full_like(found[found > 0], 1 / exact))
+    # What was dropped learns nothing, what was kept is scaled in both directions.
+    torch.testing.assert_close(*torch.autograd.grad(found.sum(), values), found.detach())
+
+
+def test_bytes_of_one_word_are_independent(dropout):
+    torch.manual_seed(1)
+    kept = (dropout(torch.ones(20_000, 8), p=0.5) > 0).float()
+    correlations = torch.corrcoef(kept.T) - torch.eye(8)
+    assert correlations.abs().max() < 0.03
+
+
+def test_a_seed_gives_the_same_mask_again(dropout):
+    masks = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        masks.append(dropout(torch.ones(3, 7)))
+    assert masks[0].equal(masks[1])
+    assert not masks[0].equal(masks[2])
+
+
+@pytest.mark.parametrize("options", [{"p": 0.5, "training": False}, {"p": 0}])
+def test_nothing_is_dropped(dropout, options):
+    values = torch.randn(3, 5)
+    assert dropout(values, **options).equal(values)
+
+
+def test_everything_is_dropped(dropout):
+    assert dropout(torch.randn(3, 5), p=1).equal(torch.zeros(3, 5))
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1])
+def test_a_share_that_is_none_is_refused(dropout, share):
+    with pytest.raises(ValueError, match="give a number from 0 to 1"):
+        dropout(torch.ones(2), p=share)
