@@ -326,7 +326,8 @@ static INLINE void take_float(const target *store_to, const chooser *choose_for,
         take_int8(store_to, choose_for, matrix, input, r, R, first, sums[0], COLUMNS);                      \
         break;                                                                                              \
     }
-/* Two rows have too few chains in a narrow tile: two tiles at once hide the latency. */
+/* Two rows have too few chains in a narrow tile: two tiles at once hide the latency and share what is done for a row. INT8_WIDE_PAIR is 1 where
+ * that is best for two rows only, 2 where every even number of rows is multiplied in pairs. */
 #if COLUMNS == 2 && defined(INT8_WIDE_PAIR)
 static INLINE void int8_pair(const uint8_t *a, ptrdiff_t lda, const int8_t *w, int32_t k, const vi start[4], vi sums[2][4]) {
     vi s0 = start[0], s1 = start[1], s2 = start[2], s3 = start[3], t0 = s0, t1 = s1, t2 = s2, t3 = s3;
@@ -341,11 +342,13 @@ static INLINE void int8_pair(const uint8_t *a, ptrdiff_t lda, const int8_t *w, i
     sums[1][0] = t0, sums[1][1] = t1, sums[1][2] = t2, sums[1][3] = t3;
 }
 #define INT8_PAIR                                                                            \
-    if (rows == 2) {                                                                         \
+    if (rows == 2 || (INT8_WIDE_PAIR == 2 && rows % 2 == 0)) {                               \
         vi both[2][4], wide[4];                                                              \
         int8_start(input, matrix->sums + first, wide, 4);                                    \
-        int8_pair(a, lda, w, k, wide, both);                                                 \
-        take_int8(store_to, choose_for, matrix, input, 0, 2, first, both[0], 4);             \
+        for (int32_t r = 0; r < rows; r += 2) {                                              \
+            int8_pair(a + (size_t)r * (size_t)lda, lda, w, k, wide, both);                   \
+            take_int8(store_to, choose_for, matrix, input, r, 2, first, both[0], 4);         \
+        }                                                                                    \
         first += TILE;                                                                       \
         continue;                                                                            \
     }

@@ -8,6 +8,7 @@
 
 #define INT8_ROWS 4
 #define UNSIGNED_INTEGERS 0
+#define INT8_WIDE_PAIR 2
 
 static INLINE vi magnitude(vi four) { return _mm256_abs_epi8(four); } /* -128 becomes 128 unsigned, as it should */
 static INLINE vi dot(vi sum, vi four, vi magnitudes, vi weights) {

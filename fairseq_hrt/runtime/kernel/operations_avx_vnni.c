@@ -5,7 +5,7 @@
 
 #define INT8_ROWS 6
 #define UNSIGNED_INTEGERS 1
-#define INT8_WIDE_PAIR
+#define INT8_WIDE_PAIR 1
 
 static INLINE vi magnitude(vi four) { return four; }
 static INLINE vi dot(vi sum, vi four, vi unused, vi weights) {
