@@ -13,6 +13,9 @@ Rows are listed in the matrix:
     seeds = ["test-hrt-seed2"]        # the same system trained with other seeds
     paper = "28.49 (AT 27.45)"        # what the paper has
 
+    [[table]]                         # what was trained with other seeds, of every row of a table for which it exists:
+    name = "main"
+    seeds = ["-seed2"]                # test-hrt-seed2
     [[table]]                         # the same rows for other models:
     name = "main-2"
     like = "main"
@@ -24,7 +27,7 @@ import logging
 import statistics
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
 
 from claims import claims_table
 from figures import Figures, timing
@@ -68,13 +71,26 @@ def read_rows(raw: Mapping[str, Any]) -> List[Row]:
             rows.append(Row(**table))
         except TypeError as error:
             raise ValueError(f"row {table.get('label')!r}: {error}") from None
+    tests = {entry.get("name") for entry in raw.get("entry", [])}
+    for copy in raw.get("copy", []):
+        tests |= {name + copy["suffix"] for name in copy["entries"]}
     for table in raw.get("table", []):
-        rows += _like(table, rows)
+        if "like" in table or "suffix" in table:
+            rows += _like(table, rows)
+        else:
+            rows = [_with_seeds(row, table, tests) for row in rows]
     names = [(row.table, row.label) for row in rows]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"table {name[0]!r} has two rows {name[1]!r}; give each its own label")
     return rows
+
+
+def _with_seeds(row: Row, table: Mapping[str, Any], tests: Collection[Optional[str]]) -> Row:
+    """A row of the ``[[table]]`` with its benchmarks of other seeds, those that are entries of the matrix."""
+    if row.table != table.get("name"):
+        return row
+    return replace(row, seeds=[row.test + seed for seed in table.get("seeds", []) if row.test + seed in tests])
 
 
 def _like(table: Mapping[str, Any], rows: Sequence[Row]) -> List[Row]:

@@ -128,6 +128,19 @@ def test_a_table_like_another(study):
             study.tables.read_rows({"row": [row], "table": [table]})
 
 
+def test_other_seeds_of_a_table(study):
+    row = {"table": "main", "label": "AT", "test": "test-at", "system": "A"}
+    alone = {"table": "main", "label": "NAT", "test": "test-nat", "system": "N"}
+    raw = {
+        "entry": [{"name": "test-at"}, {"name": "test-nat"}],
+        "copy": [{"suffix": "-seed2", "entries": ["test-at"]}, {"suffix": "-fr", "entries": ["test-at"]}],
+        "row": [row, alone, {**row, "table": "other"}],
+        "table": [{"name": "main", "seeds": ["-seed2", "-seed3"]}],
+    }
+    found = study.tables.read_rows(raw)
+    assert [own.seeds for own in found] == [["test-at-seed2"], [], ()]
+
+
 def claim(**fields):
     return {"paper": "HRT", "place": "Table 2", "says": "good", "theirs": "28.49", "experiment": "t", **fields}
 
