@@ -158,8 +158,8 @@ SERVE = [
 LINT = ["ruff==0.17.6", "mypy==2.4.1"]
 
 EXTRAS = {
-    # the recipes: plots, and the score of summaries, which must not change with a release
-    "examples": ["matplotlib>=3.7", "rouge-score==0.1.2"],
+    # the recipes: plots, the score of summaries, which must not change with a release, and the study's matrix on Python 3.10
+    "examples": ["matplotlib>=3.7", "rouge-score==0.1.2", 'tomli>=2; python_version < "3.11"'],
     # xdist: two cores share the tests, the long files first; CTranslate2, because its tests should not only be skipped;
     # style and types are tested, too
     "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2, SHTAB, *SERVE, "httpx>=0.27", *LINT],
