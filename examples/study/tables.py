@@ -24,6 +24,7 @@ Rows are listed in the matrix:
 """
 
 import logging
+import re
 import statistics
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -276,9 +277,32 @@ def begun(table: str, rows: Sequence[Row], figures: Figures) -> bool:
     return not own or any(figures.system(row.test, row.system) is not None for row in own)
 
 
+def finished_rows(text: str) -> str:
+    """Tables without the rows that have no figure yet and the columns that nobody has; the rows are listed by name below their table."""
+    lines: List[str] = []
+    table: List[List[str]] = []
+    for line in [*text.split("\n"), ""]:
+        if line.startswith("| "):
+            table.append(re.split(r"(?<!\\) \| ", line[2:].removesuffix(" |") + " "))
+            continue
+        if table:
+            header, rule, *rows = [[cell.strip() for cell in row] for row in table]
+            missing = [row[0] for row in rows if row[1] == MISSING or f"**{MISSING}**" in row]
+            rows = [row for row in rows if row[0] not in missing]
+            kept = [
+                column for column in range(len(header)) if any(row[column] not in ("", MISSING) for row in rows) or not rows
+            ]
+            lines += ["| " + " | ".join(row[column] for column in kept) + " |" for row in (header, rule, *rows)]
+            if missing:
+                lines += ["", f"{MISSING.capitalize()}: {'; '.join(name.rstrip('.') for name in missing)}."]
+            table = []
+        lines.append(line)
+    return "\n".join(lines[:-1])
+
+
 def report(texts: Mapping[str, str], titles: Mapping[str, str], names: Sequence[str]) -> str:
-    """The tables ``names`` below each other under their titles: what can be published."""
-    return "\n".join(f"## {titles.get(name, name)}\n\n{texts[name]}" for name in names)
+    """What is finished of the tables ``names``, below each other under their titles: what can be published."""
+    return "\n".join(f"## {titles.get(name, name)}\n\n{finished_rows(texts[name])}" for name in names)
 
 
 def write_tables(

@@ -141,6 +141,20 @@ def test_other_seeds_of_a_table(study):
     assert [own.seeds for own in found] == [["test-at-seed2"], [], ()]
 
 
+def test_what_is_not_finished_is_only_listed(study):
+    text = "\n".join([
+        "Before.", "",
+        "| System | BLEU | seeds | ms |", "| --- | ---: | ---: | ---: |",
+        "| A \\| B | 3.10 | not run yet | 2 |", "| C | not run yet |  |  |", "| D. | not run yet |  |  |", "| E | 4.00 | not run yet |  |", "",
+        "| Claim | ours | verdict |", "| --- | ---: | ---: |", "| good | 1 | **yes** |", "| bad | not run yet | **not run yet** |", "", "After.", "",
+    ])  # fmt: skip
+    assert study.tables.finished_rows(text) == "\n".join([
+        "Before.", "",
+        "| System | BLEU | ms |", "| --- | ---: | ---: |", "| A \\| B | 3.10 | 2 |", "| E | 4.00 |  |", "", "Not run yet: C; D.", "",
+        "| Claim | ours | verdict |", "| --- | ---: | ---: |", "| good | 1 | **yes** |", "", "Not run yet: bad.", "", "After.", "",
+    ])  # fmt: skip
+
+
 def claim(**fields):
     return {"paper": "HRT", "place": "Table 2", "says": "good", "theirs": "28.49", "experiment": "t", **fields}
 
