@@ -282,11 +282,11 @@ def finished_rows(text: str) -> str:
     lines: List[str] = []
     table: List[List[str]] = []
     for line in [*text.split("\n"), ""]:
-        if line.startswith("| "):
-            table.append(re.split(r"(?<!\\) \| ", line[2:].removesuffix(" |") + " "))
+        if line.startswith("|"):
+            table.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])])
             continue
         if table:
-            header, rule, *rows = [[cell.strip() for cell in row] for row in table]
+            header, rule, *rows = table
             missing = [row[0] for row in rows if row[1] == MISSING or f"**{MISSING}**" in row]
             rows = [row for row in rows if row[0] not in missing]
             kept = [

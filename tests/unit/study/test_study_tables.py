@@ -146,7 +146,7 @@ def test_what_is_not_finished_is_only_listed(study):
         "Before.", "",
         "| System | BLEU | seeds | ms |", "| --- | ---: | ---: | ---: |",
         "| A \\| B | 3.10 | not run yet | 2 |", "| C | not run yet |  |  |", "| D. | not run yet |  |  |", "| E | 4.00 | not run yet |  |", "",
-        "| Claim | ours | verdict |", "| --- | ---: | ---: |", "| good | 1 | **yes** |", "| bad | not run yet | **not run yet** |", "", "After.", "",
+        "| Claim | ours | verdict |", "|---|---:|---:|", "| good | 1 | **yes** |", "| bad | not run yet | **not run yet** |", "", "After.", "",
     ])  # fmt: skip
     assert study.tables.finished_rows(text) == "\n".join([
         "Before.", "",
