@@ -251,6 +251,9 @@ class Runner:
                     self.failed[job.entry.name] = job.record["attempts"][-1]["error"]
                     logger.error("%s: %s", job.entry.name, self.failed[job.entry.name])
         self.entries = self.reread() if self.reread else self.entries
+        for entry in self.entries:
+            if self.store.finished(entry):
+                self.store.name(entry)
         ready = self.ready()
         orphans = {entry.identity for entry in self.orphans()}
         for entry in ready:

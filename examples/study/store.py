@@ -87,6 +87,11 @@ class Store:
         """Makes the folder of an entry and lets its name point there."""
         path = self.path(entry)
         path.mkdir(parents=True, exist_ok=True)
+        self.name(entry)
+        return path
+
+    def name(self, entry: Entry) -> None:
+        """Lets the name of an entry point to its folder; what bore that name in an earlier matrix loses it."""
         names = self.folder / "names"
         names.mkdir(exist_ok=True)
         link = names / entry.name
@@ -96,7 +101,6 @@ class Store:
             partial.unlink(missing_ok=True)
             partial.symlink_to(target)
             partial.replace(link)
-        return path
 
     def record(self, entry: Entry) -> Dict[str, Any]:
         """What is known about an entry; an empty table if nothing is."""

@@ -68,6 +68,14 @@ def test_everything_is_run_once_and_recorded(make, tmp_path):
     assert (again.store.path(a) / "record.json").stat().st_mtime_ns == before
 
 
+def test_a_name_follows_the_matrix(make, tmp_path):
+    work(make(writes("first", "one"), writes("second", "two")))
+    # What was the second is now called the first, and nothing of it is left to run.
+    renamed = work(make(writes("first", "two"), writes("old", "one")))
+    assert [(tmp_path / "out" / "names" / name / "done").read_text() for name in ("first", "old")] == ["two", "one"]
+    assert all(len(renamed.store.record(entry)["attempts"]) == 1 for entry in renamed.entries)
+
+
 def test_cpu_time_is_recorded_over_all_commands(make, study, monkeypatch):
     runner = make(command("a", "pass"))
     out = runner.store.path(runner.entries[0])
