@@ -60,6 +60,20 @@ def test_a_larger_model_writes_the_same_with_the_same_scores(enlarge, runtime, f
             assert [result.tokens for result in one] == [result.tokens for result in decoded(more_words, options)]
 
 
+@pytest.mark.parametrize("weights", ["float32", "int8"])
+def test_weights_of_several_large_pages(enlarge, runtime, weights):
+    """A vocabulary of more than 4 MB, which the kernel keeps in pages of 2 MB, and the same sentences."""
+    model = runtime.build("hrt_transformer", share_all_embeddings=True)
+    small = convert(model, *model.dictionaries, weights="float32")
+    layers, width = (small[0].encoder_layers, small[0].decoder_layers), small[0].decoder_width
+    large = enlarge.enlarge(*small, 1, layers, (9 << 20) // 2 // width)
+    if weights == "int8":
+        small, large = enlarge.rounded(*small), enlarge.rounded(*large)
+    assert large[1]["decoder.embedding"].nbytes > 4 << 20
+    options = {"beam": 1, "hrt_decode_chunk": "2"}
+    assert [one.tokens for one in decoded(small, options)] == [other.tokens for other in decoded(large, options)]
+
+
 def test_rounding_is_that_of_a_conversion(enlarge, runtime):
     model = runtime.build("hrt_transformer", share_all_embeddings=True)
     header, tensors = enlarge.rounded(*convert(model, *model.dictionaries, weights="float32"))
