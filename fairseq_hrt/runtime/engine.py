@@ -2,7 +2,7 @@
 
     engine = Engine.open("model.safetensors", threads=2)
     engine.header.family                    # "hrt"; also .source_vocabulary, .eos, .chunk_sizes, … (see .format.Header)
-    engine.isa                              # "avx512vnni": which instruction set the kernel uses
+    engine.isa                              # "avx512_vnni": which instruction set the kernel uses
     options = DecodeOptions(beam=1, hrt_decode_chunk="3")
     for best in engine.decode([[17, 4, 2], [9, 2]], options):      # one list for each sentence, best first
         best[0].tokens, best[0].score                              # ids with </s>, what hypotheses are ranked by
@@ -191,11 +191,13 @@ class Engine:
                 _check(self._kernel.fh_engine_shortlist(engine, None, None, 0, None, 0, message, len(message)), message)
                 return
             offsets = np.ascontiguousarray(shortlist.offsets, np.int64)
-            candidates, always = (np.ascontiguousarray(part, np.int32) for part in (shortlist.candidates, shortlist.always))
-            if offsets.shape != (self.header.source_vocabulary + 1,) or candidates.ndim != 1 or always.ndim != 1:
+            if offsets.shape != (self.header.source_vocabulary + 1,):
                 raise ValueError(
                     f"the shortlist is made for {offsets.size - 1} source words, the model has {self.header.source_vocabulary}; make it again"
                 )
+            candidates, always = (
+                _words(name, getattr(shortlist, name), self.header.target_vocabulary) for name in ("candidates", "always")
+            )
             status = self._kernel.fh_engine_shortlist(
                 engine, binding.pointer(offsets, C.c_int64), binding.pointer(candidates, C.c_int32), candidates.size,
                 binding.pointer(always, C.c_int32), always.size, message, len(message),
@@ -234,6 +236,21 @@ def _check(status: int, message: Any) -> None:
     text = message.value.decode(errors="replace")
     kinds = {binding.MEMORY: MemoryError, binding.NUMBER: NumericalError, binding.REFUSED: UnsupportedOption}
     raise kinds.get(status, ValueError)(text)
+
+
+def _words(name: str, words: Any, vocabulary: int) -> np.ndarray:
+    """Token ids of a shortlist for C, which has 32 bits for each.
+
+    Raises:
+        ValueError: they are no ids of the target dictionary.
+    """
+    found = np.asarray(words)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise ValueError(f"the shortlist's {name} are {found.dtype} of the shape {list(found.shape)}, not a list of token ids")
+    wrong = found[(found < 0) | (found >= vocabulary)]
+    if wrong.size:
+        raise ValueError(f"the shortlist's {name} hold the id {wrong[0]}; the model has {vocabulary} target words; make it again")
+    return np.ascontiguousarray(found, np.int32)
 
 
 def _flatten(sources: Sequence[Sequence[int]]) -> Tuple[Any, Any]:

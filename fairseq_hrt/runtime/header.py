@@ -11,6 +11,8 @@ ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh")
 STORED = ("int8", "float32")
 # Sizes beyond these are no translation model but a broken file.
 LARGEST = 1 << 20
+# Sums of so many int8 products fit into 32 bits.
+LARGEST_INPUTS = 1 << 16
 MOST_LAYERS, MOST_SYMBOLS = 512, 1 << 24
 
 
@@ -169,7 +171,9 @@ def _check_sizes(header: Header) -> None:
     _demand(header.activation in ACTIVATIONS, header, "activation")
     for name in ("source_vocabulary", "target_vocabulary"):
         between(name, 5, MOST_SYMBOLS)
-    for name in ("encoder_width", "decoder_width", "encoder_inner", "decoder_inner", "longest_source", "longest_target"):
+    for name in ("encoder_width", "decoder_width", "encoder_inner", "decoder_inner"):
+        between(name, 1, LARGEST_INPUTS)
+    for name in ("longest_source", "longest_target"):
         between(name, 1, LARGEST)
     for name in ("encoder_positions", "decoder_positions", "special_symbols", "link_rows", "reach", "length_classes"):
         between(name, 0, LARGEST)
@@ -228,6 +232,8 @@ def _check_family(header: Header) -> None:
         _demand(header.decoder_width % header.link_heads == 0, header, "link_heads", "decoder_width")
         _demand(header.link_rows == 1 or header.link_rows >= header.longest_target, header, "link_rows", "longest_target")
         _demand(0 < header.scale <= 1e6, header, "scale")
+        # The first and the last vertex.
+        _demand(header.longest_target >= 2, header, "longest_target")
         _demand(header.length_classes != 1, header, "length_classes")
     else:
         _demand((header.link_heads, header.link_rows, header.length_classes) == (0, 0, 0), header, "family", "link_heads")

@@ -8,6 +8,10 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from . import binding
 from .format import Header
 
+# Penalties and exponents beyond this overflow.
+LARGEST_WEIGHT = 1e6
+MOST_DRAFT_WIDTH = 4096
+
 
 class UnsupportedOption(ValueError):
     """An option that only the eager engine honours."""
@@ -26,7 +30,7 @@ class DecodeOptions:
         graphs: the graph of each sentence; for dag.
         hrt_draft_chunk: lossless drafts: decode with this chunk, correct the draft by the same model's C_d = 1, greedily. The
             tokens are those of ``hrt_decode_chunk="1"``, ``beam=1``. None: no drafts.
-        hrt_draft_width: most draft tokens that are checked in one pass; 0: as many as were right lately, and plain greedy decoding, whose tokens
+        hrt_draft_width: most draft tokens that are checked in one pass, which never takes more than 32; 0: as many as were right lately, and plain greedy decoding, whose tokens
             and scores are the same, where it is measured to be quicker. Then ``steps`` tell what was done, and may differ from call to call.
         dag_decode_upsample_scale: None: that of the training.
         dag_allow_unk: vertices may write the unknown word, less ``unkpen``.
@@ -84,6 +88,9 @@ class DecodeOptions:
         return cls(**{**values, **own})
 
     def __post_init__(self) -> None:
+        for name in ("beam", "nbest", "min_len", "max_len_b", "batch_size", "hrt_draft_width"):
+            if not isinstance(getattr(self, name), int):
+                raise ValueError(f"{_flag(name)} {getattr(self, name)!r} is no whole number")
         if self.beam < 1:
             raise ValueError(f"--beam {self.beam}: at least one hypothesis has to be kept; --beam 1 is greedy search")
         if not 1 <= self.nbest <= self.beam:
@@ -93,13 +100,15 @@ class DecodeOptions:
         for name in ("beam", "min_len", "max_len_b", "batch_size", "hrt_draft_width"):
             if not 0 <= getattr(self, name) < 1 << 30:
                 raise ValueError(f"{_flag(name)} {getattr(self, name)}: give a number from 0 to {(1 << 30) - 1}")
+        if self.hrt_draft_width > MOST_DRAFT_WIDTH:
+            raise ValueError(f"hrt_draft_width={self.hrt_draft_width}: give a number from 0 to {MOST_DRAFT_WIDTH}")
         for name in ("lenpen", "max_len_a", "dag_decode_beta", "dag_decode_length_beta"):
-            if not math.isfinite(getattr(self, name)):
-                raise ValueError(f"{_flag(name)} {getattr(self, name)} must be a finite number")
-        if math.isnan(self.unkpen) or self.unkpen == -math.inf or self.max_len_a < 0:
-            raise ValueError(
-                f"--unkpen {self.unkpen}, --max-len-a {self.max_len_a}: give a number, and a length of at least 0"
-            )
+            if not abs(getattr(self, name)) <= LARGEST_WEIGHT:
+                raise ValueError(f"{_flag(name)} {getattr(self, name)}: give a number between ±{LARGEST_WEIGHT:g}")
+        if self.max_len_a < 0:
+            raise ValueError(f"--max-len-a {self.max_len_a}: give a length of at least 0")
+        if not (abs(self.unkpen) <= LARGEST_WEIGHT or self.unkpen == math.inf):
+            raise ValueError(f"--unkpen {self.unkpen}: give a number between ±{LARGEST_WEIGHT:g}, or inf to forbid <unk>")
 
 
 # Options whose value asks for nothing: name -> such values, as text.

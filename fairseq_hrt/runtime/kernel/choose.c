@@ -28,6 +28,7 @@ fh_ask fh_ask_at(const fh_work *w, int32_t sentence, int32_t place, int32_t min_
     return ask;
 }
 
+/* Of values that are all minus infinity the log-probabilities are NaN too. */
 static int not_a_number(fh_work *w) {
     return fh_fail(&w->error, FH_NUMBER,
                    "the model computed NaN probabilities: its weights are broken (a diverged or truncated training?); convert another checkpoint");
@@ -131,22 +132,20 @@ static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_
     fh_rule *rules;
     fh_input input;
     if (make_rules(w, asks, rows, list, &rules) || fh_prepare(w, &input, matrix->kind, features, d, rows, d, 0)) return w->error.code;
-    float *sums = NULL;
-    if (scores) {
-        if (fh_reserve(&w->logits, (size_t)rows, sizeof(float), &w->error)) return w->error.code;
-        sums = w->logits.data;
-    }
+    if (fh_reserve(&w->logits, 2 * (size_t)rows, sizeof(float), &w->error)) return w->error.code;
+    float *values = w->logits.data, *sums = scores ? values + rows : NULL;
     int large = (int64_t)matrix->outputs * matrix->inputs >= FH_WORTH_SHARING;
     if (large && (scores || fh_team_members(w->team) > 1)) {
-        if (best_in_parts(w, matrix, &input, rules, tokens, scores, sums)) return w->error.code;
+        if (best_in_parts(w, matrix, &input, rules, tokens, values, sums)) return w->error.code;
     } else {
-        w->model->operations->best(matrix, &input, rules, tokens, scores, sums);
+        w->model->operations->best(matrix, &input, rules, tokens, values, sums);
     }
     for (int32_t r = 0; r < rows; r++) {
         if (tokens[r] == FH_NAN) return not_a_number(w);
         if (tokens[r] == FH_NONE) return fh_fail(&w->error, FH_INVALID, "every word is forbidden; lower --unkpen or give a larger shortlist");
+        if (values[r] == -INFINITY) return not_a_number(w);
         tokens[r] = outside(list, tokens[r]);
-        if (scores) scores[r] -= sums[r];
+        if (scores) scores[r] = values[r] - sums[r];
     }
     return FH_OK;
 }
@@ -197,7 +196,7 @@ int fh_word_scores(fh_work *w, const float *features, const fh_ask *asks, int32_
         same_matrix(w, asks, r, r + 1, &matrix, &list);
         if (values_of(w, features + r * d, 1, matrix, &row)) return w->error.code;
         float sum = w->model->operations->logsumexp(row, matrix->outputs);
-        if (isnan(sum) || sum == INFINITY) return not_a_number(w);
+        if (!isfinite(sum)) return not_a_number(w);
         scores[r] = one_score(w, row, sum, list, words[r]);
     }
     return FH_OK;
@@ -219,7 +218,7 @@ int fh_best_lists(fh_work *w, const float *features, const fh_ask *asks, int32_t
             const float *row = values + (size_t)r * matrix->outputs;
             size_t at = (size_t)(first + r) * n;
             float sum = m->operations->logsumexp(row, matrix->outputs);
-            if (isnan(sum) || sum == INFINITY) return not_a_number(w);
+            if (!isfinite(sum)) return not_a_number(w);
             if (ends) ends[first + r] = one_score(w, row, sum, list, m->shape.eos);
             if (asks[first + r].only >= 0) {
                 counts[first + r] = 1;

@@ -12,7 +12,7 @@
 static int words_at(fh_work *w, fh_graph *g, const int32_t *vertices, int32_t count, int scores) {
     const fh_shape *s = &w->model->shape;
     size_t d = (size_t)w->model->decoder.shape.width, n = (size_t)count;
-    if (!count) return FH_OK;
+    if (count < 1) return FH_OK;
     if (fh_reserve(&w->gathered, n * (d * sizeof(float) + sizeof(fh_ask) + 2 * sizeof(int32_t)), 1, &w->error)) return w->error.code;
     float *rows = w->gathered.data;
     fh_ask *asks = (fh_ask *)(rows + n * d);
@@ -200,7 +200,8 @@ int fh_decode_dag(fh_work *w, fh_found *found) {
     const float *encoded = w->encoded.data;
     int32_t count = 0, vertices = 0;
     for (int32_t s = 0; s < w->sentences && !w->error.code; s++) {
-        int32_t size = fh_graph_size(w, s, encoded);
+        int32_t size;
+        if (fh_graph_size(w, s, encoded, &size)) break;
         encoded += (size_t)w->source_lengths[s] * w->model->encoder.shape.width;
         if (count && vertices + size > MOST_VERTICES) {
             decode_some(w, graphs, count, found);

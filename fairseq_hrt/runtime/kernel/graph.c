@@ -3,35 +3,44 @@
 #include <math.h>
 #include <string.h>
 
-int32_t fh_graph_size(fh_work *w, int32_t sentence, const float *encoded) {
+/* The class of the length head: what it adds to the source's length. */
+static int32_t best_class(const fh_model *m, const double *means) {
+    int32_t best = 0, d = m->encoder.shape.width;
+    double highest = -INFINITY;
+    for (int32_t c = 0; c < m->shape.length_classes; c++) {
+        double value = 0;
+        for (int32_t i = 0; i < d; i++) value += means[i] * m->length_weights[(size_t)c * d + i];
+        value += m->length_biases[c];
+        if (value > highest) {
+            highest = value;
+            best = c;
+        }
+    }
+    return best;
+}
+
+int fh_graph_size(fh_work *w, int32_t sentence, const float *encoded, int32_t *vertices) {
     const fh_model *m = w->model;
     const fh_shape *s = &m->shape;
     int32_t length = w->source_lengths[sentence], d = m->encoder.shape.width, most = m->decoder.shape.longest;
     double size;
     if (s->length_classes) {
-        int32_t best = 0;
-        double highest = -INFINITY;
-        for (int32_t c = 0; c < s->length_classes; c++) {
-            double value = 0;
-            for (int32_t i = 0; i < d; i++) {
-                double mean = 0;
-                for (int32_t r = 0; r < length; r++) mean += encoded[(size_t)r * d + i];
-                value += mean / length * m->length_weights[(size_t)c * d + i];
-            }
-            value += m->length_biases[c];
-            if (value > highest) {
-                highest = value;
-                best = c;
-            }
+        if (fh_reserve(&w->gathered, (size_t)d, sizeof(double), &w->error)) return w->error.code;
+        double *means = w->gathered.data;
+        for (int32_t i = 0; i < d; i++) {
+            means[i] = 0;
+            for (int32_t r = 0; r < length; r++) means[i] += encoded[(size_t)r * d + i];
+            means[i] /= length;
         }
-        int32_t words = best - s->length_classes / 2 + length;
+        int32_t words = best_class(m, means) - s->length_classes / 2 + length;
         /* 0.1 * 30 is a little less than 3. */
         size = floor(w->options->scale * (words > 1 ? words : 1) + 1e-6) + 2;
     } else {
         size = floor(w->options->scale * (length + s->count_bos) + 1e-6);
         if (size < 2) size = 2;
     }
-    return size < most ? (int32_t)size : most;
+    *vertices = size < most ? (int32_t)size : most;
+    return FH_OK;
 }
 
 /* The vertices that a link from u leads to: u + 1 to *end - 1. */

@@ -14,7 +14,7 @@ typedef struct {
 } fh_graph;
 
 /* Vertices of an encoded sentence. */
-int32_t fh_graph_size(fh_work *work, int32_t sentence, const float *encoded);
+int fh_graph_size(fh_work *work, int32_t sentence, const float *encoded, int32_t *vertices);
 /* Fills links from the features. */
 int fh_graph_links(fh_work *work, fh_graph *graph);
 /* Links from the first vertex of a word to the first vertex of the next, over all repeats of the word between them; weight: of the

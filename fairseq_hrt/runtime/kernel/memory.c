@@ -11,7 +11,7 @@
 
 #include "operations.h"
 
-/* Weights are read from end to end for every word. In pages of 4 KB that is a walk through the page tables every 64 cache lines, in a virtual
+/* For all that is large; made for the weights, which are read from end to end for every word. In pages of 4 KB that is a walk through the page tables every 64 cache lines, in a virtual
  * machine a twofold one, and the processor's prefetching stops at each page's end: products of 16 MB ran at 32 to 91 GB/s from one start to the next,
  * with pages of 2 MB at 69 to 97. */
 #if defined(MADV_HUGEPAGE)

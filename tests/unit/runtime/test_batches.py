@@ -122,7 +122,7 @@ def test_shortlists(runtime, way):
         def listed(always, each=()):
             count = len(model.dictionaries[0]) + 1
             offsets = np.arange(count, dtype=np.int64) * len(each)
-            return Shortlist(offsets, np.tile(np.array(each, np.int32), count - 1), np.array(always, np.int32))
+            return Shortlist(offsets, np.tile(np.array(each, np.int32), count - 1), np.array(always))
 
         options = runtime.options(max_len_b=8, **options)
         whole = engine.decode(rows, options)
@@ -134,7 +134,7 @@ def test_shortlists(runtime, way):
         assert {token for best in some for r in best for token in r.tokens} <= {0, 2, 3, 5, 7, 9}
         assert plain([engine.decode([row], options)[0] for row in rows]) == plain(some)
         for wrong in (listed([words]), listed([], [-1]), Shortlist(np.arange(3), np.zeros(2), np.zeros(0)),
-                      listed([0], [1])._replace(offsets=np.arange(len(model.dictionaries[0]) + 1)[::-1])):  # fmt: skip
+                      listed([7 + (1 << 32)]), listed([7.5]), listed([[7]]), listed([0], [1])._replace(offsets=np.arange(len(model.dictionaries[0]) + 1)[::-1])):  # fmt: skip
             with pytest.raises(ValueError, match="shortlist"):
                 engine.set_shortlist(wrong)
         engine.set_shortlist(None)

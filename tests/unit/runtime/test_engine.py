@@ -1,5 +1,7 @@
 """The engine of the runtime as Python sees it: sources that it refuses, its lifetime, what it raises."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,6 +39,20 @@ def test_not_a_number_is_named(runtime):
         tensors["decoder.layers.0.inner"] = np.full_like(tensors["decoder.layers.0.inner"], 3e38)
         with Engine(header, tensors) as engine, pytest.raises(NumericalError, match="NaN"):
             engine.decode([[4, 5, 2]], runtime.options(beam=1))
+
+
+@pytest.mark.parametrize("options", [dict(beam=1), dict(beam=1, scores=False), dict(beam=3)], ids=str)
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_words_of_no_probability_are_named(runtime, arch, options):
+    """Finite weights whose products are all minus infinity: the first word is none that the model chose."""
+    model = runtime.build(arch)
+    header, tensors = convert(model, *model.dictionaries, weights="float32")
+    tensors["output"] = np.full((header.target_vocabulary, header.decoder_width), -3e37, np.float32)
+    last = "decoder.final_norm" if header.decoder_final_norm else f"decoder.layers.{header.decoder_layers - 1}.final.norm"
+    tensors[f"{last}.bias"] = np.full_like(tensors[f"{last}.bias"], 50)
+    header = dataclasses.replace(header, tied_output=False)
+    with Engine(header, tensors) as engine, pytest.raises(NumericalError, match="NaN"):
+        engine.decode([[4, 5, 2]], runtime.options(**options))
 
 
 def test_an_engine_and_its_end(files):

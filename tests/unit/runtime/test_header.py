@@ -62,7 +62,8 @@ def test_what_is_written_is_read(header):
     (CHUNKS, dict(chunk_sizes=(2, 2)), "chunk_sizes"), (CHUNKS, dict(chunk_sizes=(1, 2)), "chunk_sizes"), (CHUNKS, dict(special_symbols=2), "special_symbols=2"),
     (SLOTS, dict(directions=3, middle_to_side=False), "directions=3"), (SLOTS, dict(block=3), "block=3"), (SLOTS, dict(directions=4), "middle_to_side"),
     (GRAPH, dict(link_heads=5), "link_heads=5"), (GRAPH, dict(link_rows=7), "link_rows=7"), (GRAPH, dict(scale=0.0), "scale=0.0"),
-    (GRAPH, dict(length_classes=1), "length_classes=1"), (GRAPH, dict(block=2), "block=2"),
+    (PLAIN, dict(encoder_inner=65537), "encoder_inner=65537"), (PLAIN, dict(decoder_width=65544), "decoder_width=65544"),
+    (GRAPH, dict(longest_target=1, decoder_positions=1), "longest_target=1"), (GRAPH, dict(length_classes=1), "length_classes=1"), (GRAPH, dict(block=2), "block=2"),
 ])  # fmt: skip
 def test_values_that_no_model_has(header, changes, message):
     header.check()

@@ -72,6 +72,8 @@ def test_every_option_is_read_from_its_text():
 @pytest.mark.parametrize("values, message", [
     (dict(min_len=-1), "--min-len -1"), (dict(max_len_b=1 << 30), "--max-len-b 1073741824"), (dict(unkpen=math.nan), "--unkpen nan"),
     (dict(unkpen=-math.inf), "--unkpen -inf"), (dict(dag_decode_beta=math.inf), "--dag-decode-beta inf"), (dict(nbest=0), "--nbest 0"),
+    (dict(lenpen=-1e308), "--lenpen -1e"), (dict(unkpen=-1e308), "--unkpen -1e"), (dict(max_len_a=-1.0), "^--max-len-a -1.0: give a length"),
+    (dict(beam="3"), "--beam '3' is no whole number"), (dict(beam=2.5), "--beam 2.5 is no"), (dict(hrt_draft_width=5000), "hrt_draft_width=5000: .* 0 to 4096"),
 ])  # fmt: skip
 def test_bad_values_are_named(values, message):
     with pytest.raises(ValueError, match=message):
