@@ -1,12 +1,15 @@
 """Makes a trained model larger without changing what it computes: how fast is it at a size that you cannot train?
 
-    python examples/common/enlarge.py data-bin --model at=at/model.pt --model hrt=hrt/model.pt --width 2 --layers 6,6 --words 32000 --out large
+    python examples/common/enlarge.py data-bin -s en -t de --model at=at.pt --model hrt=hrt.pt --width 2 --layers 6,6 --words 32000 --out large
 
 Untrained weights say how long a step takes, but not how many steps lossless drafts save: that depends on how often they are right. An
 enlarged model writes the words of the model it was made from, at the cost of its own size. Every vector is written ``--width`` times in a row
 and every matrix is tiled to fit (Chen, Goodfellow and Shlens 2016, Net2WiderNet, with equal shares); layers that add nothing follow the last one
 (Net2DeeperNet); words without a use, copies of the last one, fill the vocabulary. Writes NAME.safetensors for the native runtime and the
 folder data-bin with the longer dictionaries, for ``fairseq-hrt benchmark``. For transformer, hrt_transformer and bidirectional_transformer.
+
+Greedy decoding writes the same words, but for what int8 rounds otherwise. The new words share the probability of the last one, so that scores are a
+little lower (--words as many as there are leaves them), and a beam may hold a translation twice.
 """
 
 import argparse
@@ -105,7 +108,7 @@ def add_words(header: Header, tensors: Tensors, words: int) -> Tuple[Header, Ten
     """Copies of the last word behind it; of equal words a search takes the first.
 
     Raises:
-        ValueError: fewer words than there are, or special symbols of the decoder, which stand behind the words, in between.
+        ValueError: fewer words than there are.
     """
     found = dict(tensors)
     for side, size in (("encoder", header.source_vocabulary), ("decoder", header.target_vocabulary)):
@@ -151,14 +154,24 @@ def rounded(header: Header, tensors: Tensors) -> Tuple[Header, Tensors]:
 
 
 def enlarge_data(data: Path, out: Path, words: int) -> None:
-    """A copy of a folder of fairseq-preprocess with dictionaries of ``words`` words, the four special symbols included."""
+    """A copy of a folder of fairseq-preprocess with dictionaries of ``words`` words, the four special symbols included.
+
+    Raises:
+        ValueError: fewer words than there are, or one folder inside the other: nothing is written then.
+    """
+    given, copy = data.resolve(), out.resolve()
+    if given == copy or given in copy.parents or copy in given.parents:
+        raise ValueError(f"{out} and {data} overlap: give another --out, the data must stay as they are")
+    if not data.is_dir():
+        raise ValueError(f"{data}: no such folder; give one written by fairseq-preprocess")
     shutil.copytree(data, out, ignore=shutil.ignore_patterns("dict.*", "train.*"), dirs_exist_ok=True)
     for path in data.glob("dict.*.txt"):
         lines = path.read_text(encoding="utf-8").splitlines()
         missing = words - 4 - len(lines)
         if missing < 0:
             raise ValueError(f"{words} words: {path} has {len(lines) + 4}, and they can only grow")
-        lines += [f"unused{number:05d} 0" for number in range(missing)]
+        # Also where the data are an enlarged copy themselves.
+        lines += [f"unused{len(lines) + number:05d} 0" for number in range(missing)]
         (out / path.name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -192,10 +205,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parser.error(f"--layers {options.layers!r}: give two numbers, as 6,6")
     named = [text.partition("=")[::2] for text in options.model]
     for name, path in named:
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+", name) or not path:
-            parser.error(f"--model {name}={path}: give NAME=CHECKPOINT, the name of letters, digits, '.', '-' and '_'")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or not path or [one for one, _ in named].count(name) > 1:
+            parser.error(
+                f"--model {name}={path}: give NAME=CHECKPOINT, each name once, of letters, digits, '.', '-' and '_'"
+            )
     data = [str(options.data), "--source-lang", options.source_lang, "--target-lang", options.target_lang]
-    options.out.mkdir(parents=True, exist_ok=True)
     try:
         enlarge_data(options.data, options.out / "data-bin", options.words)
         for name, path in named:
@@ -209,6 +223,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             print(f"{options.out / name}.safetensors: {size}", flush=True)
     except (ValueError, OSError) as error:
         print(f"enlarge.py: {error}", file=sys.stderr)
+        return 1
+    except MemoryError:
+        size = f"--width {options.width} --layers {options.layers} --words {options.words}"
+        print(f"enlarge.py: {size}: a model of this size does not fit into memory; give smaller ones", file=sys.stderr)
         return 1
     return 0
 

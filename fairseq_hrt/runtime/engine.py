@@ -246,10 +246,14 @@ def _words(name: str, words: Any, vocabulary: int) -> np.ndarray:
     """
     found = np.asarray(words)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise ValueError(f"the shortlist's {name} are {found.dtype} of the shape {list(found.shape)}, not a list of token ids")
+        raise ValueError(
+            f"the shortlist's {name} are {found.dtype} of the shape {list(found.shape)}, not a list of token ids"
+        )
     wrong = found[(found < 0) | (found >= vocabulary)]
     if wrong.size:
-        raise ValueError(f"the shortlist's {name} hold the id {wrong[0]}; the model has {vocabulary} target words; make it again")
+        raise ValueError(
+            f"the shortlist's {name} hold the id {wrong[0]}; the model has {vocabulary} target words; make it again"
+        )
     return np.ascontiguousarray(found, np.int32)
 
 

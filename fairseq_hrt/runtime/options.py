@@ -30,8 +30,8 @@ class DecodeOptions:
         graphs: the graph of each sentence; for dag.
         hrt_draft_chunk: lossless drafts: decode with this chunk, correct the draft by the same model's C_d = 1, greedily. The
             tokens are those of ``hrt_decode_chunk="1"``, ``beam=1``. None: no drafts.
-        hrt_draft_width: most draft tokens that are checked in one pass, which never takes more than 32; 0: as many as were right lately, and plain greedy decoding, whose tokens
-            and scores are the same, where it is measured to be quicker. Then ``steps`` tell what was done, and may differ from call to call.
+        hrt_draft_width: most draft tokens that are checked in one pass, which never takes more than 32; 0: as many as were right lately, and
+            plain greedy decoding, whose tokens and scores are the same, where it is measured to be quicker. Then ``steps`` tell what was done, and may differ from call to call.
         dag_decode_upsample_scale: None: that of the training.
         dag_allow_unk: vertices may write the unknown word, less ``unkpen``.
     """
@@ -95,6 +95,9 @@ class DecodeOptions:
             raise ValueError(f"--beam {self.beam}: at least one hypothesis has to be kept; --beam 1 is greedy search")
         if not 1 <= self.nbest <= self.beam:
             raise ValueError(f"--nbest {self.nbest} with --beam {self.beam}: --nbest must lie between 1 and --beam")
+        self._check_ranges()
+
+    def _check_ranges(self) -> None:
         if self.batch_size < 1:
             raise ValueError(f"batch_size={self.batch_size}: at least one sentence has to be decoded at a time")
         for name in ("beam", "min_len", "max_len_b", "batch_size", "hrt_draft_width"):

@@ -1,6 +1,7 @@
 """The tools beside fairseq's commands, on tiny models: comparisons, mutual information, graphs, averages, training speed."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -419,5 +420,24 @@ def test_an_enlarged_model_is_compared_like_any_other(command, models, toy_data,
     ):
         refused = command("python", script, toy_data, *sides, "--model", f"ib={small}", *growth, *wrong, check=False)
         assert refused.returncode and message in refused.stderr and "Traceback" not in refused.stderr
-    refused = command("python", script, toy_data, *sides, "--model", "../x=y", "--out", large, check=False)
-    assert refused.returncode == 2 and "../x" in refused.stderr
+    for wrong in (("../x=y",), ("..=y",), ("a=y", "--model", "a=z"), ("a",)):
+        refused = command("python", script, toy_data, *sides, "--model", *wrong, "--out", large, check=False)
+        assert refused.returncode == 2 and f"--model {wrong[0]}" in refused.stderr
+
+
+def test_enlarging_leaves_the_data_alone(command, models, toy_data, tmp_path):
+    script = Path(__file__).resolve().parents[2] / "examples/common/enlarge.py"
+    data = shutil.copytree(toy_data, tmp_path / "data-bin")
+    (tmp_path / "file").touch()
+    before = {path: path.read_bytes() for path in data.rglob("*")}
+    for out, message in (
+        (tmp_path, "overlap"),
+        (data, "overlap"),
+        (data / "inside", "overlap"),
+        (tmp_path / "file", "file"),
+    ):
+        given = ("--model", f"a={models['parallel']}", "--words", "90", "--out", out)
+        refused = command("python", script, data, "-s", "de", "-t", "en", *given, check=False)
+        assert refused.returncode == 1 and message in refused.stderr and "Traceback" not in refused.stderr
+        assert len(refused.stderr.strip().splitlines()) == 1
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
