@@ -30,8 +30,9 @@ class DecodeOptions:
         graphs: the graph of each sentence; for dag.
         hrt_draft_chunk: lossless drafts: decode with this chunk, correct the draft by the same model's C_d = 1, greedily. The
             tokens are those of ``hrt_decode_chunk="1"``, ``beam=1``. None: no drafts.
-        hrt_draft_width: most draft tokens that are checked in one pass, which never takes more than 32; 0: as many as were right lately, and
-            plain greedy decoding, whose tokens and scores are the same, where it is measured to be quicker. Then ``steps`` tell what was done, and may differ from call to call.
+        hrt_draft_width: most draft tokens that are checked in one pass, which never takes more than 32; 0: as many as were right
+            lately, and plain greedy decoding, whose tokens and scores are the same, where it is measured to be quicker. Then
+            ``steps`` tell what was done, and may differ from call to call.
         dag_decode_upsample_scale: None: that of the training.
         dag_allow_unk: vertices may write the unknown word, less ``unkpen``.
     """
