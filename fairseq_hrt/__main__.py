@@ -76,13 +76,16 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     if verb is not None and verb not in VERBS:
         parser.error(no_such_verb(verb))
     chosen = parser.parse_args(arguments)
-    if chosen.user_dir:
-        print(os.path.dirname(os.path.abspath(__file__)))
-        return 0
-    if chosen.options:
-        from .cli.option_help import option_help
+    if chosen.user_dir or chosen.options:
+        from .cli.reporting import reporting, write_output
 
-        print(option_help())
+        with reporting(parser):
+            if chosen.user_dir:
+                write_output(os.path.dirname(os.path.abspath(__file__)) + "\n")
+            else:
+                from .cli.option_help import option_help
+
+                write_output(option_help() + "\n")
         return 0
     try:
         return (

@@ -1,7 +1,6 @@
 """Reports what this installation is, what is wrong with it, and how to fix it; the exit status is 1 if something is wrong."""
 
 import argparse
-import os
 import sys
 from typing import Optional, Sequence
 
@@ -15,15 +14,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Prints the report; returns the exit status."""
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    options = parser.parse_args(arguments)
     from ..compat import doctor
+    from .reporting import reporting, write_output
 
     found = doctor.examine()
-    try:
-        print(found.to_json() if options.json else found, flush=True)
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough; Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with reporting(parser):
+        write_output(f"{found.to_json() if options.json else found}\n")
     return 1 if found.problems else 0
 
 

@@ -52,7 +52,7 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
     handlers = _end_by_exception()
     try:
         yield
-        sys.stdout.flush()
+        write_output("")
     except BrokenPipeError as error:
         _discard_output()
         # The reader (`| head`) has seen enough. A pipe that was given by name is another matter.
@@ -72,6 +72,22 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def write_output(text: str) -> None:
+    """Writes to standard output, at once.
+
+    Raises:
+        OSError: naming standard output.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Python does not say which file.
+        raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from None
 
 
 def _replace_closed_streams() -> None:

@@ -181,6 +181,9 @@ _DAMAGED = (
     zipfile.BadZipFile,
 )
 
+# A RuntimeError as well.
+_NO_MEMORY = re.compile(r"alloc_cpu|can't allocate memory|not enough memory|out of memory|Cannot allocate memory")
+
 _REFUSED = re.compile(r"GLOBAL ([\w.]+) (?:was not|whose module)|unrecognized function (.+)|but got (<class .+>)")
 
 
@@ -193,6 +196,11 @@ def _explained(error: Exception, shown: str) -> Exception:
         return UnsafeCheckpointError(
             f"{shown} holds {kind}, which is none of the types that are known to be harmless; building "
             f"it may run code that came with the file. {_how_to_trust(shown)}"
+        )
+    if isinstance(error, RuntimeError) and _NO_MEMORY.search(message):
+        return CorruptCheckpointError(
+            f"{shown}: not enough memory to read it ({_first_sentence(message)}); end other programs or take fewer threads. "
+            "If the file is small, it is damaged: copy it again"
         )
     return CorruptCheckpointError(
         f"{shown} is cut short, damaged, or no checkpoint ({_first_sentence(message)}); "

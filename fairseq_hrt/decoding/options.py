@@ -67,13 +67,27 @@ class DecodingOptions:
             raise ValueError(
                 f"--no-repeat-ngram-size {self.no_repeat_ngram_size} must not be negative; 0 allows repetitions"
             )
-        if self.max_len_a < 0 or self.max_len_b < 0:
-            raise ValueError(f"--max-len-a {self.max_len_a} and --max-len-b {self.max_len_b} must not be negative")
+        self._check_lengths()
+
+    def _check_lengths(self) -> None:
+        for name in ("max_len_a", "max_len_b"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative")
         if self.max_len_a == 0 and self.min_len > self.max_len_b:
             raise ValueError(
                 f"--min-len {self.min_len} is greater than the maximum length {self.max_len_b} of a sentence; "
                 "lower --min-len or raise --max-len-a/--max-len-b"
             )
+
+    @classmethod
+    def check_ranges(cls, args: Union[Namespace, DictConfig, GenerationConfig]) -> None:
+        """The ranges of the options that every generator reads, for generators that do not check them.
+
+        Raises:
+            ValueError: naming the flag.
+        """
+        given: Dict[Any, Any] = dict(args) if isinstance(args, DictConfig) else vars(args)
+        cls(**{name: given[name] for name in _READ if given.get(name) is not None})
 
     @classmethod
     def from_args(cls, args: Union[Namespace, DictConfig, GenerationConfig], **overrides: Any) -> "DecodingOptions":

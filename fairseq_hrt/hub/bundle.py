@@ -139,7 +139,7 @@ def make_bundle(
     config = states[0]["cfg"]["task"]
     # What load_bundle would refuse is not packed.
     task = require_known_task(task or task_name(config), str(folder))
-    options = checked_options(options or {}, task, str(folder))
+    options = checked_options(options or {}, task, "the new bundle")
     languages = _languages(config, data, checkpoints[0])
     TextRecipe(*languages, tokenizer, subwords, codes)
     names = [f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)]

@@ -36,7 +36,9 @@ class TextRecipe:
             if value not in known:
                 raise ValueError(f"{name} {shown(value)} is unknown: choose one of {', '.join(known)}")
         if (self.subwords == "none") != (self.codes is None):
-            raise ValueError(f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of codes")
+            raise ValueError(
+                f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of codes (--codes)"
+            )
 
 
 # Marks the beginning of a file; within text it is an invisible sign that has had a successor (U+2060) since Unicode 3.2.

@@ -17,6 +17,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import nn
 
+from ..decoding import DecodingOptions
 from .checkpoints import one_line, read_checkpoint, reading
 
 
@@ -169,7 +170,12 @@ def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:
 
 
 def build_generator(task: FairseqTask, models: Sequence[nn.Module], config: DictConfig) -> Any:
-    """The task's generator with the command's options."""
+    """The task's generator with the command's options.
+
+    Raises:
+        ValueError: an option that no decoder can honour; fairseq's own generators would fail later, or not at all.
+    """
+    DecodingOptions.check_ranges(config.generation)
     return task.build_generator(models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0})
 
 

@@ -146,6 +146,9 @@ def test_what_the_shell_hands_over(tmp_path):
     script = {
         f"{translate} x > {full}": (2, "the standard output: No space left on device"),
         f"{translate} x >&-": (2, "the standard output is closed"),
+        f"{sys.executable} -m fairseq_hrt doctor > {full}": (2, "the standard output: No space left on device"),
+        f"{sys.executable} -m fairseq_hrt --options > {full}": (2, "the standard output: No space left on device"),
+        f"{sys.executable} -m fairseq_hrt --user-dir > {full}": (2, "the standard output: No space left on device"),
         f"{translate} <(cat x) --output >(cat > y); s=$?; sleep 0.2; wc -l < y >&2; exit $s": (0, "2\n"),
     }
     root = str(Path(__file__).resolve().parents[2])

@@ -39,7 +39,7 @@ def test_a_reader_that_has_seen_enough(report, monkeypatch, tmp_path):
                 raise BrokenPipeError
 
             def flush(self):
-                pass
+                raise BrokenPipeError
 
         monkeypatch.setattr(sys, "stdout", Closed())
         assert main([]) == 0

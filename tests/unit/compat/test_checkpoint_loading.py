@@ -140,6 +140,18 @@ def test_file_that_is_cut_short_is_named(save, zipped, kept):
     assert "\n" not in str(error.value)
 
 
+def test_memory_that_was_not_to_be_had_is_no_damage(save, monkeypatch):
+    path = save({"weight": torch.randn(5)})
+
+    def fails(*args, **kwargs):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(torch.serialization, "_load", fails)
+    with pytest.raises(CorruptCheckpointError, match="not enough memory to read it") as error:
+        load(path)
+    assert path in str(error.value) and "cut short" not in str(error.value)
+
+
 @pytest.mark.parametrize("content", [b"hello\n" * 99, b"PK\x03\x04" + bytes(99), b"\x80\x02."])
 def test_file_of_another_kind_is_named(tmp_path, content):
     path = tmp_path / "notes.txt"

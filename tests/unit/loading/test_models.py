@@ -108,6 +108,19 @@ def test_an_ensemble_ready_to_decode(folder, config, task, precision, dtype):
     assert generator.options.beam == 2 and generator.models == models
 
 
+@pytest.mark.parametrize("flags, message", [
+    ("--beam 0", "--beam 0"), ("--unkpen nan", "--unkpen nan"), ("--max-len-b -1", "--max-len-b -1"), ("--min-len 500", "--min-len 500"),
+    ("--temperature 0", "--temperature 0"), ("--lenpen nan", "--lenpen nan"), ("--beam 1 --nbest 3", "--nbest 3"),
+])  # fmt: skip
+def test_options_of_other_generators_are_checked_too(folder, flags, message):
+    """fairseq's own would end in a traceback, or ignore them."""
+    arguments = ["--task", "translation", "-s", "de", "-t", "en", "--path", "model.pt", "--cpu", *flags.split()]
+    config = generation_config([str(folder), *arguments], "a test")
+    task = tasks.setup_task(config.task)
+    with pytest.raises(ValueError, match=message):
+        build_generator(task, [], config)
+
+
 def test_what_was_read_already_is_not_read_again(folder, task, tmp_path):
     path = str(tmp_path / "1.pt")
     with pytest.raises(OSError, match=r"1\.pt"):
