@@ -288,7 +288,7 @@ def write_new(path: Path, text: str) -> bool:
 def new_folder(target: Path) -> Iterator[Path]:
     """A folder beside ``target`` to be filled; the caller renames it, and whatever is left of it goes when the block ends.
 
-    Folders above it are made, and removed again if they stay empty.
+    Folders above it are made, and removed again if they stay empty. An error of writing that names no file names the target.
     """
     above = [parent for parent in target.absolute().parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -296,6 +296,10 @@ def new_folder(target: Path) -> Iterator[Path]:
         partial, descriptor = _create(target, folder=True)
         try:
             yield partial
+        except OSError as error:
+            if error.filename is None and error.errno is not None:
+                raise OSError(error.errno, error.strerror, str(target)) from error
+            raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
             os.close(descriptor)

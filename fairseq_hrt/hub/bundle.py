@@ -218,7 +218,7 @@ def _fill(place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: P
             torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, place / name)
         except RuntimeError as error:
             # PyTorch's writer says so when the disk is full.
-            raise OSError(f"{bundle.folder / name} cannot be written: {error}") from error
+            raise OSError(f"{bundle.folder / name} cannot be written; is there room on the disk? ({error})") from error
     for language in (bundle.source_lang, bundle.target_lang):
         try:
             shutil.copyfile(data / f"dict.{language}.txt", place / f"dict.{language}.txt")
