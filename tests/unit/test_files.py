@@ -247,9 +247,12 @@ def test_folders_that_fail_leave_nothing(tmp_path):
 def test_what_does_not_fit_into_a_folder_is_named(tmp_path):
     """Python names no file when a write fails, whoever makes it."""
     full = private_device(tmp_path, 7)
-    with pytest.raises(OSError, match=r"No space left.*model"), new_folder(tmp_path / "model"):
-        with open(full, "wb", buffering=0) as file:
-            file.write(b"x")
+    with (
+        pytest.raises(OSError, match=r"No space left.*model"),
+        new_folder(tmp_path / "model"),
+        open(full, "wb", buffering=0) as file,
+    ):
+        file.write(b"x")
     with pytest.raises(FileNotFoundError, match="nowhere"), new_folder(tmp_path / "model"):
         open(tmp_path / "nowhere", "rb")  # noqa: SIM115 - it does not open
 
