@@ -164,6 +164,18 @@ class Figures:
         return before + int(options["max-update"]) / int(found[-1]) if found else None
 
 
+def speed_ratio(found: Mapping[str, Any], base: Mapping[str, Any], size: str) -> float:
+    """How many times as fast as ``base``, of the same run: the median of the ratios within its repeats, as the benchmark's own tables.
+
+    Raises:
+        ValueError: a batch size that was not measured.
+    """
+    for one in (found, base):
+        timing(one, "ms", size)
+    ours, theirs = (one["timings"][size]["seconds"] for one in (found, base))
+    return statistics.median(sum(their) / sum(our) for our, their in zip(ours, theirs))
+
+
 def timing(found: Mapping[str, Any], quantity: str, size: str) -> float:
     """A speed of a system as measured by fairseq-hrt benchmark: ``ms`` a batch (median), ``sentences`` a second, ``calls`` a batch.
 

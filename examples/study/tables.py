@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
 
 from claims import claims_table
-from figures import Figures, timing
+from figures import Figures, speed_ratio, timing
 from matrix import Entry
 from store import Store
 
@@ -208,7 +208,7 @@ class MainTable:
         cells = [f"{timing(found, 'ms', '1'):.2f}", f"{timing(found, 'sentences', '32'):.0f}"]
         if base is None:
             return [*cells, ""]
-        ratios = [timing(found, "sentences", size) / timing(base, "sentences", size) for size in ("1", "32")]
+        ratios = [speed_ratio(found, base, size) for size in ("1", "32")]
         return [*cells, " / ".join(f"{ratio:.2f}" for ratio in ratios)]
 
     def budget(self, row: Row) -> List[str]:

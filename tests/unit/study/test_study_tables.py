@@ -73,6 +73,16 @@ def test_figures_by_their_places(study, made):
             figures.value(place)
 
 
+def test_ratios_are_taken_within_repeats(study):
+    """A machine that is slow for a while slows both systems of a repeat."""
+    slow, fast = system("slow", 1.0, 10), system("fast", 1.0, 10)
+    slow["timings"]["1"]["seconds"] = [[3.0], [40.0], [6.0]]
+    fast["timings"]["1"]["seconds"] = [[1.0], [10.0], [4.0]]
+    assert study.figures.speed_ratio(fast, slow, "1") == 3 and study.figures.speed_ratio(slow, slow, "1") == 1
+    with pytest.raises(ValueError, match="not timed at batch size 4"):
+        study.figures.speed_ratio(fast, slow, "4")
+
+
 def test_the_main_table(study, made):
     raw, entries, store = made
     paths = study.tables.write_tables(entries, raw, {}, store, store.folder / "tables")
