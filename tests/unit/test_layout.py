@@ -42,7 +42,8 @@ ALLOWED = {
     "decoding": {"engine"},
     "engine": set(),
     "training": {"ops"},
-    "loading": {"compat"},
+    # the ranges of options, for generators that are not ours
+    "loading": {"compat", "decoding"},
     "ops": set(),
     "files": set(),
     "escaping": {"compat"},
