@@ -20,13 +20,12 @@ import importlib.util
 import logging
 import os
 import re
-import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, cast
 
+from ..child_process import run_module
 from ..files import content_hash, new_folder
 from .command import add_data_arguments, data_arguments, execute, verb_parser
 
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from ..systems import System
 
 logger = logging.getLogger(__name__)
+# The module behind fairseq-preprocess.
+PREPROCESS = "fairseq_cli.preprocess"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -96,7 +97,7 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name} {getattr(options, name)} must be at least 1")
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    preprocess = preprocess_command()
+    require_preprocess()
     spec = parse_system(options.system)
     teacher = content_hash(teacher_files(spec.path))
     system = load_system(spec, data_arguments(options))
@@ -145,7 +146,7 @@ def run(options: argparse.Namespace) -> None:
         return
     source = lambda number: system.task.source_dictionary.string(system.dataset[number]["source"])  # noqa: E731
     statistics = distill.merge(options.out, plan, source, languages, "train")
-    binarise(options.out, options.data, languages, options.workers, preprocess)
+    binarise(options.out, options.data, languages, options.workers)
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in statistics.items()))
 
 
@@ -172,29 +173,21 @@ def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:
     ]
 
 
-def preprocess_command() -> List[str]:
-    """How ``fairseq-preprocess`` is run: the script beside this interpreter, the module, or a script on PATH.
+def require_preprocess() -> None:
+    """Makes sure that the result can be binarised, which is better known before the work than after it.
 
     Raises:
-        ValueError: there is none, which is better known before the work than after it.
+        ValueError: fairseq's own commands are not installed.
     """
-    beside = Path(sys.executable).with_name("fairseq-preprocess")
-    if beside.is_file() and os.access(beside, os.X_OK):
-        return [str(beside)]
     try:
-        if importlib.util.find_spec("fairseq_cli.preprocess") is not None:
-            return [sys.executable, "-m", "fairseq_cli.preprocess"]
+        found = importlib.util.find_spec(PREPROCESS) is not None
     except ModuleNotFoundError:
-        pass
-    found = shutil.which("fairseq-preprocess")
-    if found is None:
-        raise ValueError(
-            "fairseq-preprocess is not found, which binarises the result: pip install --no-deps fairseq==0.12.2"
-        )
-    return [found]
+        found = False
+    if not found:
+        raise ValueError(f"{PREPROCESS} is not found, which binarises the result: pip install --no-deps fairseq==0.12.2")
 
 
-def binarise(folder: Path, data: str, languages: Sequence[str], workers: int, program: Sequence[str]) -> None:
+def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) -> None:
     """Writes ``data-bin`` with the dictionaries of ``data``; it appears when it is complete.
 
     Raises:
@@ -203,14 +196,12 @@ def binarise(folder: Path, data: str, languages: Sequence[str], workers: int, pr
     first, target = data.split(os.pathsep)[0], folder / "data-bin"
     with new_folder(target) as partial:
         # With "=": names may begin with a dash.
-        command = [
-            *program, f"--source-lang={languages[0]}", f"--target-lang={languages[1]}", f"--trainpref={folder / 'train'}",
+        arguments = [
+            f"--source-lang={languages[0]}", f"--target-lang={languages[1]}", f"--trainpref={folder / 'train'}",
             f"--srcdict={first}/dict.{languages[0]}.txt", f"--tgtdict={first}/dict.{languages[1]}.txt",
             f"--destdir={partial}", f"--workers={workers}",
         ]  # fmt: skip
-        result = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, errors="replace"
-        )
+        result = run_module(PREPROCESS, arguments)
         if result.returncode:
             said = (result.stdout + result.stderr).strip().splitlines()[-1:]
             raise ValueError(f"fairseq-preprocess failed: {' '.join(said) or f'exit status {result.returncode}'}")

@@ -1,7 +1,6 @@
 """``fairseq-hrt distill``: who takes which shard, what identifies teacher and data, and when the result appears."""
 
 import os
-import sys
 from argparse import Namespace
 
 import pytest
@@ -9,7 +8,7 @@ import torch
 
 from fairseq_hrt import systems
 from fairseq_hrt.cli import distill as verb
-from fairseq_hrt.cli.distill import binarise, data_files, gpu_of, preprocess_command, shard_of, teacher_files
+from fairseq_hrt.cli.distill import binarise, data_files, gpu_of, require_preprocess, shard_of, teacher_files
 from fairseq_hrt.files import content_hash
 from fairseq_hrt.hub.resume import identified_options
 
@@ -53,34 +52,27 @@ def test_teacher_and_data_are_their_contents(tmp_path):
     assert identified_options(options) != before
 
 
-def test_preprocess_is_looked_for(monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert preprocess_command() == [str(tmp_path / "python"), "-m", "fairseq_cli.preprocess"]
-    monkeypatch.setattr(verb.importlib.util, "find_spec", lambda name: None)
-    script = tmp_path / "bin" / "fairseq-preprocess"
-    script.parent.mkdir()
-    script.write_text("#!/bin/sh\n")
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", str(script.parent))
-    assert preprocess_command() == [str(script)]
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(ValueError, match="fairseq-preprocess is not found"):
-        preprocess_command()
-    script.rename(tmp_path / "fairseq-preprocess")
-    assert preprocess_command() == [str(tmp_path / "fairseq-preprocess")]
+@pytest.mark.parametrize("module", ("no_such_package.preprocess", "fairseq_cli.no_such_module"))
+def test_preprocess_is_looked_for(monkeypatch, module):
+    require_preprocess()
+    monkeypatch.setattr(verb, "PREPROCESS", module)
+    with pytest.raises(ValueError, match=f"{module} is not found"):
+        require_preprocess()
 
 
-def test_binarised_data_appear_when_they_are_complete(tmp_path):
-    program = tmp_path / "preprocess.py"
-    program.write_text(
-        "import pathlib, sys\n"
+def test_binarised_data_appear_when_they_are_complete(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(verb, "PREPROCESS", "own_preprocess")
+    (tmp_path / "own_preprocess.py").write_text(
+        "import os, pathlib, sys\n"
         "folder = next(argument for argument in sys.argv if argument.startswith('--destdir=')).split('=', 1)[1]\n"
         "pathlib.Path(folder, 'train.bin').write_text('bin')\n"
-        "sys.exit(sys.argv[1] or 0)\n"
+        "sys.exit(os.environ['FAILS'] or 0)\n"
     )
     for fails, expected in (("no room", set()), ("", {"train.bin"}), ("no room", {"train.bin"}), ("", {"train.bin"})):
+        monkeypatch.setenv("FAILS", fails)
         try:
-            binarise(tmp_path / "out", "data", ("de", "en"), 1, [sys.executable, str(program), fails])
+            binarise(tmp_path / "out", "data", ("de", "en"), 1)
         except ValueError as error:
             assert fails and str(error) == "fairseq-preprocess failed: no room"
         else:
