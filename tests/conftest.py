@@ -18,6 +18,7 @@ import fairseq_hrt  # noqa: F401  (repairs fairseq, registers what the tests use
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 
 
@@ -42,8 +43,8 @@ def command() -> Iterator[Callable[..., subprocess.CompletedProcess]]:
     def run(name, *arguments, check=True, cwd=None, stdin=None, environment=None, fresh=False):
         program = [sys.executable] if name == "python" else [str(SCRIPTS / name)]
         written = list(map(str, arguments))
-        module = name != "python" or written[:1] == ["-m"]
-        if module and environment is None and not fresh and hasattr(os, "fork"):
+        forkable = name != "python" or written[:1] == ["-m"] or EXAMPLES in Path(written[0]).parents
+        if forkable and environment is None and not fresh and hasattr(os, "fork"):
             finished = forks.run(name, written, cwd=None if cwd is None else str(cwd), stdin=stdin or "")
         else:
             finished = subprocess.run(

@@ -38,7 +38,7 @@ class ForkedCommands:
     def run(
         self, name: str, arguments: Sequence[str], *, cwd: Optional[str] = None, stdin: str = ""
     ) -> subprocess.CompletedProcess:
-        """Runs a console script, or ``python -m module`` as name ``python``; its output is that of its file descriptors."""
+        """Runs a console script, or with name ``python`` a module (``-m module``) or a file; its output is that of its descriptors."""
         if self._server is None:
             self._server = subprocess.Popen(
                 [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -104,9 +104,14 @@ def _run(request: Dict[str, Any], scripts: Dict[str, importlib.metadata.EntryPoi
 
 def _call(name: str, arguments: List[str], scripts: Dict[str, importlib.metadata.EntryPoint]) -> None:
     if name == "python":
+        if arguments[0].endswith(".py"):
+            sys.argv = list(arguments)
+            sys.path.insert(0, str(Path(arguments[0]).parent))
+            runpy.run_path(arguments[0], run_name="__main__")
+            return
         flag, module, *rest = arguments
         if flag != "-m":
-            raise ValueError(f"python {flag}: only python -m is run in a fork")
+            raise ValueError(f"python {flag}: only python -m and files are run in a fork")
         sys.argv = [module, *rest]
         sys.path.insert(0, os.getcwd())
         runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -300,7 +300,7 @@ def test_a_killed_distillation_loses_and_doubles_nothing(command, toy_data, teac
     assert source == (Path(toy_data).parent / "train.de").read_text()
     program = [str(Path(sys.executable).with_name("fairseq-hrt")), *map(str, arguments), "--out", str(tmp_path / "killed")]
     random.seed(2)
-    for _ in range(3):
+    for _ in range(2):
         process = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
         time.sleep(random.uniform(2.0, 4.5))
         process.kill()
