@@ -6,12 +6,13 @@
 # RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
 # text), $OUT/data-bin (binarised). LANGUAGE: of both sides, where SRC and TGT are no language codes. LIKE:
 # OUT of an earlier run whose subwords and dictionary are used instead of new ones. SPLITS: "train valid" is enough to train on.
+# TOKENISED=1: the text is in words already, and plain.
 # Started again it does only what is missing.
 set -euo pipefail
 source "$(dirname "$0")/recipe.sh"
 RAW=${1:?"usage: OUT=... bash prepare_text.sh FOLDER_WITH_RAW_TEXT"}
 OUT=${OUT:?"OUT names the folder of the results"}
-SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WORKERS:-1}
+SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WORKERS:-1} TOKENISED=${TOKENISED:-}
 SPLITS=${SPLITS:-train valid test}
 PARTS=""
 if [ "$SPLITS" != "train valid test" ]; then PARTS=", $SPLITS"; fi
@@ -51,6 +52,11 @@ tokenise() {
     local split source target
     for split in $SPLITS; do
         source=$(raw_file "$split.$SRC") target=$(raw_file "$split.$TGT")
+        if [ -n "$TOKENISED" ]; then
+            run cp "$source" "$OUT/text/$split.$SRC"
+            run cp "$target" "$OUT/text/$split.$TGT"
+            continue
+        fi
         both run_to "$OUT/text/$split.$SRC" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$SRC}" "$source" -- \
             run_to "$OUT/text/$split.$TGT" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$TGT}" "$target"
         if [ -z "$DRY_RUN" ] && [ "$(wc -l <"$OUT/text/$split.$SRC")" != "$(wc -l <"$OUT/text/$split.$TGT")" ]; then

@@ -3,13 +3,16 @@
 #
 #   bash examples/multi30k/prepare.sh                         downloads the public files (about 2 MB)
 #   DATA=folder SRC=en TGT=fr bash examples/multi30k/prepare.sh   uses the files of a folder
+#   TGT="de fr" bash examples/multi30k/prepare.sh             several languages as one task
+#
+# Of several languages a word before each source sentence, __de__ or __fr__, names the one that is asked for; the mixture is language xx.
 #
 # DATA holds train.*.gz, val.*.gz and test_2016_flickr.*.gz as github.com/multi30k/dataset publishes them (folder
 # data/task1/raw, non-commercial research and education). Results: $OUT (runs/multi30k/en-de): raw, text, bpe, data-bin.
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000}
-OUT=${OUT:-runs/multi30k/$SRC-$TGT}
+OUT=${OUT:-runs/multi30k/$SRC-${TGT// /-}}
 URL=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw
 export OUT SRC TGT MERGES DRY_RUN
 
@@ -35,5 +38,23 @@ collect() {
     done
 }
 
+# The words of all languages, and each pair of them in one file.
+mix() {
+    local split language pairs
+    for split in train valid test; do
+        pairs=()
+        for language in $SRC $TGT; do
+            run_to "$OUT/mixed/words.$split.$language" python "$COMMON/tokenize_text.py" --language "$language" "$OUT/raw/$split.$language.gz"
+        done
+        for language in $TGT; do pairs+=(--pair "$language" "$OUT/mixed/words.$split.$SRC" "$OUT/mixed/words.$split.$language"); done
+        run python "$COMMON/tag_languages.py" "${pairs[@]}" --out "$OUT/mixed/$split.$SRC" "$OUT/mixed/$split.xx"
+    done
+}
+
 stage collect "$OUT/raw" "${DATA:-$URL} $SRC $TGT" collect
-bash "$COMMON/prepare_text.sh" "$OUT/raw"
+if [[ $TGT == *" "* ]]; then
+    stage mix "$OUT/mixed" "$SRC $TGT" mix
+    TGT=xx TOKENISED=1 bash "$COMMON/prepare_text.sh" "$OUT/mixed"
+else
+    bash "$COMMON/prepare_text.sh" "$OUT/raw"
+fi

@@ -108,8 +108,8 @@ class Figures:
     def value(self, place: str) -> Optional[float]:
         """A figure by its place; None until it is measured.
 
-        ``ENTRY/SYSTEM/bleu`` (chrf, length_ratio, ms@1, sentences@32, calls@1), ``ENTRY:FILE.json:key.key`` (lists by number, or their ``mean``),
-        ``ENTRY/epochs``, ``ENTRY/minutes``, or ``ENTRY/best/OPTION`` of a tuning.
+        ``ENTRY/SYSTEM/bleu`` (chrf, length_ratio, identical, ms@1, sentences@32, calls@1),
+        ``ENTRY:FILE.json:key.key`` (lists by number, or their ``mean``), ``ENTRY/epochs``, ``ENTRY/minutes``, or ``ENTRY/best/OPTION`` of a tuning.
 
         Raises:
             ValueError: there is no such place.
@@ -125,15 +125,17 @@ class Figures:
         if len(rest) < 2:
             raise ValueError(f"{place!r} names no figure")
         quantity, system = rest[-1], "/".join(rest[:-1])
+        if not re.fullmatch(r"bleu|chrf|length_ratio|identical|(ms|sentences|calls)@\d+", quantity):
+            raise ValueError(
+                f"{place!r}: unknown figure {quantity!r}; give bleu, chrf, length_ratio, identical, ms@1, sentences@32, calls@1"
+            )
         found = self.system(name, system)
         if found is None:
             return None
         if "@" in quantity:
             return timing(found, *quantity.split("@"))
-        if quantity not in ("bleu", "chrf", "length_ratio"):
-            raise ValueError(
-                f"{place!r}: unknown figure {quantity!r}; give bleu, chrf, length_ratio, ms@1, sentences@32, calls@1"
-            )
+        if quantity == "identical":
+            return found["identical"]
         return float(found["quality"][quantity])
 
     def _json_value(self, name: str, file: str, keys: str) -> Optional[float]:

@@ -1,5 +1,6 @@
 """README and recipes: their commands are what the real parsers accept, their stages resume, they run."""
 
+import gzip
 import importlib
 import importlib.util
 import json
@@ -390,6 +391,39 @@ def test_the_data_steps_run_on_a_sample(tmp_path):
     assert "\n+ " not in bash(EXAMPLES / "wmt16_en_ro/prepare.sh", SAMPLE="7", **settings).stdout
     missing = bash(EXAMPLES / "wmt14_en_de/prepare.sh", **settings, check=False)
     assert missing.returncode == 1 and "has neither train.de nor train.de.gz" in missing.stderr
+
+
+@pytest.mark.slow
+def test_several_languages_become_one_task(tmp_path):
+    for split, lines in (("train", 40), ("val", 5), ("test_2016_flickr", 5)):
+        for language, words in (
+            ("en", "a man rides a bike ."),
+            ("de", "ein Mann fährt Rad ."),
+            ("fr", "l'homme fait du vélo ."),
+        ):
+            with gzip.open(tmp_path / f"{split}.{language}.gz", "wt") as file:
+                file.write("".join(f"{words} {number}\n" for number in range(lines)))
+    settings = {"DATA": str(tmp_path), "OUT": str(tmp_path / "out"), "MERGES": "60", "TGT": "de fr"}
+    for command in commands("multi30k/prepare.sh", **{name: settings[name] for name in ("DATA", "TGT")}):
+        parse(command)
+    bash(EXAMPLES / "multi30k/prepare.sh", **settings)
+    words = [(tmp_path / f"out/text/train.{language}").read_text().split("\n")[:4] for language in ("en", "xx")]
+    assert words[0] == [
+        "__de__ a man rides a bike . 0",
+        "__fr__ a man rides a bike . 0",
+        "__de__ a man rides a bike . 1",
+        "__fr__ a man rides a bike . 1",
+    ]
+    assert words[1] == [
+        "ein Mann fährt Rad . 0",
+        "l' homme fait du vélo . 0",
+        "ein Mann fährt Rad . 1",
+        "l' homme fait du vélo . 1",
+    ]
+    # A language stays one word, whatever else is split.
+    assert {line.split()[0] for line in (tmp_path / "out/bpe/train.en").read_text().splitlines()} == {"__de__", "__fr__"}
+    assert (tmp_path / "out/data-bin/test.en-xx.xx.bin").exists()
+    assert "\n+ " not in bash(EXAMPLES / "multi30k/prepare.sh", **settings).stdout
 
 
 def test_own_data_are_used(tmp_path):

@@ -13,7 +13,7 @@ def system(name, bleu, milliseconds):
     seconds = [[milliseconds / 1000, milliseconds / 500]] * 3
     timings = {size: {"batches": [[0], [1, 2]], "seconds": seconds, "decoder_calls": 8} for size in ("1", "32")}
     quality = {"bleu": bleu, "bleu_signature": "b", "chrf": bleu + 20, "chrf_signature": "c", "length_ratio": 1.01}
-    return {"name": name, "quality": quality, "timings": timings}
+    return {"name": name, "quality": quality, "timings": timings, "identical": int(bleu)}
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_figures_by_their_places(study, made):
     assert figures.value("t/A/bleu") == 60.5 and figures.value("t/B/length_ratio") == 1.01
     # Batches of one and two sentences take 10 and 20 ms.
     assert figures.value("t/A/ms@1") == pytest.approx(15) and figures.value("t/A/sentences@32") == pytest.approx(100)
-    assert figures.value("t/A/calls@1") == 4
+    assert figures.value("t/A/calls@1") == 4 and figures.value("t/B/identical") == 30
     assert figures.value("t:results.json:systems.1.quality.chrf") == 50.25
     assert figures.value("m/minutes") == 3
     # 100 updates of 25 a pass, after 50 of the model it was made from.
@@ -189,6 +189,7 @@ def test_claims(study, made):
 
 @pytest.mark.parametrize("fields, message", [
     ({"values": {"a": "t/C/bleu"}, "ours": "", "yes": "a > 1"}, "no system 'C'"),
+    ({"values": {"a": "later/A/blue"}, "ours": "", "yes": "a > 1"}, "unknown figure 'blue'"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "__import__('os')"}, "not allowed"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "b > 1"}, "not allowed"),
     ({"values": {"a": "t/A/bleu"}, "ours": "{b}", "yes": "a > 1"}, "'b'"),

@@ -1,0 +1,45 @@
+"""examples/common/tag_languages.py: several language pairs as one, line by line."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "common"
+
+
+@pytest.fixture(scope="module")
+def tag():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES))
+        import tag_languages
+
+        yield tag_languages.main
+        for name in ("tag_languages", "tokenize_text"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def texts(tmp_path):
+    for name, text in {"en": "a\n\nc\n", "de": "x\ny\u2028y\nz\n", "short": "a\nb\n", "none": ""}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_pairs_alternate_and_the_longer_one_ends_alone(tag, texts):
+    pairs = ["--pair", "de", texts / "en", texts / "de", "--pair", "fr", texts / "short", texts / "short"]
+    tag([*map(str, pairs), "--out", str(texts / "all.en"), str(texts / "all.xx")])
+    assert (texts / "all.en").read_text() == "__de__ a\n__fr__ a\n__de__ \n__fr__ b\n__de__ c\n"
+    assert (texts / "all.xx").read_text() == "x\na\ny\u2028y\nb\nz\n"
+
+
+@pytest.mark.parametrize("language, source, target, message", [
+    ("de", "en", "short", "en goes on at line 3"), ("de", "short", "en", "en goes on at line 3"), ("de", "none", "en", "en goes on at line 1"),
+    ("de", "en", "missing", "missing"), ("d", "en", "de", "--pair 'd'"), ("de fr", "en", "de", "--pair 'de fr'"),
+])  # fmt: skip
+def test_what_does_not_fit_is_named_and_nothing_written(tag, texts, capsys, language, source, target, message):
+    pair = ["--pair", language, str(texts / source), str(texts / target)]
+    with pytest.raises(SystemExit) as end:
+        tag([*pair, "--out", str(texts / "all.en"), str(texts / "all.xx")])
+    said = capsys.readouterr().err + str(end.value.code)
+    assert message in said and not list(texts.glob("all.*"))
