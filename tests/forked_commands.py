@@ -38,7 +38,10 @@ class ForkedCommands:
     def run(
         self, name: str, arguments: Sequence[str], *, cwd: Optional[str] = None, stdin: str = ""
     ) -> subprocess.CompletedProcess:
-        """Runs a console script, or with name ``python`` a module (``-m module``) or a file; its output is that of its descriptors."""
+        """Runs a console script; with name ``python`` a module (arguments ``-m module …``) or a file of Python code.
+
+        Whatever it or its own children write to descriptors 1 and 2 is its output.
+        """
         if self._server is None:
             self._server = subprocess.Popen(
                 [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -106,7 +109,8 @@ def _call(name: str, arguments: List[str], scripts: Dict[str, importlib.metadata
     if name == "python":
         if arguments[0].endswith(".py"):
             sys.argv = list(arguments)
-            sys.path.insert(0, str(Path(arguments[0]).parent))
+            # In the place of the folder of this file, whose modules no command finds otherwise.
+            sys.path[0] = str(Path(arguments[0]).parent)
             runpy.run_path(arguments[0], run_name="__main__")
             return
         flag, module, *rest = arguments

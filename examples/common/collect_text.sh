@@ -30,4 +30,6 @@ collect() {
 }
 
 stage collect "$OUT/raw" "$FOLDER $SRC $TGT ${SAMPLE:-all}" collect
+# What is prepared depends on what was collected.
+export STAGE_CHAIN
 bash "$COMMON/prepare_text.sh" "$OUT/raw"

@@ -6,7 +6,7 @@
 # RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
 # text), $OUT/data-bin (binarised). LANGUAGE: of both sides, where SRC and TGT are no language codes. LIKE:
 # OUT of an earlier run whose subwords and dictionary are used instead of new ones. SPLITS: "train valid" is enough to train on.
-# TOKENISED=1: the text is in words already, and plain.
+# TOKENISED=1: the text is in words already, and not packed.
 # Started again it does only what is missing.
 set -euo pipefail
 source "$(dirname "$0")/recipe.sh"
@@ -52,13 +52,14 @@ tokenise() {
     local split source target
     for split in $SPLITS; do
         source=$(raw_file "$split.$SRC") target=$(raw_file "$split.$TGT")
-        if [ -n "$TOKENISED" ]; then
+        if [ "$TOKENISED" = 1 ]; then
+            if [[ $source$target == *.gz* ]]; then fail "TOKENISED=1 takes plain text, no .gz: unpack $source and $target"; fi
             run cp "$source" "$OUT/text/$split.$SRC"
             run cp "$target" "$OUT/text/$split.$TGT"
-            continue
+        else
+            both run_to "$OUT/text/$split.$SRC" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$SRC}" "$source" -- \
+                run_to "$OUT/text/$split.$TGT" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$TGT}" "$target"
         fi
-        both run_to "$OUT/text/$split.$SRC" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$SRC}" "$source" -- \
-            run_to "$OUT/text/$split.$TGT" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$TGT}" "$target"
         if [ -z "$DRY_RUN" ] && [ "$(wc -l <"$OUT/text/$split.$SRC")" != "$(wc -l <"$OUT/text/$split.$TGT")" ]; then
             fail "$split.$SRC and $split.$TGT of $RAW have different numbers of lines"
         fi
@@ -95,6 +96,7 @@ binarise() {
         "${texts[@]}" --destdir "$OUT/data-bin"
 }
 
+if [ "$TOKENISED" = 1 ]; then PARTS+=", tokenised"; fi
 stage tokenise "$OUT/text" "$RAW $SRC $TGT$PARTS" tokenise
 stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES" segment
 stage binarise "$OUT/data-bin" "joined dictionary" binarise

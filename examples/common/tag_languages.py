@@ -2,7 +2,8 @@
 
     python examples/common/tag_languages.py --pair de train.en train.de --pair fr train.en train.fr --out all/train.en all/train.xx
 
-Pairs alternate line by line, so that a part of the result holds all of them; a pair that is longer than the others ends alone.
+The text is in words already: Moses' tokeniser would take the first word apart. Pairs alternate line by line,
+ so that a part of the result holds all of them; a pair that is longer than the others ends alone.
 """
 
 import argparse
@@ -13,12 +14,24 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 from tokenize_text import read_lines
 
-from fairseq_hrt.files import replacing
+from fairseq_hrt.files import writing
 
 
 def language_word(language: str) -> str:
-    """The word that asks for a language: ``__de__``; tokenisers leave it whole."""
+    """The word that asks for a language: ``__de__``."""
     return f"__{language}__"
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a text.
+
+    Raises:
+        ValueError: it is not UTF-8.
+    """
+    try:
+        yield from read_lines(path)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def tagged(language: str, source: Path, target: Path) -> Iterator[Tuple[str, str]]:
@@ -27,7 +40,7 @@ def tagged(language: str, source: Path, target: Path) -> Iterator[Tuple[str, str
     Raises:
         ValueError: one has more lines than the other.
     """
-    ends = itertools.zip_longest(read_lines(source), read_lines(target))
+    ends = itertools.zip_longest(lines_of(source), lines_of(target))
     for number, (words, translation) in enumerate(ends, 1):
         if words is None or translation is None:
             short, long = (source, target) if words is None else (target, source)
@@ -47,13 +60,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("--pair", nargs=3, action="append", required=True, metavar=("LANGUAGE", "SOURCE", "TARGET"))
     parser.add_argument("--out", nargs=2, required=True, type=Path, metavar=("SOURCE", "TARGET"))
     options = parser.parse_args(arguments)
+    if options.out[0].resolve() == options.out[1].resolve():
+        parser.error(f"--out {options.out[0]} {options.out[1]}: give two files")
     pairs: List[Iterator[Tuple[str, str]]] = []
     for language, source, target in options.pair:
         if not re.fullmatch("[A-Za-z]{2,8}", language):
             parser.error(f"--pair {language!r}: give a language code, e.g. de")
         pairs.append(tagged(language, Path(source), Path(target)))
     try:
-        with replacing(options.out[0]) as sources, replacing(options.out[1]) as targets:
+        with writing(options.out[0]) as sources, writing(options.out[1]) as targets:
             for words, translation in alternating(pairs):
                 sources.write(f"{words}\n".encode())
                 targets.write(f"{translation}\n".encode())

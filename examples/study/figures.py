@@ -135,6 +135,8 @@ class Figures:
         if "@" in quantity:
             return timing(found, *quantity.split("@"))
         if quantity == "identical":
+            if found["identical"] is None:
+                raise ValueError(f"{place!r}: {name!r} compares with no system; give it the option identical-to")
             return found["identical"]
         return float(found["quality"][quantity])
 

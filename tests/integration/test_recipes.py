@@ -424,6 +424,16 @@ def test_several_languages_become_one_task(tmp_path):
     assert {line.split()[0] for line in (tmp_path / "out/bpe/train.en").read_text().splitlines()} == {"__de__", "__fr__"}
     assert (tmp_path / "out/data-bin/test.en-xx.xx.bin").exists()
     assert "\n+ " not in bash(EXAMPLES / "multi30k/prepare.sh", **settings).stdout
+    # Other languages are another text.
+    settings["TGT"] = "fr\tde"
+    bash(EXAMPLES / "multi30k/prepare.sh", **settings)
+    assert (tmp_path / "out/text/train.en").read_text().startswith("__fr__")
+    prepare, mixed = EXAMPLES / "common/prepare_text.sh", tmp_path / "out/mixed"
+    (mixed / "test.xx").write_text("eins\n")
+    refused = bash(prepare, str(mixed), check=False, OUT=str(tmp_path / "other"), TGT="xx", TOKENISED="1")
+    assert refused.returncode == 1 and "have different numbers of lines" in refused.stderr
+    refused = bash(prepare, str(tmp_path / "out/raw"), check=False, OUT=str(tmp_path / "other"), TOKENISED="1")
+    assert refused.returncode == 1 and "TOKENISED=1 takes plain text" in refused.stderr
 
 
 def test_own_data_are_used(tmp_path):

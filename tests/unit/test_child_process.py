@@ -1,3 +1,5 @@
+"""A module in a process of its own: as python -m runs it, and gone when its parent is."""
+
 import os
 import signal
 import subprocess
@@ -11,6 +13,13 @@ import pytest
 from fairseq_hrt.child_process import run_module
 
 ROOT = str(Path(__file__).resolve().parents[2])
+SLEEPS = """
+import os, pathlib, subprocess, sys, time
+own = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(120)'])
+pathlib.Path('new').write_text(f'{os.getpid()} {own.pid}')
+os.rename('new', sys.argv[1])
+time.sleep(120)
+"""
 
 
 @pytest.fixture
@@ -39,6 +48,22 @@ def test_an_error_is_shown(module):
     assert result.returncode == 1 and result.stderr.endswith("ValueError: this\n")
 
 
+def test_its_input_is_empty(module):
+    assert run_module(module("import sys\nprint([sys.stdin.read()])\n"), []).stdout == "['']\n"
+
+
+def test_nothing_is_taken_from_the_current_folder(module, tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("json", "runpy", "subprocess", "threading", "signal", "fairseq_hrt"):
+        (here / f"{name}.py").write_text("raise SystemExit('taken from the current folder')\n")
+    monkeypatch.chdir(here)
+    # Python passes over what is no text.
+    monkeypatch.setattr(sys, "path", [tmp_path, *(entry for entry in sys.path if entry)])
+    result = run_module(module("print('right')\n"), [])
+    assert (result.returncode, result.stdout, result.stderr) == (0, "right\n", "")
+
+
 def running(number):
     """Whether a process lives; one that has ended and that nobody has asked about does not."""
     with suppress(OSError):
@@ -47,28 +72,34 @@ def running(number):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks Linux")
-@pytest.mark.parametrize("closed", ("", "<&-"))
-def test_a_killed_process_leaves_no_child(module, tmp_path, closed):
-    name = module("import os, pathlib, sys, time\npathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\ntime.sleep(120)\n")
-    program = f"import sys; sys.path.append({str(tmp_path)!r}); from fairseq_hrt.child_process import run_module; run_module({name!r}, ['pid'])"
+@pytest.mark.parametrize(
+    "closed, number",
+    [("", signal.SIGKILL), ("<&-", signal.SIGKILL), ("", signal.SIGINT)],
+    ids=("killed", "killed without input", "interrupted"),
+)
+def test_a_process_that_ends_leaves_nothing_running(module, tmp_path, closed, number):
+    program = (
+        f"import sys; sys.path.append({str(tmp_path)!r}); from fairseq_hrt.child_process import run_module; "
+        f"run_module({module(SLEEPS)!r}, ['pids'])"
+    )
     parent = subprocess.Popen(
         ["bash", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, program],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT},
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT}, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    child = None
+    left = []
     try:
         deadline = time.monotonic() + 60
-        while not child and time.monotonic() < deadline and parent.poll() is None:
+        while not left and time.monotonic() < deadline and parent.poll() is None:
             time.sleep(0.02)
-            with suppress(OSError, ValueError):
-                child = int((tmp_path / "pid").read_text())
-        assert child and running(child)
-        parent.kill()
-        parent.wait()
-        while running(child) and time.monotonic() < deadline:
+            with suppress(OSError):
+                left = list(map(int, (tmp_path / "pids").read_text().split()))
+        assert len(left) == 2 and all(map(running, left))
+        parent.send_signal(number)
+        parent.wait(60)
+        while any(map(running, left)) and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert not running(child)
+        assert not any(map(running, left))
     finally:
         parent.kill()
-        if child and running(child):
-            os.kill(child, signal.SIGKILL)
+        for process in filter(running, left):
+            os.kill(process, signal.SIGKILL)

@@ -23,6 +23,7 @@ def tag():
 def texts(tmp_path):
     for name, text in {"en": "a\n\nc\n", "de": "x\ny\u2028y\nz\n", "short": "a\nb\n", "none": ""}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "latin").write_bytes(b"a\n\xe4\nc\n")
     return tmp_path
 
 
@@ -35,7 +36,7 @@ def test_pairs_alternate_and_the_longer_one_ends_alone(tag, texts):
 
 @pytest.mark.parametrize("language, source, target, message", [
     ("de", "en", "short", "en goes on at line 3"), ("de", "short", "en", "en goes on at line 3"), ("de", "none", "en", "en goes on at line 1"),
-    ("de", "en", "missing", "missing"), ("d", "en", "de", "--pair 'd'"), ("de fr", "en", "de", "--pair 'de fr'"),
+    ("de", "en", "missing", "missing"), ("de", "latin", "en", "latin: 'utf-8'"), ("de", "en", "latin", "latin: 'utf-8'"), ("d", "en", "de", "--pair 'd'"), ("de fr", "en", "de", "--pair 'de fr'"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_named_and_nothing_written(tag, texts, capsys, language, source, target, message):
     pair = ["--pair", language, str(texts / source), str(texts / target)]
@@ -43,3 +44,10 @@ def test_what_does_not_fit_is_named_and_nothing_written(tag, texts, capsys, lang
         tag([*pair, "--out", str(texts / "all.en"), str(texts / "all.xx")])
     said = capsys.readouterr().err + str(end.value.code)
     assert message in said and not list(texts.glob("all.*"))
+
+
+def test_two_outputs_are_two_files(tag, texts, capsys):
+    pair = ["--pair", "de", str(texts / "en"), str(texts / "de")]
+    with pytest.raises(SystemExit):
+        tag([*pair, "--out", str(texts / "all"), str(texts / "." / "all")])
+    assert "give two files" in capsys.readouterr().err and not (texts / "all").exists()

@@ -71,6 +71,9 @@ def test_figures_by_their_places(study, made):
                            ("t/A/ms@4", "not timed at batch size 4"), ("t", "names no figure")):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             figures.value(place)
+    figures.results("t")["systems"][0]["identical"] = None
+    with pytest.raises(ValueError, match="'t' compares with no system; give it the option identical-to"):
+        figures.value("t/A/identical")
 
 
 def test_ratios_are_taken_within_repeats(study):
