@@ -4,9 +4,13 @@ Models translate single sentences. A text is cut by sentencex (Wikimedia's split
 around and between the sentences is kept and put back.
 """
 
+import itertools
+import logging
 import re
 from dataclasses import dataclass
 from typing import List, Sequence
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -29,15 +33,34 @@ class Segments:
         return "".join(parts)
 
 
-def split(text: str, language: str) -> Segments:
-    """Cuts a text; each line break ends a sentence, as a new line is seldom in the middle of one."""
+# sentencex 1.0 takes the character in front of a full stop to be one byte long, and panics at "B", U+3000, ".".
+_WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
+
+
+def _pieces(line: str, language: str) -> List[str]:
+    """The sentences of a line with the white space around them; together they are the line."""
     import sentencex
 
+    try:
+        found = sentencex.segment(language, _WIDE_SPACE.sub(" ", line))
+    except BaseException as error:
+        # What Rust calls a panic is no Exception in Python, so that nothing else would catch it.
+        if type(error).__name__ != "PanicException":
+            raise
+        # The message may hold the text.
+        logger.warning("the sentence splitter failed at a line of %d characters, which stays whole", len(line))
+        return [line]
+    ends = list(itertools.accumulate(map(len, found)))
+    return [line[start:end] for start, end in zip([0, *ends], ends)]
+
+
+def split(text: str, language: str) -> Segments:
+    """Cuts a text; each line break ends a sentence, as a new line is seldom in the middle of one."""
     sentences, gaps, gap = [], [], ""
     # Line breaks stay as they are, whatever the splitter thinks of them. The white space around them is left to strip(): to look for
     # it in front of a line break takes quadratic time where there is much of it and no line break.
     for piece in re.split(r"([\r\n\x0b\x0c\x85\u2028\u2029]+)", text):
-        for sentence in sentencex.segment(language, piece) if piece.strip() else [piece]:
+        for sentence in _pieces(piece, language) if piece.strip() else [piece]:
             core = sentence.strip()
             if not core:
                 gap += sentence

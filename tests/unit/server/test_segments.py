@@ -1,6 +1,7 @@
 """Texts to sentences: nothing is lost, and nothing takes more than a moment, whatever is sent."""
 
 import pytest
+import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +38,28 @@ def test_what_stands_around_sentences_stays():
     assert segments.sentences == ["One is here.", "Two?", "Dr. Three's"]
     assert segments.gaps == ["  ", " ", "\r\n\r\n\t", ""]
     assert segments.join(["1", "2", "3"]) == "  1 2\r\n\r\n\t3"
+
+
+@pytest.mark.parametrize("space", "\xa0\u1680\u2003\u3000")
+def test_white_space_of_several_bytes(space):
+    """sentencex itself panics here."""
+    segments = split(f"Vitamin B{space}. One{space}is here.{space}Two?", "en")
+    assert segments.join(segments.sentences) == f"Vitamin B{space}. One{space}is here.{space}Two?"
+    assert segments.sentences[-2:] == [f"One{space}is here.", "Two?"]
+
+
+def test_a_splitter_that_fails_splits_nothing(monkeypatch):
+    class PanicException(BaseException):
+        pass
+
+    def fails(language, text):
+        raise errors.pop()
+
+    monkeypatch.setattr(sentencex, "segment", fails)
+    errors = [KeyboardInterrupt(), PanicException("end byte index 4")]
+    assert split(" One. Two? ", "en") == Segments(["One. Two?"], [" ", " "])
+    with pytest.raises(KeyboardInterrupt):
+        split("One.", "en")
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "\u2028"])
