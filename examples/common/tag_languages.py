@@ -3,7 +3,7 @@
     python examples/common/tag_languages.py --pair de train.en train.de --pair fr train.en train.fr --out all/train.en all/train.xx
 
 The text is in words already: Moses' tokeniser would take the first word apart. Pairs alternate line by line,
- so that a part of the result holds all of them; a pair that is longer than the others ends alone.
+so that a part of the result holds all of them; a pair that is longer than the others ends alone.
 """
 
 import argparse

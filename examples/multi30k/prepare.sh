@@ -8,11 +8,11 @@
 # Of several languages a word before each source sentence, __de__ or __fr__, names the one that is asked for; the mixture is language xx.
 #
 # DATA holds train.*.gz, val.*.gz and test_2016_flickr.*.gz as github.com/multi30k/dataset publishes them (folder
-# data/task1/raw, non-commercial research and education). Results: $OUT (runs/multi30k/en-de): raw, text, bpe, data-bin, of several
-# languages also mixed.
+# data/task1/raw, non-commercial research and education). Results: $OUT (runs/multi30k/en-de, en-de-fr): raw, text, bpe,
+# data-bin, of several languages also mixed.
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"
-SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000}
+SRC=${SRC:-en} TGT=$(echo ${TGT:-de}) MERGES=${MERGES:-6000}
 OUT=${OUT:-runs/multi30k/$SRC-${TGT// /-}}
 URL=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw
 export OUT SRC TGT MERGES DRY_RUN
@@ -53,10 +53,9 @@ mix() {
 }
 
 stage collect "$OUT/raw" "${DATA:-$URL} $SRC $TGT" collect
-languages=($TGT)
 # What is prepared depends on what was collected.
 export STAGE_CHAIN
-if [ ${#languages[@]} -gt 1 ]; then
+if [[ $TGT == *" "* ]]; then
     stage mix "$OUT/mixed" "$SRC $TGT" mix
     TGT=xx TOKENISED=1 bash "$COMMON/prepare_text.sh" "$OUT/mixed"
 else
