@@ -266,9 +266,12 @@ def write_new(path: Path, text: str) -> bool:
     """Like :func:`write_text`, but leaves a file that is there; whether this call made it. Of several processes only one does."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial, descriptor = _create(path, folder=False)
+    stream = io.BufferedWriter(_NamedFile(descriptor, str(path)))
     try:
-        with io.BufferedWriter(_NamedFile(descriptor, str(path))) as file:
-            file.write(text.encode("utf-8"))
+        stream.write(text.encode("utf-8"))
+        stream.flush()
+        os.fsync(descriptor)
+        # Open, and so locked, until it has its name: another process would take it for a leftover otherwise.
         try:
             os.link(partial, path)
         except FileExistsError:
@@ -282,6 +285,7 @@ def write_new(path: Path, text: str) -> bool:
     finally:
         with suppress(OSError):
             partial.unlink()
+        _close(stream)
 
 
 @contextmanager

@@ -277,6 +277,20 @@ def test_of_several_writers_one_makes_the_file(tmp_path_factory, count):
     assert (folder / "x").read_text() == str(winners[0]) and names(folder) == ["x"]
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_a_process_that_begins_just_then_leaves_a_new_file_alone(tmp_path, monkeypatch, links):
+    def just_before(path, name):
+        remove_leftovers(tmp_path)
+        if not links:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        linked(path, name)
+
+    linked = os.link
+    monkeypatch.setattr(files.os, "link", just_before)
+    assert write_new(tmp_path / "x", "text") and (tmp_path / "x").read_text() == "text" and names(tmp_path) == ["x"]
+    assert not write_new(tmp_path / "x", "other") and (tmp_path / "x").read_text() == "text" and names(tmp_path) == ["x"]
+
+
 def test_writers_of_one_file_do_not_mix(tmp_path):
     with replacing(tmp_path / "x") as first, replacing(tmp_path / "x") as second:
         first.write(b"a" * 100_000)
