@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
 
+from analyses import analyses_text, read_analyses
 from claims import claims_table
 from figures import Figures, speed_ratio, timing
 from matrix import Entry
@@ -278,7 +279,7 @@ def begun(table: str, rows: Sequence[Row], figures: Figures) -> bool:
 
 
 def finished_rows(text: str) -> str:
-    """Tables without the rows that have no figure yet and the columns that nobody has; the rows are listed by name below their table."""
+    """Tables without the rows that have no figure yet and the columns that nobody has; the rows are listed below their table."""
     lines: List[str] = []
     table: List[List[str]] = []
     for line in [*text.split("\n"), ""]:
@@ -287,14 +288,16 @@ def finished_rows(text: str) -> str:
             continue
         if table:
             header, rule, *rows = table
-            missing = [row[0] for row in rows if row[1] == MISSING or f"**{MISSING}**" in row]
-            rows = [row for row in rows if row[0] not in missing]
+            without = [row for row in rows if row[1] == MISSING or f"**{MISSING}**" in row]
+            rows = [row for row in rows if row not in without]
+            # A claim is told apart from another paper's by its place, and says what it waits for.
+            missing = [f"{row[0]} ({row[1]}): {row[-1]}" if row[1] != MISSING else row[0] for row in without]
             kept = [
                 column for column in range(len(header)) if any(row[column] not in ("", MISSING) for row in rows) or not rows
             ]
             lines += ["| " + " | ".join(row[column] for column in kept) + " |" for row in (header, rule, *rows)]
             if missing:
-                lines += ["", f"{MISSING.capitalize()}: {'; '.join(name.rstrip('.') for name in missing)}."]
+                lines += ["", f"{MISSING.capitalize()}:", "", *(f"- {name}" for name in missing)]
             table = []
         lines.append(line)
     return "\n".join(lines[:-1])
@@ -322,10 +325,14 @@ def write_tables(
     """
     figures = Figures(entries, store)
     rows = read_rows(raw)
+    analyses = read_analyses(raw, figures)
+    folder.mkdir(parents=True, exist_ok=True)
     texts: Dict[str, str] = {}
     for table in dict.fromkeys(row.table for row in rows):
         chosen = [row for row in rows if row.table == table]
         texts[table] = MainTable(chosen, figures, raw.get("reference_speed", "")).text()
+    if analyses:
+        texts["analyses"] = analyses_text(analyses, figures, folder)
     texts["tuned"] = tuned_table(entries, figures)
     texts["trained"] = trained_table(entries, figures)
     texts["claims"] = claims_table(claims, figures)

@@ -9,7 +9,7 @@ from typing import Iterator
 import pytest
 
 STUDY = Path(__file__).resolve().parents[3] / "examples" / "study"
-MODULES = ("claims", "figures", "matrix", "runner", "steps", "store", "study", "tables")
+MODULES = ("analyses", "claims", "figures", "matrix", "runner", "steps", "store", "study", "tables")
 
 
 @pytest.fixture(scope="session")

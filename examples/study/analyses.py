@@ -1,0 +1,77 @@
+"""What the analyses of a study found, beside the papers' own figures: tables and pictures that scripts have made, under one title each.
+
+Listed in the matrix:
+
+    [[analysis]]
+    entry = "masking"
+    title = "How much of a translation Mask-Predict must see (HRT, section 3, Figure 2)"
+    paper = "one pass with 70 % masked is as good as ten iterations from nothing"
+    table = "masking.md"               # in the entry's folder; of a benchmark (table.md) without its list of decoding options
+    picture = "masking.png"            # optional
+"""
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, List, Mapping
+
+from figures import Figures
+
+# What follows is in the matrix too, here with the paths of one machine.
+DECODING = re.compile(r"^Decoding:\n.*?(?=^Machine: |\Z)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An analysis; see the module."""
+
+    entry: str
+    title: str
+    table: str
+    paper: str = ""
+    picture: str = ""
+
+
+def read_analyses(raw: Mapping[str, Any], figures: Figures) -> List[Analysis]:
+    """The analyses that a parsed matrix lists.
+
+    Raises:
+        ValueError: an unknown entry, unknown or missing keys.
+    """
+    analyses = []
+    for table in raw.get("analysis", []):
+        try:
+            analysis = Analysis(**table)
+        except TypeError as error:
+            raise ValueError(f"[[analysis]] {table.get('title')!r}: {error}") from None
+        figures.entry(analysis.entry)
+        for name in (analysis.table, analysis.picture):
+            if name != Path(name).name:
+                raise ValueError(f"[[analysis]] {analysis.title!r}: {name!r} is no file in the entry's folder")
+        analyses.append(analysis)
+    return analyses
+
+
+def analyses_text(analyses: List[Analysis], figures: Figures, folder: Path) -> str:
+    """The tables of what is finished under their titles, the titles of the rest; copies the pictures into ``folder``."""
+    parts, missing = [], []
+    for analysis in analyses:
+        entry = figures.entry(analysis.entry)
+        if not figures.store.finished(entry):
+            missing.append(f"- {analysis.title}: `{analysis.entry}`")
+            continue
+        made = figures.folder(analysis.entry)
+        text = DECODING.sub("", (made / analysis.table).read_text(encoding="utf-8")).strip()
+        parts.append(
+            f"### {analysis.title}\n\nEntry `{analysis.entry}`."
+            + (f" The paper: {analysis.paper}." if analysis.paper else "")
+        )
+        parts.append(text)
+        if analysis.picture:
+            name = analysis.entry + Path(analysis.picture).suffix
+            shutil.copyfile(made / analysis.picture, folder / name)
+            parts.append(f"![{analysis.title}]({name})")
+    if missing:
+        parts.append("Not run yet:\n\n" + "\n".join(missing))
+    return "\n\n".join(parts) + "\n"
