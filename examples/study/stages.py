@@ -38,6 +38,7 @@ class SecondStage(HRTGenerator):
     given: List[List[int]]
 
     def skip_at(self, memories: Any, chunk_size: int) -> List[List[Hypothesis]]:
+        self.ensemble.reserve_positions(chunk_size * max(map(len, self.given)) + 1)
         return [[as_first_stage(tokens)] for tokens in self.given]
 
 

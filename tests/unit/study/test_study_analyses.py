@@ -5,11 +5,12 @@ import json
 import sys
 
 import pytest
+import torch
 
 
 @pytest.fixture(scope="module")
 def analyses(study):
-    return {name: importlib.import_module(name) for name in ("by_length", "masking", "threads")}
+    return {name: importlib.import_module(name) for name in ("by_length", "masking", "stages", "threads")}
 
 
 def test_sentences_are_grouped_by_length(analyses):
@@ -173,3 +174,95 @@ def test_the_claims_of_the_study_name_entries_that_exist(study, tmp_path):
                 if condition in claim:
                     assert study.figures.evaluate(claim[condition], numbers) in (True, False)
             assert claim["ours"].format(**numbers)
+
+
+class Sources:
+    """A test set that batches its sentences as fairseq does, the longest first."""
+
+    def __init__(self, lines):
+        self.lines = lines
+
+    def __len__(self):
+        return len(self.lines)
+
+    def __getitem__(self, number):
+        return {"id": number, "source": torch.tensor(self.lines[number])}
+
+    def collater(self, members):
+        members = sorted(members, key=lambda own: -len(own["source"]))
+        lengths = torch.tensor([len(own["source"]) for own in members])
+        tokens = torch.full((len(members), int(lengths.max())), 1)
+        for row, own in zip(tokens, members):
+            row[len(row) - len(own["source"]) :] = own["source"]
+        ids = torch.tensor([own["id"] for own in members])
+        return {"id": ids, "net_input": {"src_tokens": tokens, "src_lengths": lengths}}
+
+
+@pytest.fixture
+def staged(analyses, tiny):
+    decoder = analyses["stages"].Decoder.__new__(analyses["stages"].Decoder)
+    decoder.model = tiny.model("hrt_transformer", symbols=9, seed=4, hrt_chunk_sizes=[2, 3])
+    decoder.words, decoder.sizes = tiny.dictionary(9), [2, 3]
+    decoder.dataset = Sources([[5, 2], [4, 5, 6, 7, 8, 2], [9, 4, 8, 2], [6, 6, 5, 11, 2], [7, 2]])
+    return decoder
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_second_stage_writes_what_it_writes_behind_the_first(analyses, staged, monkeypatch, size):
+    stages, first = analyses["stages"], []
+
+    def noted(self, memories, chunk_size):
+        first.extend(plain(self, memories, chunk_size))
+        return first[-len(memories[0].lengths) :]
+
+    plain = stages.HRTGenerator.skip_at
+    monkeypatch.setattr(stages.HRTGenerator, "skip_at", noted)
+    # One after the other, so that the notes are in the order of the test set, which is by length.
+    staged.dataset.lines.sort(key=len)
+    both = staged.decode(size, rows=1)
+    given = [best.tokens for best, *_ in first]
+    assert len(given) == 5 and len({tuple(tokens) for tokens in given}) > 1
+    assert staged.decode(size, given, rows=2) == both
+    # Told something else, it writes that.
+    other = [[8, 9, 2] for _ in both]
+    assert all(line[size - 1 :: size][:2] == [8, 9][: len(line) // size] for line in staged.decode(size, other))
+
+
+def test_every_kth_token_is_kept_and_the_end_fills_the_last_chunk(analyses):
+    kept = analyses["stages"].kept_tokens
+    assert kept([5, 6, 7, 2], 2, 2) == [6, 2] and kept([5, 6, 7, 8, 2], 2, 2) == [6, 8, 2] and kept([2], 3, 2) == [2]
+    share = analyses["stages"].same_share
+    assert share([[5, 6, 7], [5]], [[5, 7, 7, 8], []]) == 2 / 3 and share([], []) == 0
+
+
+def test_stages_are_scored_apart(analyses, staged, tmp_path, monkeypatch):
+    stages = analyses["stages"]
+    staged.text = lambda tokens: " ".join(map(str, tokens))
+    decoded = {
+        (1, False): [[5, 6, 7, 8, 9, 2]] * 5,
+        (2, True): [[5, 6, 7, 8, 4, 2]] * 5,
+        (2, False): [[4, 6, 4, 4, 4, 2]] * 5,
+    }
+    decoded |= {(3, True): decoded[1, False], (3, False): decoded[2, True]}
+    staged.decode = lambda size, given=None: decoded[size, given is not None]
+    monkeypatch.setattr(stages, "Decoder", lambda options: staged)
+    (tmp_path / "references").write_text("5 6 7 8 9 2\n" * 5)
+    arguments = [
+        "data",
+        "-s",
+        "de",
+        "-t",
+        "en",
+        "--model",
+        "m",
+        "--references",
+        str(tmp_path / "references"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert stages.main(arguments) == 0
+    found = json.loads((tmp_path / "out/stages.json").read_text())
+    assert found["1"] == pytest.approx(100) and found["3"]["given"] == pytest.approx(100) and found["3"]["kept"] == 1
+    assert 100 > found["2"]["given"] > found["2"]["both"] and found["2"]["kept"] == 2 / 3
+    first, second = (tmp_path / "out/stages.md").read_text().splitlines()[2:]
+    assert first.startswith("| k = 2 | 100.00 | ") and "| 67% |" in first and "| +0.00 | −" in second
