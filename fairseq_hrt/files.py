@@ -263,29 +263,30 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_new(path: Path, text: str) -> bool:
-    """Like :func:`write_text`, but leaves a file that is there; whether this call made it. Of several processes only one does."""
+    """Like :func:`write_text`, but leaves a file that is there; whether this call made it. Of several processes only one does, where the
+    file system has links."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial, descriptor = _create(path, folder=False)
     stream = io.BufferedWriter(_NamedFile(descriptor, str(path)))
     try:
         stream.write(text.encode("utf-8"))
         stream.flush()
-        os.fsync(descriptor)
         # Open, and so locked, until it has its name: another process would take it for a leftover otherwise.
         try:
+            os.fsync(descriptor)
             os.link(partial, path)
         except FileExistsError:
             return False
         except OSError:
-            # A file system without links.
+            # A file system without links; what else may be wrong is said by the error of giving the name.
             if path.exists():
                 return False
-            os.replace(partial, path)
+            publish(descriptor, partial, path)
         return True
     finally:
+        _close(stream)
         with suppress(OSError):
             partial.unlink()
-        _close(stream)
 
 
 @contextmanager

@@ -6,8 +6,9 @@ Listed in the matrix:
     entry = "masking"
     title = "How much of a translation Mask-Predict must see (HRT, section 3, Figure 2)"
     paper = "one pass with 70 % masked is as good as ten iterations from nothing"
-    table = "masking.md"               # in the entry's folder; of a benchmark (table.md) without its list of decoding options
-    picture = "masking.png"            # optional
+    table = "masking.md"               # in the entry's folder; of a benchmark (table.md) without its list of systems
+    picture = "masking.png"            # optional, like paper and note
+    note = "one pass each"             # ours
 """
 
 import re
@@ -18,8 +19,8 @@ from typing import Any, List, Mapping
 
 from figures import Figures
 
-# What follows is in the matrix too, here with the paths of one machine.
-DECODING = re.compile(r"^Decoding:\n.*?(?=^Machine: |\Z)", re.MULTILINE | re.DOTALL)
+# The systems are in the matrix; the list has the paths of one machine.
+SYSTEMS = re.compile(r"^Decoding:\n\n(?:\* .*\n)+\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Analysis:
     title: str
     table: str
     paper: str = ""
+    note: str = ""
     picture: str = ""
 
 
@@ -40,14 +42,20 @@ def read_analyses(raw: Mapping[str, Any], figures: Figures) -> List[Analysis]:
         ValueError: an unknown entry, unknown or missing keys.
     """
     analyses = []
-    for table in raw.get("analysis", []):
+    listed = raw.get("analysis", [])
+    if not isinstance(listed, list):
+        raise ValueError("[analysis] is one table; give a list of them, each under [[analysis]]")
+    for table in listed:
         try:
             analysis = Analysis(**table)
         except TypeError as error:
             raise ValueError(f"[[analysis]] {table.get('title')!r}: {error}") from None
+        for key, value in table.items():
+            if not isinstance(value, str):
+                raise ValueError(f"[[analysis]] {analysis.title!r}: {key} = {value!r} is no text")
         figures.entry(analysis.entry)
-        for name in (analysis.table, analysis.picture):
-            if name != Path(name).name:
+        for name in (analysis.table, *filter(None, [analysis.picture])):
+            if name in ("", "..") or name != Path(name).name:
                 raise ValueError(f"[[analysis]] {analysis.title!r}: {name!r} is no file in the entry's folder")
         analyses.append(analysis)
     return analyses
@@ -62,14 +70,15 @@ def analyses_text(analyses: List[Analysis], figures: Figures, folder: Path) -> s
             missing.append(f"- {analysis.title}: `{analysis.entry}`")
             continue
         made = figures.folder(analysis.entry)
-        text = DECODING.sub("", (made / analysis.table).read_text(encoding="utf-8")).strip()
-        parts.append(
-            f"### {analysis.title}\n\nEntry `{analysis.entry}`."
-            + (f" The paper: {analysis.paper}." if analysis.paper else "")
-        )
-        parts.append(text)
+        text = SYSTEMS.sub("", (made / analysis.table).read_text(encoding="utf-8")).strip()
+        about = [f"Entry `{analysis.entry}`."]
+        if analysis.paper:
+            about.append(f"The paper: {analysis.paper}.")
+        if analysis.note:
+            about.append(f"Here: {analysis.note}.")
+        parts += [f"### {analysis.title}", " ".join(about), text]
         if analysis.picture:
-            name = analysis.entry + Path(analysis.picture).suffix
+            name = f"{analysis.entry}-{analysis.picture}"
             shutil.copyfile(made / analysis.picture, folder / name)
             parts.append(f"![{analysis.title}]({name})")
     if missing:

@@ -119,6 +119,11 @@ def run(options: argparse.Namespace) -> None:
     references = read_lines(options.references)
     if len(lengths) != len(references):
         raise ValueError(f"{len(lengths)} sources but {len(references)} references: they must belong to one test set")
+    for name, system in systems.items():
+        if len(system["lines"]) != len(references):
+            raise ValueError(
+                f"{name} has {len(system['lines'])} translations of {len(references)} references: give those of its test set"
+            )
     limits = [int(limit) for limit in options.limits.split(",")]
     titles = [f"{low + 1}–{high}" for low, high in zip([0, *limits], limits)] + [f"{limits[-1] + 1}–"]
     kept = {title: group for title, group in zip(titles, groups_of(lengths, limits)) if group}

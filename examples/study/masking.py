@@ -188,16 +188,14 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
-    import sacrebleu
-
-    from fairseq_hrt.evaluation.quality import build_detokenizer, read_lines
+    from fairseq_hrt.evaluation.quality import build_detokenizer, evaluate, read_lines
 
     options.out.mkdir(parents=True, exist_ok=True)
     references, detokenize = read_lines(options.references), build_detokenizer(options.detokenize)
 
     def score(lines: List[List[str]]) -> float:
         texts = [detokenize(" ".join(line).replace("@@ ", "")) for line in lines]
-        return sacrebleu.corpus_bleu(texts, [references]).score
+        return evaluate(texts, references).bleu
 
     found = measure(translate(options), Filler(options).fill, score)
     rows = [

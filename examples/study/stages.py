@@ -1,13 +1,15 @@
-"""What each of HRT's two stages costs: its second stage behind words that the same model has written one by one.
+"""Where hybrid-regressive chunks lose: HRT's second stage behind words that the same model has written one by one.
 
     python examples/study/stages.py data-bin --source-lang en --target-lang de --model hrt/model.pt \
         --references raw/test.de.gz --detokenize moses:de --out folder
 
-A model decodes the test set greedily three times for each of its chunk sizes k: word by word (C_d = 1); in chunks, both stages (1,1); and
-its second stage alone, behind every k-th token of its own translations word by word. The last is as good as chunks can be whose first
-stage makes no mistake that the model, word by word, would not make; so BLEU from C_d = 1 to it is lost by the second stage, the rest by the
-first. Writes stages.md and stages.json ({"1": BLEU, k: {"given": BLEU, "both": BLEU, "kept": share}}; kept: share of the first stage's tokens that
-are those of the translation word by word at the same place, counted to the shorter end).
+A model decodes the test set greedily word by word (C_d = 1), and then for each of its chunk sizes k in two ways: its second stage alone, behind
+every k-th token of its own translations word by word; and both stages, (1,1). What is lost from the first to the second is the second
+stage's, behind good words; the rest is what the first stage writes instead of them, and what the second makes worse behind that. Length
+ratios tell how much of either is brevity.
+
+Writes stages.md and stages.json ({"1": {"bleu", "length_ratio"}, k: {"given": the same, "both": the same, "kept": share}}); kept: of the
+tokens that the first stage writes, </s> apart, the share that stands in the translation word by word in the same order.
 """
 
 import argparse
@@ -15,31 +17,38 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 from fairseq import checkpoint_utils
 from tables import markdown
 
 from fairseq_hrt.decoding import DecodingOptions, Hypothesis
-from fairseq_hrt.evaluation.quality import build_detokenizer, read_lines
+from fairseq_hrt.evaluation.quality import build_detokenizer, evaluate, read_lines
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.sample import skip_at_sample
 
 
-class SecondStage(HRTGenerator):
-    """HRT whose first stage writes what it is told.
+class Stages(HRTGenerator):
+    """HRT whose first stage can be told what to write.
 
     Attributes:
-        given: every k-th token of each sentence of the next batch, as the first stage would write them.
+        given: what the first stage writes of each sentence of the next batch; None: what it would write.
+        written: what it has written of each sentence of the last batch.
     """
 
-    given: List[List[int]]
+    given: Optional[List[List[int]]] = None
+    written: List[List[int]]
 
     def skip_at(self, memories: Any, chunk_size: int) -> List[List[Hypothesis]]:
-        self.ensemble.reserve_positions(chunk_size * max(map(len, self.given)) + 1)
-        return [[as_first_stage(tokens)] for tokens in self.given]
+        if self.given is None:
+            found = super().skip_at(memories, chunk_size)
+        else:
+            self.ensemble.reserve_positions(chunk_size * max(map(len, self.given)) + 1)
+            found = [[as_first_stage(tokens)] for tokens in self.given]
+        self.written = [best.tokens for best, *_ in found]
+        return found
 
 
 def as_first_stage(tokens: List[int]) -> Hypothesis:
@@ -54,10 +63,33 @@ def kept_tokens(translation: Sequence[int], chunk_size: int, eos: int) -> List[i
     return skip_at_sample(target, chunk_size, eos=eos, bos=eos)[2].tolist()
 
 
-def same_share(given: Sequence[Sequence[int]], written: Sequence[Sequence[int]]) -> float:
-    """Share of tokens that are the same at the same place, of those that both sentences have."""
-    pairs = [pair for one, other in zip(given, written) for pair in zip(one, other)]
-    return sum(one == other for one, other in pairs) / max(len(pairs), 1)
+def in_order(own: Sequence[int], others: Sequence[int]) -> int:
+    """Length of the longest common subsequence."""
+    row = [0] * (len(others) + 1)
+    for token in own:
+        before = row
+        row = [0]
+        for place, other in enumerate(others):
+            row.append(before[place] + 1 if token == other else max(before[place + 1], row[place]))
+    return row[-1]
+
+
+def share_in_order(written: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]], eos: int) -> float:
+    """Share of the tokens of ``written``, without ``</s>``, that the sentences of ``wanted`` have in the same order."""
+    words = [[token for token in own if token != eos] for own in written]
+    return sum(map(in_order, words, wanted)) / max(sum(map(len, words)), 1)
+
+
+class Decoded(NamedTuple):
+    """Tokens of all sentences.
+
+    Attributes:
+        translations: ``</s>`` included.
+        kept: what the first stage wrote; empty where there is none.
+    """
+
+    translations: List[List[int]]
+    kept: List[List[int]]
 
 
 class Decoder:
@@ -69,7 +101,8 @@ class Decoder:
 
     def __init__(self, options: argparse.Namespace) -> None:
         (model,), _, self.task = checkpoint_utils.load_model_ensemble_and_task(
-            [str(options.model)], arg_overrides={"data": options.data}
+            [str(options.model)],
+            arg_overrides={"data": options.data, "source_lang": options.source_lang, "target_lang": options.target_lang},
         )
         if not hasattr(model.decoder, "chunk_sizes"):
             raise ValueError(f"{options.model} is no HRT model")
@@ -79,17 +112,16 @@ class Decoder:
         self.dataset = self.task.dataset(options.gen_subset)
         self.words = self.task.target_dictionary
 
-    def decode(self, chunk_size: int, given: Optional[Sequence[List[int]]] = None, rows: int = 64) -> List[List[int]]:
-        """Tokens of all sentences in the order of the test set, ``</s>`` included.
+    def decode(self, chunk_size: int, given: Optional[Sequence[List[int]]] = None, rows: int = 64) -> Decoded:
+        """All sentences in the order of the test set.
 
         Args:
             chunk_size: k, or 1 for word by word.
-            given: what the first stage has written of each sentence; None: it writes itself.
+            given: what the first stage writes of each sentence; None: what it would write.
         """
-        generator = (HRTGenerator if given is None else SecondStage)(
-            [self.model], self.words, DecodingOptions(beam=1), chooser=ChunkChooser([(math.inf, chunk_size)])
-        )
+        generator = Stages([self.model], self.words, DecodingOptions(beam=1), chooser=ChunkChooser([(math.inf, chunk_size)]))
         found: Dict[int, List[int]] = {}
+        kept: Dict[int, List[int]] = {}
         order = sorted(range(len(self.dataset)), key=lambda number: len(self.dataset[number]["source"]))
         for start in range(0, len(order), rows):
             batch = self.dataset.collater([self.dataset[number] for number in order[start : start + rows]])
@@ -98,11 +130,55 @@ class Decoder:
                 generator.given = [given[number] for number in numbers]
             for number, (best, *_) in zip(numbers, generator.generate([self.model], batch)):
                 found[number] = best["tokens"].tolist()
-        return [found[number] for number in range(len(found))]
+            if chunk_size > 1:
+                kept.update(zip(numbers, generator.written))
+        return Decoded([found[number] for number in range(len(found))], [kept[number] for number in range(len(kept))])
 
     def text(self, tokens: Sequence[int]) -> str:
         """A translation without subwords."""
         return self.words.string(torch.tensor(tokens), bpe_symbol="subword_nmt")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Decodes, scores and writes.
+
+    Raises:
+        OSError: a file is missing.
+        ValueError: the model has no two stages, or the references are of another test set.
+    """
+    references, detokenize = read_lines(options.references), build_detokenizer(options.detokenize)
+    decoder = Decoder(options)
+    eos = decoder.words.eos()
+    if len(references) != len(decoder.dataset):
+        raise ValueError(
+            f"{options.references} has {len(references)} lines, the {options.gen_subset} set {len(decoder.dataset)} sentences"
+        )
+
+    def scored(translations: Sequence[Sequence[int]]) -> Dict[str, float]:
+        quality = evaluate([detokenize(decoder.text(tokens)) for tokens in translations], references)
+        return {"bleu": quality.bleu, "length_ratio": quality.length_ratio}
+
+    one_by_one = decoder.decode(1).translations
+    found: Dict[str, Any] = {"1": scored(one_by_one)}
+    rows = []
+    for size in decoder.sizes:
+        both = decoder.decode(size)
+        own = found[str(size)] = {
+            "given": scored(decoder.decode(size, [kept_tokens(tokens, size, eos) for tokens in one_by_one]).translations),
+            "both": scored(both.translations),
+            "kept": share_in_order(both.kept, one_by_one, eos),
+        }
+        ways = (found["1"], own["given"], own["both"])
+        cells = [f"{way['bleu']:.2f} ({way['length_ratio']:.3f})" for way in ways]
+        cells += [f"{after['bleu'] - before['bleu']:+.2f}".replace("-", "−") for before, after in zip(ways, ways[1:])]
+        rows.append([f"k = {size}", *cells, f"{own['kept']:.0%}"])
+    header = [
+        "BLEU (length ratio)", "word by word", "second stage behind its words", "both stages (1,1)",
+        "the second stage, given good words", "the rest", "of the first stage's words also word by word",
+    ]  # fmt: skip
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "stages.md").write_text(markdown(header, rows) + "\n", encoding="utf-8")
+    (options.out / "stages.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -119,41 +195,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
-    import sacrebleu
-
-    references, detokenize = read_lines(options.references), build_detokenizer(options.detokenize)
-    decoder = Decoder(options)
-    eos = decoder.words.eos()
-
-    def score(translations: Sequence[Sequence[int]]) -> float:
-        return sacrebleu.corpus_bleu([detokenize(decoder.text(tokens)) for tokens in translations], [references]).score
-
-    one_by_one = decoder.decode(1)
-    found: Dict[str, Any] = {"1": score(one_by_one)}
-    rows = []
-    for size in decoder.sizes:
-        given = [kept_tokens(tokens, size, eos) for tokens in one_by_one]
-        both = decoder.decode(size)
-        own = found[str(size)] = {
-            "given": score(decoder.decode(size, given)),
-            "both": score(both),
-            "kept": same_share(given, [kept_tokens(tokens, size, eos) for tokens in both]),
-        }
-        losses = (own["given"] - found["1"], own["both"] - own["given"])
-        cells = [f"{found['1']:.2f}", f"{own['given']:.2f}", f"{own['both']:.2f}", *(f"{loss:+.2f}" for loss in losses)]
-        rows.append([f"k = {size}", *(cell.replace("-", "−") for cell in cells), f"{own['kept']:.0%}"])
-    header = [
-        "BLEU",
-        "word by word",
-        "second stage alone",
-        "both stages (1,1)",
-        "by the second stage",
-        "by the first",
-        "kept tokens that agree",
-    ]
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "stages.md").write_text(markdown(header, rows) + "\n", encoding="utf-8")
-    (options.out / "stages.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    try:
+        run(options)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     return 0
 
 

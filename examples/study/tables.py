@@ -337,7 +337,6 @@ def write_tables(
     texts["trained"] = trained_table(entries, figures)
     texts["claims"] = claims_table(claims, figures)
     texts["report"] = report(texts, raw.get("titles", {}), [name for name in texts if begun(name, rows, figures)])
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, text in texts.items():
         path = folder / f"{name}.md"

@@ -3,9 +3,12 @@
 import importlib
 import json
 import sys
+from itertools import combinations
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 
 @pytest.fixture(scope="module")
@@ -208,46 +211,36 @@ def staged(analyses, tiny):
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_the_second_stage_writes_what_it_writes_behind_the_first(analyses, staged, monkeypatch, size):
-    stages, first = analyses["stages"], []
-
-    def noted(self, memories, chunk_size):
-        first.extend(plain(self, memories, chunk_size))
-        return first[-len(memories[0].lengths) :]
-
-    plain = stages.HRTGenerator.skip_at
-    monkeypatch.setattr(stages.HRTGenerator, "skip_at", noted)
-    # One after the other, so that the notes are in the order of the test set, which is by length.
-    staged.dataset.lines.sort(key=len)
-    both = staged.decode(size, rows=1)
-    given = [best.tokens for best, *_ in first]
-    assert len(given) == 5 and len({tuple(tokens) for tokens in given}) > 1
-    assert staged.decode(size, given, rows=2) == both
+def test_the_second_stage_writes_what_it_writes_behind_the_first(staged, size):
+    both = staged.decode(size)
+    assert len(both.translations) == len(both.kept) == 5 and len(set(map(tuple, both.kept))) > 1
+    assert all(line[size - 1 :: size] == own[: len(line) // size] for line, own in zip(*both))
+    assert staged.decode(size, both.kept, rows=2) == both
     # Told something else, it writes that.
-    other = [[8, 9, 2] for _ in both]
-    assert all(line[size - 1 :: size][:2] == [8, 9][: len(line) // size] for line in staged.decode(size, other))
+    other = staged.decode(size, [[8, 9, 2]] * 5)
+    assert other.kept == [[8, 9, 2]] * 5
+    assert all(line[size - 1 :: size] == [8, 9, 2][: len(line) // size] for line in other.translations)
 
 
 def test_every_kth_token_is_kept_and_the_end_fills_the_last_chunk(analyses):
     kept = analyses["stages"].kept_tokens
     assert kept([5, 6, 7, 2], 2, 2) == [6, 2] and kept([5, 6, 7, 8, 2], 2, 2) == [6, 8, 2] and kept([2], 3, 2) == [2]
-    share = analyses["stages"].same_share
-    assert share([[5, 6, 7], [5]], [[5, 7, 7, 8], []]) == 2 / 3 and share([], []) == 0
+    share = analyses["stages"].share_in_order
+    # 7 and 5 are there the other way round; the end does not count.
+    assert share([[6, 7, 5, 2], [5, 2]], [[4, 6, 5, 7, 2], [8, 2]], 2) == 2 / 4 and share([], [], 2) == 0
 
 
-def test_stages_are_scored_apart(analyses, staged, tmp_path, monkeypatch):
-    stages = analyses["stages"]
-    staged.text = lambda tokens: " ".join(map(str, tokens))
-    decoded = {
-        (1, False): [[5, 6, 7, 8, 9, 2]] * 5,
-        (2, True): [[5, 6, 7, 8, 4, 2]] * 5,
-        (2, False): [[4, 6, 4, 4, 4, 2]] * 5,
-    }
-    decoded |= {(3, True): decoded[1, False], (3, False): decoded[2, True]}
-    staged.decode = lambda size, given=None: decoded[size, given is not None]
-    monkeypatch.setattr(stages, "Decoder", lambda options: staged)
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 3), max_size=6), st.lists(st.integers(0, 3), max_size=6))
+def test_the_longest_common_subsequence(analyses, own, others):
+    parts = [{part for n in range(len(line) + 1) for part in combinations(line, n)} for line in (own, others)]
+    assert analyses["stages"].in_order(own, others) == max(map(len, parts[0] & parts[1]))
+
+
+@pytest.fixture
+def arguments(tmp_path):
     (tmp_path / "references").write_text("5 6 7 8 9 2\n" * 5)
-    arguments = [
+    return [
         "data",
         "-s",
         "de",
@@ -260,9 +253,35 @@ def test_stages_are_scored_apart(analyses, staged, tmp_path, monkeypatch):
         "--out",
         str(tmp_path / "out"),
     ]
+
+
+def test_stages_are_scored_apart(analyses, staged, tmp_path, monkeypatch, arguments):
+    stages = analyses["stages"]
+    one, two, three = [[5, 6, 7, 8, 9, 2]] * 5, [[5, 6, 7, 8, 4, 2]] * 5, [[5, 6, 7, 8, 2]] * 5
+    decoded = {(1, False): one, (2, True): two, (2, False): three, (3, True): one, (3, False): two}
+    staged.text = lambda tokens: " ".join(map(str, tokens))
+    staged.decode = lambda size, given=None: stages.Decoded(decoded[size, given is not None], [[6, 4, 2]] * 5)
+    monkeypatch.setattr(stages, "Decoder", lambda options: staged)
     assert stages.main(arguments) == 0
     found = json.loads((tmp_path / "out/stages.json").read_text())
-    assert found["1"] == pytest.approx(100) and found["3"]["given"] == pytest.approx(100) and found["3"]["kept"] == 1
-    assert 100 > found["2"]["given"] > found["2"]["both"] and found["2"]["kept"] == 2 / 3
+    assert found["1"]["bleu"] == pytest.approx(100) and found["2"]["kept"] == found["3"]["kept"] == 1 / 2
+    assert found["2"]["both"]["length_ratio"] == 5 / 6
+    given, both = found["2"]["given"]["bleu"], found["2"]["both"]["bleu"]
     first, second = (tmp_path / "out/stages.md").read_text().splitlines()[2:]
-    assert first.startswith("| k = 2 | 100.00 | ") and "| 67% |" in first and "| +0.00 | −" in second
+    assert first == (
+        f"| k = 2 | 100.00 (1.000) | {given:.2f} (1.000) | {both:.2f} (0.833) | −{100 - given:.2f} | {both - given:+.2f} | 50% |"
+    ).replace("| -", "| −")
+    assert second.endswith(f" | +0.00 | −{100 - given:.2f} | 50% |") and 100 > given != both
+
+
+def test_what_stages_cannot_measure_is_refused(analyses, staged, tmp_path, monkeypatch, arguments, capsys):
+    def message(*more):
+        with pytest.raises(SystemExit):
+            analyses["stages"].main([*arguments, *more])
+        return capsys.readouterr().err
+
+    assert "Model file not found: m" in message()
+    assert "none.de" in message("--references", "none.de")
+    monkeypatch.setattr(analyses["stages"], "Decoder", lambda options: staged)
+    (tmp_path / "few").write_text("a\n" * 4)
+    assert "few has 4 lines, the test set 5 sentences" in message("--references", str(tmp_path / "few"))

@@ -173,31 +173,42 @@ def test_what_is_not_finished_is_only_listed(study):
 def test_analyses_with_their_pictures(study, made):
     raw, entries, store = made
     raw["analysis"] = [
-        {"entry": "t", "title": "Speed (Figure 1)", "table": "table.md", "paper": "twice as fast", "picture": "speed.png"},
+        {
+            "entry": "t",
+            "title": "Speed (Figure 1)",
+            "table": "table.md",
+            "paper": "twice as fast",
+            "note": "not here",
+            "picture": "speed.png",
+        },
         {"entry": "later", "title": "Others", "table": "table.md"},
     ]
     folder = store.path({entry.name: entry for entry in entries}["t"])
     (folder / "table.md").write_text(
-        "| System | BLEU |\n| --- | ---: |\n| A | 1 |\n\nDecoding:\n\n* A: `path:/here`\n\nMachine: P\n"
+        "| System | BLEU |\n| --- | ---: |\n| A | 1 |\n\nDecoding:\n\n* A: `path:/here`\n\nBLEU: `b`\n\nMachine: P\n"
     )
     (folder / "speed.png").write_bytes(b"picture")
     paths = {path.name: path for path in study.tables.write_tables(entries, raw, {}, store, store.folder / "tables")}
     text = paths["analyses.md"].read_text()
     assert text == (
-        "### Speed (Figure 1)\n\nEntry `t`. The paper: twice as fast.\n\n| System | BLEU |\n| --- | ---: |\n| A | 1 |\n\n"
-        "Machine: P\n\n![Speed (Figure 1)](t.png)\n\nNot run yet:\n\n- Others: `later`\n"
+        "### Speed (Figure 1)\n\nEntry `t`. The paper: twice as fast. Here: not here.\n\n| System | BLEU |\n| --- | ---: |\n| A | 1 |\n\n"
+        "BLEU: `b`\n\nMachine: P\n\n![Speed (Figure 1)](t-speed.png)\n\nNot run yet:\n\n- Others: `later`\n"
     )
-    assert (store.folder / "tables" / "t.png").read_bytes() == b"picture"
+    assert (store.folder / "tables" / "t-speed.png").read_bytes() == b"picture"
     assert "## analyses" in paths["report.md"].read_text()
     for wrong, message in (
         ({"title": "x"}, "required"),
         ({"entry": "none"}, "no entry 'none'"),
         ({"picture": "../x"}, "no file in"),
+        ({"table": ""}, "no file in"),
+        ({"table": 5}, "table = 5 is no text"),
         ({"more": 1}, "more"),
     ):
         analysis = {"title": "x"} if "title" in wrong else {"entry": "t", "title": "x", "table": "table.md", **wrong}
         with pytest.raises(ValueError, match=message):
             study.tables.write_tables(entries, {**raw, "analysis": [analysis]}, {}, store, store.folder / "tables")
+    with pytest.raises(ValueError, match="under \\[\\[analysis"):
+        study.tables.write_tables(entries, {**raw, "analysis": analysis}, {}, store, store.folder / "tables")
 
 
 def claim(**fields):
