@@ -291,6 +291,16 @@ def test_a_process_that_begins_just_then_leaves_a_new_file_alone(tmp_path, monke
     assert not write_new(tmp_path / "x", "other") and (tmp_path / "x").read_text() == "text" and names(tmp_path) == ["x"]
 
 
+def test_a_full_disk_is_named_when_a_new_file_is_written(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device: .*/x'"):
+        write_new(tmp_path / "x", "text")
+    assert names(tmp_path) == []
+
+
 def test_writers_of_one_file_do_not_mix(tmp_path):
     with replacing(tmp_path / "x") as first, replacing(tmp_path / "x") as second:
         first.write(b"a" * 100_000)
