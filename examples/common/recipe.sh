@@ -42,11 +42,21 @@ say() {
 
 # What is still to do when a recipe or one of several functions side by side ends.
 ended() {
-    local status=$? lane
+    local status=$? lane left rounds=0
     trap - EXIT
     if [ -n "$PROGRESS" ]; then kill "$PROGRESS" 2>/dev/null || true; fi
-    for lane in "${LANES[@]}"; do kill -TERM -- "-$lane" 2>/dev/null || true; done
-    if [ ${#LANES[@]} -gt 0 ]; then wait "${LANES[@]}" 2>/dev/null || true; fi
+    # Until nothing is left in their groups: a shell that is about to start a command can miss a signal.
+    while [ ${#LANES[@]} -gt 0 ]; do
+        left=()
+        for lane in "${LANES[@]}"; do
+            if kill -0 -- "-$lane" 2>/dev/null; then left+=("$lane"); fi
+        done
+        LANES=("${left[@]}")
+        if [ $((rounds++ % 50)) -eq 0 ]; then
+            for lane in "${LANES[@]}"; do kill -TERM -- "-$lane" 2>/dev/null || true; done
+        fi
+        if [ ${#LANES[@]} -gt 0 ]; then sleep 0.1; fi
+    done
     if [ "$status" -ne 0 ] && [ "$status" -lt 128 ] && [ -f "$CURRENT_LOG" ]; then
         printf 'error: the end of %s:\n' "$CURRENT_LOG" >&2
         tail -n 15 "$CURRENT_LOG" >&2

@@ -562,6 +562,19 @@ def lanes(tmp_path):
     return script, out
 
 
+def test_what_misses_the_first_signal_is_stopped_by_another(lanes):
+    script, out = lanes
+    deaf = """train() { touch "$OUT/$1/begun"; bash -c 'trap "trap - TERM" TERM; touch "$0"; while :; do sleep 0.1; done' "$OUT/$1/deaf"; }\nleft() {"""
+    script.write_text(script.read_text().replace("left() {", deaf))
+    process = subprocess.Popen(["bash", str(script), str(out)], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    for name in ("one", "three"):
+        until((out / name / "deaf").exists)
+    process.terminate()
+    process.communicate(timeout=30)
+    assert process.returncode == 143 and not (out / ".stages/one.done").exists()
+    assert subprocess.run(["pgrep", "-f", str(out / "one/deaf")]).returncode == 1
+
+
 def test_side_by_side(lanes):
     script, out = lanes
     shown = bash(script, str(out)).stdout
