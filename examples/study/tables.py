@@ -291,7 +291,7 @@ def finished_rows(text: str) -> str:
             without = [row for row in rows if row[1] == MISSING or f"**{MISSING}**" in row]
             rows = [row for row in rows if row not in without]
             # A claim is told apart from another paper's by its place, and says what it waits for.
-            missing = [f"{row[0]} ({row[1]}): {row[-1]}" if row[1] != MISSING else row[0] for row in without]
+            missing = [f"{row[0].rstrip('.')} ({row[1]}): {row[-1]}" if row[1] != MISSING else row[0] for row in without]
             kept = [
                 column for column in range(len(header)) if any(row[column] not in ("", MISSING) for row in rows) or not rows
             ]

@@ -160,7 +160,7 @@ def test_what_is_not_finished_is_only_listed(study):
         "| System | BLEU | seeds | ms |", "| --- | ---: | ---: | ---: |",
         "| A \\| B | 3.10 | not run yet | 2 |", "| C | not run yet |  |  |", "| D. | not run yet |  |  |", "| E | 4.00 | not run yet |  |", "",
         "| Claim | where | ours | verdict | by |", "|---|---|---:|---:|---|", "| good | HRT | 1 | **yes** | t |",
-        "| good | DAG | not run yet | **not run yet** | u |", "", "After.", "",
+        "| good. | DAG | not run yet | **not run yet** | u |", "", "After.", "",
     ])  # fmt: skip
     assert study.tables.finished_rows(text) == "\n".join([
         "Before.", "",
