@@ -173,20 +173,25 @@ def draw(path: Path, found: Dict[str, Any]) -> None:
     pyplot.close(figure)
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_test_set(parser: argparse.ArgumentParser) -> None:
+    """Which sentences are translated, how they are scored, and where the results go."""
     parser.add_argument("data", help="folder written by fairseq-preprocess")
     parser.add_argument("-s", "--source-lang", required=True)
     parser.add_argument("-t", "--target-lang", required=True)
     parser.add_argument("--gen-subset", default="test", help="(default: %(default)s)")
-    parser.add_argument("--teacher", type=Path, required=True, help="checkpoint of an autoregressive transformer")
-    parser.add_argument("--model", type=Path, required=True, help="checkpoint of a cmlm_transformer")
     parser.add_argument("--references", type=Path, required=True)
     parser.add_argument(
         "--detokenize", default="none", metavar="HOW", help="as for fairseq-hrt benchmark (default: %(default)s)"
     )
     parser.add_argument("--out", type=Path, required=True)
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_test_set(parser)
+    parser.add_argument("--teacher", type=Path, required=True, help="checkpoint of an autoregressive transformer")
+    parser.add_argument("--model", type=Path, required=True, help="checkpoint of a cmlm_transformer")
     options = parser.parse_args(arguments)
     from fairseq_hrt.evaluation.quality import build_detokenizer, evaluate, read_lines
 

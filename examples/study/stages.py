@@ -21,6 +21,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 from fairseq import checkpoint_utils
+from masking import add_test_set
 from tables import markdown
 
 from fairseq_hrt.decoding import DecodingOptions, Hypothesis
@@ -184,16 +185,8 @@ def run(options: argparse.Namespace) -> None:
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", help="folder written by fairseq-preprocess")
-    parser.add_argument("-s", "--source-lang", required=True)
-    parser.add_argument("-t", "--target-lang", required=True)
-    parser.add_argument("--gen-subset", default="test", help="(default: %(default)s)")
+    add_test_set(parser)
     parser.add_argument("--model", type=Path, required=True, help="checkpoint of an HRT model")
-    parser.add_argument("--references", type=Path, required=True)
-    parser.add_argument(
-        "--detokenize", default="none", metavar="HOW", help="as for fairseq-hrt benchmark (default: %(default)s)"
-    )
-    parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
     try:
         run(options)
