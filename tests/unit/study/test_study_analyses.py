@@ -64,6 +64,16 @@ def test_by_length_takes_ratios_over_the_same_sentences(analyses, tmp_path):
             analyses["by_length"].main([*arguments, *wrong])
 
 
+def test_by_length_refuses_translations_of_another_test_set(analyses, tmp_path, capsys):
+    (tmp_path / "results.json").write_text(json.dumps({"systems": [{"name": "one", "timings": {}}]}))
+    (tmp_path / "translations_1_one.txt").write_text("a\n")
+    (tmp_path / "lines").write_text("a\nb\n")
+    both = ["--sources", str(tmp_path / "lines"), "--references", str(tmp_path / "lines")]
+    with pytest.raises(SystemExit):
+        analyses["by_length"].main([str(tmp_path), *both, "--limits", "2", "--out", str(tmp_path / "out")])
+    assert "one has 1 translations of 2 references" in capsys.readouterr().err
+
+
 def test_what_is_masked(analyses):
     masked = analyses["masking"].masked_positions
     assert masked("head", 10, 35) == {0, 1, 2} and masked("tail", 10, 35) == {7, 8, 9}
