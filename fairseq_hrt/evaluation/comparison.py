@@ -155,6 +155,7 @@ def compare(
     for system in systems:
         logger.info("decoding the test set: %s", system.name)
         best = decode_all(system, settings.quality_batch)
+        _warn_of_masks(system, best)
         hypotheses = [detokenize(system.text(hypothesis["tokens"])) for hypothesis in best]
         quality = evaluate(hypotheses, reference_texts, valid, rouge=rouge)
         results.append(Result(system.name, system.signature(), hypotheses, best, quality))
@@ -199,6 +200,23 @@ def decode_all(system: System, batch_size: int) -> List[Mapping[str, Any]]:
         for sentence, hypotheses in zip(sample["id"].tolist(), system.decode(sample)):
             best[sentence] = hypotheses[0]
     return [best[i] for i in ids]
+
+
+def _warn_of_masks(system: System, best: Sequence[Mapping[str, Any]]) -> None:
+    """Names a system whose translations are unfinished: an iterative model of fairseq, which takes ``<unk>`` for its mask, may stop early."""
+    # What fairseq's IterativeRefinementGenerator is told to do where two passes agree; other generators have no such choice.
+    if not getattr(system.generator, "adaptive", False):
+        return
+    mask = system.task.target_dictionary.unk()
+    unfinished = sum(mask in hypothesis["tokens"].tolist() for hypothesis in best)
+    if unfinished:
+        logger.warning(
+            "%d of %d translations of %s contain masks: fairseq takes two passes that mask the same words for the end; "
+            "iter_decode_force_max_iter=true makes all passes",
+            unfinished,
+            len(best),
+            system.name,
+        )
 
 
 def speed_sample(size: int, wanted: int, seed: int) -> List[int]:

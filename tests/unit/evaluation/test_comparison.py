@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq.iterative_refinement_generator import IterativeRefinementGenerator
 from invented_results import make_comparison
 
 from fairseq_hrt.engine.counters import GenerationCounters
@@ -92,6 +93,20 @@ def test_every_system_translates_the_same_sentences(tiny):
         assert len(short.timings[size].seconds) == 2 and found.timing("short", size) is short.timings[size]
     assert memory_batches(found) == whole.timings[2].batches and systems[0].batches == systems[1].batches
     assert found.environment["threads"] == "1" and found.raw_words == 0 and whole.raw is None
+
+
+def test_masks_that_an_iterative_model_leaves_are_named(tiny, caplog):
+    dictionary = tiny.dictionary()
+    generators = {name: IterativeRefinementGenerator(dictionary, adaptive=name == "early") for name in ("early", "patient")}
+    systems = [Copying(name, dictionary) for name in ("early", "patient", "word by word")]
+    for system in systems:
+        system.generator = generators.get(system.name)
+        for row in (0, 2):
+            system.dataset[row]["source"][1] = dictionary.unk()
+    run(systems, references=["early"])
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1 and warnings[0].startswith("2 of 5 translations of early contain masks")
+    assert "iter_decode_force_max_iter=true" in warnings[0]
 
 
 def test_raw_lines_are_measured_one_by_one(tiny, caplog):
