@@ -153,19 +153,32 @@ class Figures:
 
     def epochs(self, name: str) -> Optional[float]:
         """Passes over the training data behind a finished model, those of the model it started from included."""
+
+        def own(entry: Entry) -> Optional[float]:
+            found = UPDATES_OF_EPOCH.findall(self.store.log_tail(entry, 2_000_000))
+            return int(entry.fields["options"]["max-update"]) / int(found[-1]) if found else None
+
+        return self._behind(name, own)
+
+    def minutes(self, name: str) -> Optional[float]:
+        """Wall time of the trainings behind a finished model, those of the model it started from included."""
+        return self._behind(name, lambda entry: self.value(f"{entry.name}/minutes"))
+
+    def _behind(self, name: str, own: Callable[[Entry], Optional[float]]) -> Optional[float]:
+        """The sum of ``own`` over a finished model and those it started from; None if it is unknown for the model itself."""
         entry = self.entry(name)
         if not self.store.finished(entry):
             return None
-        options = entry.fields.get("options", {})
-        start = options.get("finetune-from-model", "")
-        before = sum(self.epochs(parent) or 0.0 for parent in FOLDER.findall(start))
         if entry.kind != "train":
             # What turns one model into another trains nothing; its parents count.
-            return before + sum(
-                self.epochs(parent) or 0.0 for parent in entry.parents if self.entries[parent].kind in ("train", "command")
+            return sum(
+                self._behind(parent, own) or 0.0
+                for parent in entry.parents
+                if self.entries[parent].kind in ("train", "command")
             )
-        found = UPDATES_OF_EPOCH.findall(self.store.log_tail(entry, 2_000_000))
-        return before + int(options["max-update"]) / int(found[-1]) if found else None
+        start = entry.fields.get("options", {}).get("finetune-from-model", "")
+        mine = own(entry)
+        return None if mine is None else mine + sum(self._behind(parent, own) or 0.0 for parent in FOLDER.findall(start))
 
 
 def speed_ratio(found: Mapping[str, Any], base: Mapping[str, Any], size: str) -> float:

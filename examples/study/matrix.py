@@ -222,6 +222,7 @@ def _add(
     fields = {key: value for key, value in own.items() if key not in OUTSIDE_IDENTITY}
     if options:
         fields["options"] = options
+    _require_checkpoints(name, fields)
     parents = references(fields)
     for parent in parents:
         if parent not in tables:
@@ -239,6 +240,17 @@ def _add(
         alone=bool(own.get("alone", False)),
         note=str(own.get("note", "")),
     )
+
+
+def _require_checkpoints(name: str, fields: Mapping[str, Any]) -> None:
+    """Refuses a training that cannot be averaged as it asks for: better now than after its hours."""
+    options, wanted = fields.get("options", {}), int(fields.get("average", 1))
+    updates, interval = options.get("max-update"), options.get("save-interval-updates")
+    if fields["kind"] == "train" and updates and interval and updates // interval < wanted:
+        raise ValueError(
+            f"entry {name!r} averages {wanted} checkpoints, but {updates} updates write one every {interval}: "
+            f"{updates // interval}; give a smaller average or save-interval-updates"
+        )
 
 
 def read_toml(path: Path) -> Dict[str, Any]:

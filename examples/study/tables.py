@@ -215,7 +215,7 @@ class MainTable:
     def budget(self, row: Row) -> List[str]:
         if not row.model:
             return ["", ""]
-        return [number(self.figures.epochs(row.model), 1), number(self.figures.value(f"{row.model}/minutes"), 0)]
+        return [number(self.figures.epochs(row.model), 1), number(self.figures.minutes(row.model), 0)]
 
     def text(self) -> str:
         reference = self.reference_speed.partition("/")[2]
@@ -226,8 +226,8 @@ class MainTable:
             for row in self.rows
         ]
         notes = [
-            "Epochs: passes over the training data, those of the model it was started from included. Minutes: wall time of the training itself, "
-            "on a machine that did other work at the same time. p: paired bootstrap, 1,000 samples, sacreBLEU.",
+            "Epochs: passes over the training data; minutes: wall time of training, on a machine that did other work at the same time; "
+            "both with those of the models it was started from. p: paired bootstrap, 1,000 samples, sacreBLEU.",
             *self.signatures,
         ]
         return markdown(header, lines) + "\n\n" + "  \n".join(notes) + "\n"

@@ -97,6 +97,10 @@ def test_copies_refer_to_each_other(study):
         ([{"name": "a", "like": "b"}], "like='b' names no entry"),
         ([{"name": "a", "like": "b"}, {"name": "b", "like": "a"}], "like itself"),
         ([entry("a", command=["${b}"]), entry("b", command=["${a}"])], "a → b → a"),
+        (
+            [entry("a", kind="train", average=3, options={"max-update": 250, "save-interval-updates": 100})],
+            "averages 3 .* 100: 2",
+        ),
     ],
 )
 def test_a_wrong_matrix_is_refused_by_name(study, entries, message):

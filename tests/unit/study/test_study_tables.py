@@ -65,7 +65,7 @@ def test_figures_by_their_places(study, made):
     assert figures.value("t:results.json:systems.1.quality.chrf") == 50.25
     assert figures.value("m/minutes") == 3
     # 100 updates of 25 a pass, after 50 of the model it was made from.
-    assert figures.value("m/epochs") == 6
+    assert figures.value("m/epochs") == 6 and figures.minutes("m") == 6
     assert figures.value("later/A/bleu") is None and figures.value("later:results.json:x") is None
     for place, message in (("t/C/bleu", "no system 'C', but A, B"), ("t/A/x", "unknown figure 'x'"), ("x/A/bleu", "no entry 'x'"),
                            ("t/A/ms@4", "not timed at batch size 4"), ("t", "names no figure")):  # fmt: skip
@@ -91,7 +91,7 @@ def test_the_main_table(study, made):
     paths = study.tables.write_tables(entries, raw, {}, store, store.folder / "tables")
     assert [path.name for path in paths] == ["main.md", "late.md", "tuned.md", "trained.md", "claims.md", "report.md"]
     at, student, other = paths[0].read_text().split("\n")[2:5]
-    assert at == r"| AT | 60.50 |  | 80.50 | 1.010 |  | 15.00 | 100 | 2.00 / 2.00 | 6.0 | 3 | 27.3 \| 26.8 |"
+    assert at == r"| AT | 60.50 |  | 80.50 | 1.010 |  | 15.00 | 100 | 2.00 / 2.00 | 6.0 | 6 | 27.3 \| 26.8 |"
     assert student.startswith("| student | 30.25 | −30.25 (p = 0.0") and "1.00 / 1.00" in student
     assert "| 30.25 ± 0.00 (2, 1 not run yet) |" in student
     assert other == "| other | not run yet |  |  |  |  |  |  |  | 2.0 | 3 |  |"
