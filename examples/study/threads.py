@@ -38,13 +38,13 @@ def draw(path: Path, found: Dict[int, Dict[str, float]]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(5, 3), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(6, 3), layout="constrained")
     for name in next(iter(found.values())):
         axes.plot(list(found), [ratios[name] for ratios in found.values()], marker="o", label=name)
     axes.set_xlabel("threads")
-    axes.set_ylabel("× speed")
+    axes.set_ylabel("speed relative to the first")
     axes.set_xticks(list(found))
-    axes.legend(fontsize="small")
+    figure.legend(loc="outside right upper", fontsize="small")
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
 
