@@ -246,7 +246,9 @@ def _require_checkpoints(name: str, fields: Mapping[str, Any]) -> None:
     """Refuses a training that cannot be averaged as it asks for: better now than after its hours."""
     options, wanted = fields.get("options", {}), int(fields.get("average", 1))
     updates, interval = options.get("max-update"), options.get("save-interval-updates")
-    if fields["kind"] == "train" and updates and interval and updates // interval < wanted:
+    if not (isinstance(updates, int) and isinstance(interval, int) and interval > 0):
+        return
+    if fields["kind"] == "train" and updates // interval < wanted:
         raise ValueError(
             f"entry {name!r} averages {wanted} checkpoints, but {updates} updates write one every {interval}: "
             f"{updates // interval}; give a smaller average or save-interval-updates"

@@ -42,7 +42,7 @@ def draw(path: Path, found: Dict[int, Dict[str, float]]) -> None:
     for name in next(iter(found.values())):
         axes.plot(list(found), [ratios[name] for ratios in found.values()], marker="o", label=name)
     axes.set_xlabel("threads")
-    axes.set_ylabel("speed relative to the first")
+    axes.set_ylabel("relative speed")
     axes.set_xticks(list(found))
     figure.legend(loc="outside right upper", fontsize="small")
     figure.savefig(path, dpi=150)
