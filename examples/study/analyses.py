@@ -11,14 +11,16 @@ Listed in the matrix:
     note = "one pass each"             # ours
 """
 
+import logging
 import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, List, Mapping
+from typing import Any, List, Mapping, NamedTuple, Optional
 
 from figures import Figures
 
+logger = logging.getLogger("study")
 # The systems are in the matrix; the list has the paths of one machine.
 SYSTEMS = re.compile(r"^Decoding:\n\n(?:\* .*\n)+\n?", re.MULTILINE)
 
@@ -61,26 +63,50 @@ def read_analyses(raw: Mapping[str, Any], figures: Figures) -> List[Analysis]:
     return analyses
 
 
+def analysis_table(analysis: Analysis, figures: Figures) -> str:
+    """The table of a finished analysis, without what only its own machine knows."""
+    return SYSTEMS.sub("", figures.text(analysis.entry, analysis.table)).strip()
+
+
+class Picture(NamedTuple):
+    """The picture of an analysis: where it was made, and its name beside the tables."""
+
+    made: Path
+    name: str
+
+
+def picture_of(analysis: Analysis, figures: Figures) -> Optional[Picture]:
+    """The picture of a finished analysis, if it has one."""
+    if not analysis.picture:
+        return None
+    name = f"{analysis.entry}-{analysis.picture}"
+    if figures.is_published(analysis.entry):
+        return Picture(figures.pictures / name, name)
+    return Picture(figures.folder(analysis.entry) / analysis.picture, name)
+
+
 def analyses_text(analyses: List[Analysis], figures: Figures, folder: Path) -> str:
     """The tables of what is finished under their titles, the titles of the rest; copies the pictures into ``folder``."""
     parts, missing = [], []
     for analysis in analyses:
-        entry = figures.entry(analysis.entry)
-        if not figures.store.finished(entry):
+        if figures.outcome(analysis.entry) is None:
             missing.append(f"- {analysis.title}: `{analysis.entry}`")
             continue
-        made = figures.folder(analysis.entry)
-        text = SYSTEMS.sub("", (made / analysis.table).read_text(encoding="utf-8")).strip()
+        text = analysis_table(analysis, figures)
         about = [f"Entry `{analysis.entry}`."]
         if analysis.paper:
             about.append(f"The paper: {analysis.paper}.")
         if analysis.note:
             about.append(f"Here: {analysis.note}.")
         parts += [f"### {analysis.title}", " ".join(about), text]
-        if analysis.picture:
-            name = f"{analysis.entry}-{analysis.picture}"
-            shutil.copyfile(made / analysis.picture, folder / name)
-            parts.append(f"![{analysis.title}]({name})")
+        picture = picture_of(analysis, figures)
+        if picture is not None:
+            if picture.made.is_file():
+                if picture.made != folder / picture.name:
+                    shutil.copyfile(picture.made, folder / picture.name)
+                parts.append(f"![{analysis.title}]({picture.name})")
+            else:
+                logger.warning("there is no picture %s of %r: left out", picture.made, analysis.entry)
     if missing:
         parts.append("Not run yet:\n\n" + "\n".join(missing))
     return "\n\n".join(parts) + "\n"

@@ -1,4 +1,4 @@
-"""What finished entries measured: scores, speeds, budgets, and conditions over them."""
+"""Figures of finished entries by their places: scores, speeds, budgets, and conditions over them."""
 
 import ast
 import json
@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from matrix import FOLDER, Entry
+from outcomes import Outcome, measured
 from store import Store, by_name
 
-UPDATES_OF_EPOCH = re.compile(r"epoch \d+: +\d+ / (\d+) .*num_updates=")
+HERE = Path(__file__).resolve().parent
 OPERATORS: Dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
@@ -58,11 +59,22 @@ class Figures:
     Args:
         entries: of the matrix.
         store: where they are.
+        published: outcomes by identity, which stand for entries whether or not they are finished here as well.
+        reference: the system whose speed counts as 1.
+        pictures: the folder with the published pictures.
     """
 
-    def __init__(self, entries: Sequence[Entry], store: Store) -> None:
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        store: Store,
+        published: Optional[Mapping[str, Outcome]] = None,
+        reference: str = "",
+        pictures: Path = HERE,
+    ) -> None:
         self.entries, self.store = by_name(list(entries)), store
-        self._results: Dict[str, Optional[Dict[str, Any]]] = {}
+        self.published, self.reference, self.pictures = dict(published or {}), reference, pictures
+        self._outcomes: Dict[str, Optional[Outcome]] = {}
 
     def entry(self, name: str) -> Entry:
         """Raises ValueError for an unknown name."""
@@ -73,43 +85,61 @@ class Figures:
     def folder(self, name: str) -> Path:
         return self.store.path(self.entry(name))
 
-    def results(self, name: str) -> Optional[Dict[str, Any]]:
-        """results.json of a finished benchmark; None until then."""
-        if name not in self._results:
-            finished = self.store.finished(self.entry(name))
-            path = self.folder(name) / "results.json"
-            self._results[name] = json.loads(path.read_text(encoding="utf-8")) if finished else None
-        return self._results[name]
+    def outcome(self, name: str) -> Optional[Outcome]:
+        """What an entry measured, published or of this store; None until it is finished."""
+        if name not in self._outcomes:
+            entry = self.entry(name)
+            published = self.published.get(entry.identity)
+            self._outcomes[name] = published or measured(entry, self.store, self.reference)
+        return self._outcomes[name]
+
+    def is_published(self, name: str) -> bool:
+        """Whether the outcome of an entry is a published one, not that of this store."""
+        return self.entry(name).identity in self.published
 
     def system(self, name: str, system: str) -> Optional[Dict[str, Any]]:
-        """What a benchmark measured of one system; None until it is finished.
+        """What a benchmark measured of one system, see :func:`outcomes.reduced`; None until it is finished.
 
         Raises:
             ValueError: it has measured no system of this name.
         """
-        results = self.results(name)
-        if results is None:
+        outcome = self.outcome(name)
+        if outcome is None:
             return None
-        for number, found in enumerate(results["systems"], start=1):
+        for number, found in enumerate(outcome.systems, start=1):
             if found["name"] == system:
                 return {**found, "number": number}
         raise ValueError(
-            f"{name!r} measured no system {system!r}, but {', '.join(found['name'] for found in results['systems'])}"
+            f"{name!r} measured no system {system!r}, but {', '.join(found['name'] for found in outcome.systems)}"
         )
 
     def translations(self, name: str, system: str) -> Optional[List[str]]:
-        """The lines that a system of a finished benchmark translated."""
+        """The lines that a system of a finished benchmark translated; None until then, and for published outcomes, which have none."""
         found = self.system(name, system)
-        if found is None:
+        if found is None or self.is_published(name):
             return None
         (path,) = self.folder(name).glob(f"translations_{found['number']}_*.txt")
         return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+    def text(self, name: str, file: str) -> str:
+        """A Markdown file of a finished entry.
+
+        Raises:
+            ValueError: it was not published with the entry.
+            OSError: it cannot be read.
+        """
+        if not self.is_published(name):
+            return (self.folder(name) / file).read_text(encoding="utf-8")
+        found = self.published[self.entry(name).identity].texts.get(file)
+        if found is None:
+            raise ValueError(f"the published outcome of {name!r} has no {file}; publish it again where its folder is")
+        return found
 
     def value(self, place: str) -> Optional[float]:
         """A figure by its place; None until it is measured.
 
         ``ENTRY/SYSTEM/bleu`` (chrf, length_ratio, identical, ms@1, sentences@32, calls@1),
-        ``ENTRY:FILE.json:key.key`` (lists by number, or their ``mean``), ``ENTRY/epochs``, ``ENTRY/minutes``, or ``ENTRY/best/OPTION`` of a tuning.
+        ``ENTRY:FILE.json:key.key`` (lists by number, or their ``mean``), ``ENTRY/epochs`` or ``ENTRY/minutes``.
 
         Raises:
             ValueError: there is no such place.
@@ -121,7 +151,8 @@ class Figures:
         if rest == ["epochs"]:
             return self.epochs(name)
         if rest == ["minutes"]:
-            return self.store.seconds(self.entry(name)) / 60 if self.store.finished(self.entry(name)) else None
+            outcome = self.outcome(name)
+            return None if outcome is None else outcome.seconds / 60
         if len(rest) < 2:
             raise ValueError(f"{place!r} names no figure")
         quantity, system = rest[-1], "/".join(rest[:-1])
@@ -141,8 +172,15 @@ class Figures:
         return float(found["quality"][quantity])
 
     def _json_value(self, name: str, file: str, keys: str) -> Optional[float]:
-        if not self.store.finished(self.entry(name)):
+        outcome = self.outcome(name)
+        if outcome is None:
             return None
+        if self.is_published(name):
+            if f"{file}:{keys}" not in outcome.values:
+                raise ValueError(
+                    f"the published outcome of {name!r} has no {file}:{keys}; publish it again where its folder is"
+                )
+            return outcome.values[f"{file}:{keys}"]
         found: Any = json.loads((self.folder(name) / file).read_text(encoding="utf-8"))
         for key in keys.split("."):
             if isinstance(found, list):
@@ -153,61 +191,36 @@ class Figures:
 
     def epochs(self, name: str) -> Optional[float]:
         """Passes over the training data behind a finished model, those of the model it started from included."""
-
-        def own(entry: Entry) -> Optional[float]:
-            found = UPDATES_OF_EPOCH.findall(self.store.log_tail(entry, 2_000_000))
-            return int(entry.fields["options"]["max-update"]) / int(found[-1]) if found else None
-
-        return self._behind(name, own)
+        return self._behind(name, lambda outcome: outcome.epochs)
 
     def minutes(self, name: str) -> Optional[float]:
         """Wall time of the trainings behind a finished model, those of the model it started from included."""
-        return self._behind(name, lambda entry: self.value(f"{entry.name}/minutes"))
+        return self._behind(name, lambda outcome: outcome.seconds / 60)
 
-    def _behind(self, name: str, own: Callable[[Entry], Optional[float]]) -> Optional[float]:
+    def _behind(self, name: str, own: Callable[[Outcome], Optional[float]]) -> Optional[float]:
         """The sum of ``own`` over a finished model and those it started from; None if it is unknown for the model itself."""
-        entry = self.entry(name)
-        if not self.store.finished(entry):
-            return None
+        entry, outcome = self.entry(name), self.outcome(name)
         if entry.kind != "train":
-            # What turns one model into another trains nothing; its parents count.
+            # What turns one model into another trains nothing; its parents count. Where they were published, it may not have been.
             return sum(
                 self._behind(parent, own) or 0.0
                 for parent in entry.parents
                 if self.entries[parent].kind in ("train", "command")
             )
+        mine = None if outcome is None else own(outcome)
         start = entry.fields.get("options", {}).get("finetune-from-model", "")
-        mine = own(entry)
         return None if mine is None else mine + sum(self._behind(parent, own) or 0.0 for parent in FOLDER.findall(start))
 
 
-def speed_ratio(found: Mapping[str, Any], base: Mapping[str, Any], size: str) -> float:
-    """How many times as fast as ``base``, of the same run: the median of the ratios within its repeats, as the benchmark's own tables.
-
-    Raises:
-        ValueError: a batch size that was not measured.
-    """
-    for one in (found, base):
-        timing(one, "ms", size)
-    ours, theirs = (one["timings"][size]["seconds"] for one in (found, base))
-    return statistics.median(sum(their) / sum(our) for our, their in zip(ours, theirs))
-
-
 def timing(found: Mapping[str, Any], quantity: str, size: str) -> float:
-    """A speed of a system as measured by fairseq-hrt benchmark: ``ms`` a batch (median), ``sentences`` a second, ``calls`` a batch.
+    """A speed of a system: ``ms`` a batch, ``sentences`` a second, ``calls`` of the decoder a batch.
 
     Raises:
         ValueError: unknown quantity, or a batch size that was not measured.
     """
-    timings = found["timings"].get(size)
-    if timings is None:
-        raise ValueError(f"{found['name']!r} was not timed at batch size {size}, but at {', '.join(found['timings'])}")
-    repeats = timings["seconds"]
-    if quantity == "ms":
-        return 1000 * statistics.median(second for repeat in repeats for second in repeat)
-    if quantity == "sentences":
-        count = sum(len(batch) for batch in timings["batches"])
-        return statistics.median(count / sum(repeat) for repeat in repeats)
-    if quantity == "calls" and timings["decoder_calls"] is not None:
-        return float(timings["decoder_calls"]) / len(timings["batches"])
-    raise ValueError(f"unknown speed {quantity!r}; give ms, sentences or, where they were counted, calls")
+    speeds = found["speeds"].get(size)
+    if speeds is None:
+        raise ValueError(f"{found['name']!r} was not timed at batch size {size}, but at {', '.join(found['speeds'])}")
+    if speeds.get(quantity) is None:
+        raise ValueError(f"unknown speed {quantity!r}; give ms, sentences or, where they were counted, calls")
+    return float(speeds[quantity])

@@ -31,14 +31,16 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def processor() -> str:
-    """The CPU's own name."""
+    """The CPU's own name, with the numbers of its family and model, which tell generations of one name apart."""
     try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
     except OSError:
-        pass
-    return platform.processor() or "unknown"
+        first = ""
+    known = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    name = known.get("model name") or platform.processor() or "unknown"
+    return (
+        f"{name} (family {known['cpu family']}, model {known['model']})" if {"cpu family", "model"} <= set(known) else name
+    )
 
 
 def versions() -> Dict[str, str]:

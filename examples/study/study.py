@@ -4,20 +4,26 @@ python examples/study/study.py run                 works through the matrix, two
 python examples/study/study.py run --only NAME     one entry and what it needs
 python examples/study/study.py status              what is finished, running, missing; an estimate of the time left
 python examples/study/study.py tables              all tables of what is finished
+python examples/study/study.py tables --published  the same, with the published outcomes of what is not
+python examples/study/study.py publish             adds what is finished to the published outcomes, and fills the pages
 """
 
 import argparse
 import logging
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
+from figures import Figures
 from matrix import Entry, read_matrix, read_toml
+from outcomes import read_outcomes, write_outcomes
+from publish import all_outcomes, filled_pages, new_pictures
 from runner import Runner, minutes_left, share_done
 from store import Store, by_name
-from tables import write_tables
+from tables import reference_system, write_tables
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -95,21 +101,38 @@ def status(entries: Sequence[Entry], store: Store, at_once: int) -> str:
     return "\n".join(lines)
 
 
-def tables(entries: Sequence[Entry], matrix: Path, claims: Path, store: Store) -> int:
-    """Writes the tables and says where; the status of the command."""
-    try:
-        for path in write_tables(entries, read_toml(matrix), read_toml(claims), store, store.folder / "tables"):
-            print(path)
-    except (OSError, ValueError) as error:
-        print(f"study.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+def tables(options: argparse.Namespace, entries: Sequence[Entry], store: Store) -> None:
+    """Writes the tables and says where."""
+    raw, claims = read_toml(options.matrix), read_toml(options.claims)
+    published = read_outcomes(options.outcomes) if options.published else {}
+    figures = Figures(entries, store, published, reference_system(raw), options.outcomes.parent)
+    for path in write_tables(raw, claims, figures, store.folder / "tables"):
+        print(path)
+
+
+def publish(options: argparse.Namespace, entries: Sequence[Entry], store: Store) -> None:
+    """Adds what is finished to the published outcomes, fills the pages and says what is new."""
+    raw, claims = read_toml(options.matrix), read_toml(options.claims)
+    published = read_outcomes(options.outcomes) if options.outcomes.exists() else {}
+    folder = options.outcomes.resolve().parent
+    figures = Figures(entries, store, published, reference_system(raw), folder)
+    outcomes = all_outcomes(raw, claims, figures)
+    for picture in new_pictures(raw, figures):
+        shutil.copyfile(picture.made, folder / picture.name)
+    # Pages show what is published, not what happens to lie on this machine: the store of this folder is empty.
+    every = {outcome.identity: outcome for outcome in outcomes}
+    pages = filled_pages(options.pages, raw, claims, Figures(entries, Store(folder), every, reference_system(raw), folder))
+    write_outcomes(options.outcomes, outcomes)
+    for page, text in pages.items():
+        page.write_text(text, encoding="utf-8")
+    new = [outcome.name for outcome in outcomes if outcome.identity not in published]
+    print(f"published: {len(outcomes)} entries, of which new: {', '.join(new) or 'none'}")
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=("run", "status", "tables"))
+    parser.add_argument("verb", choices=("run", "status", "tables", "publish"))
     parser.add_argument("--matrix", type=Path, default=HERE / "matrix.toml", help="(default: matrix.toml beside the driver)")
     parser.add_argument("--claims", type=Path, default=HERE / "claims.toml", help="(default: claims.toml beside the driver)")
     parser.add_argument(
@@ -120,6 +143,17 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="entries at a time (default: %(default)s)")
     parser.add_argument(
         "--nice", type=int, default=5, metavar="N", help="how far all stands back behind other work (default: %(default)s)"
+    )
+    parser.add_argument("--published", action="store_true", help="tables: published outcomes stand for their entries")
+    parser.add_argument(
+        "--outcomes", type=Path, default=HERE / "outcomes.jsonl", help="published outcomes (default: beside the driver)"
+    )
+    parser.add_argument(
+        "--pages",
+        type=Path,
+        nargs="+",
+        default=[HERE / "RESULTS.md", REPOSITORY / "RESULTS.md"],
+        help="publish: pages to fill (default: RESULTS.md here and of the repository)",
     )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
@@ -137,8 +171,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             # Whoever reads has seen enough.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    if options.verb == "tables":
-        return tables(matrix.every, options.matrix, options.claims, store)
+    if options.verb in ("tables", "publish"):
+        try:
+            (tables if options.verb == "tables" else publish)(options, matrix.every, store)
+        except (OSError, ValueError) as error:
+            print(f"study.py: error: {error}", file=sys.stderr)
+            return 2
+        return 0
     lock = store.lock(store.folder / "lock")
     if lock is None:
         parser.error(f"another driver works in {store.folder}; wait for it, or give another --out")

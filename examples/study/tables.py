@@ -32,12 +32,12 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
 
 from analyses import analyses_text, read_analyses
 from claims import claims_table
-from figures import Figures, speed_ratio, timing
+from figures import Figures, timing
 from matrix import Entry
-from store import Store
 
 logger = logging.getLogger("study")
 MISSING = "not run yet"
+TUNED = "tuned.md"
 FIELDS = {"table", "label", "test", "system", "model", "against", "speed", "seeds", "paper"}
 
 
@@ -134,6 +134,24 @@ def paired_bootstrap(baseline: List[str], other: List[str], references: List[str
     return float(scores["BLEU"][1].p_value)
 
 
+def significance(figures: Figures, row: Row, other: Row) -> Optional[float]:
+    """p of the difference between the systems of two rows: published, or computed from their translations; None where one of both is published
+    without the other, because translations are not published."""
+    outcome = figures.outcome(row.test)
+    if outcome is not None and figures.is_published(row.test):
+        return outcome.p.get(against(row, other)) if figures.is_published(other.test) else None
+    baseline = figures.translations(other.test, other.system)
+    own = figures.translations(row.test, row.system)
+    if baseline is None or own is None:
+        return None
+    return paired_bootstrap(baseline, own, references_of(figures, row.test))
+
+
+def against(row: Row, other: Row) -> str:
+    """How an outcome names the comparison of two rows."""
+    return f"{row.system} against {other.test}/{other.system}"
+
+
 def references_of(figures: Figures, test: str) -> List[str]:
     """The reference lines that a benchmark used."""
     from steps import filled
@@ -151,11 +169,10 @@ class MainTable:
     Args:
         rows: of one table.
         figures: of the study.
-        reference_speed: ``ENTRY/SYSTEM`` whose speed counts as 1.
     """
 
-    def __init__(self, rows: Sequence[Row], figures: Figures, reference_speed: str) -> None:
-        self.rows, self.figures, self.reference_speed = rows, figures, reference_speed
+    def __init__(self, rows: Sequence[Row], figures: Figures) -> None:
+        self.rows, self.figures = rows, figures
         self.by_label = {row.label: row for row in rows}
         self.signatures: Dict[str, None] = {}
 
@@ -188,13 +205,12 @@ class MainTable:
         other = self.by_label.get(row.against)
         if other is None or other is row:
             return ""
-        baseline = self.figures.translations(other.test, other.system)
-        own = self.figures.translations(row.test, row.system)
-        if baseline is None or own is None:
+        base = self.figures.system(other.test, other.system)
+        if base is None:
             return MISSING
-        references = references_of(self.figures, row.test)
-        difference = bleu - self.figures.system(other.test, other.system)["quality"]["bleu"]
-        return f"{difference:+.2f} (p = {paired_bootstrap(baseline, own, references):.3f})".replace("-", "−")
+        p = significance(self.figures, row, other)
+        difference = f"{bleu - base['quality']['bleu']:+.2f}".replace("-", "−")
+        return difference if p is None else f"{difference} (p = {p:.3f})"
 
     def speed(self, row: Row) -> List[str]:
         """Milliseconds a sentence alone, sentences a second in batches of 32, and both as ratios."""
@@ -204,13 +220,9 @@ class MainTable:
         found = self.figures.system(name, system)
         if found is None:
             return [MISSING, "", ""]
-        base_name, _, base_system = self.reference_speed.partition("/")
-        base = self.figures.system(base_name, base_system) if base_name == name else None
         cells = [f"{timing(found, 'ms', '1'):.2f}", f"{timing(found, 'sentences', '32'):.0f}"]
-        if base is None:
-            return [*cells, ""]
-        ratios = [speed_ratio(found, base, size) for size in ("1", "32")]
-        return [*cells, " / ".join(f"{ratio:.2f}" for ratio in ratios)]
+        ratios = [found["speeds"][size].get("times_reference") for size in ("1", "32")]
+        return [*cells, "" if None in ratios else " / ".join(f"{ratio:.2f}" for ratio in ratios)]
 
     def budget(self, row: Row) -> List[str]:
         if not row.model:
@@ -218,9 +230,8 @@ class MainTable:
         return [number(self.figures.epochs(row.model), 1), number(self.figures.minutes(row.model), 0)]
 
     def text(self) -> str:
-        reference = self.reference_speed.partition("/")[2]
         header = ["System", "BLEU", "against its teacher", "chrF", "length ratio", "BLEU, mean of seeds", "ms, batch 1", "sentences/s, batch 32",
-                  f"× {reference} (batch 1 / 32)", "epochs", "minutes", "paper"]  # fmt: skip
+                  f"× {self.figures.reference} (batch 1 / 32)", "epochs", "minutes", "paper"]  # fmt: skip
         lines = [
             [row.label, *self.quality(row), self.mean(row), *self.speed(row), *self.budget(row), row.paper]
             for row in self.rows
@@ -240,11 +251,10 @@ def tuned_table(entries: Sequence[Entry], figures: Figures) -> str:
         if entry.kind != "tune":
             continue
         system = entry.fields["system"].split(",")[0].removeprefix("name=")
-        path = figures.folder(entry.name) / "tuned.md"
-        if not figures.store.finished(entry):
+        if figures.outcome(entry.name) is None:
             missing.append(entry.name)
             continue
-        lines.append(f"**{entry.name}** ({system})\n\n{path.read_text(encoding='utf-8').strip()}")
+        lines.append(f"**{entry.name}** ({system})\n\n{figures.text(entry.name, TUNED).strip()}")
     if missing:
         lines.append(f"{MISSING}: {', '.join(missing)}")
     return "\n\n".join(lines) + "\n"
@@ -257,17 +267,18 @@ def trained_table(entries: Sequence[Entry], figures: Figures) -> str:
     for entry in entries:
         if entry.kind != "train":
             continue
-        record = figures.store.record(entry)
-        if not record:
+        outcome, record = figures.outcome(entry.name), figures.store.record(entry)
+        if outcome is None and not record:
             missing.append(entry.name)
             continue
-        attempts = record.get("attempts", [])
-        last: Mapping[str, Any] = attempts[-1] if attempts else {}
+        updates = str(entry.fields["options"].get("max-update", ""))
+        if outcome is None:
+            lines.append([entry.name, record.get("state", "missing"), updates, *[""] * 6, entry.identity])
+            continue
         lines.append([
-            entry.name, record.get("state", "missing"), str(entry.fields["options"].get("max-update", "")),
-            number(figures.epochs(entry.name), 1), number(figures.value(f"{entry.name}/minutes"), 0),
-            f"{sum(attempt.get('cpu_seconds', 0.0) for attempt in attempts) / 60:.0f}", str(len(attempts)),
-            f"{last['processor']}, {last['cores']} cores" if last else "", last.get("commit", "")[:10], entry.identity,
+            entry.name, "finished", updates, number(figures.epochs(entry.name), 1), f"{outcome.seconds / 60:.0f}",
+            f"{outcome.cpu_seconds / 60:.0f}", str(outcome.starts), f"{outcome.processor}, {outcome.cores} cores", outcome.commit[:10],
+            entry.identity,
         ])  # fmt: skip
     return markdown(header, lines) + "\n" + (f"\n{MISSING}: {', '.join(missing)}\n" if missing else "")
 
@@ -308,38 +319,47 @@ def report(texts: Mapping[str, str], titles: Mapping[str, str], names: Sequence[
     return "\n".join(f"## {titles.get(name, name)}\n\n{finished_rows(texts[name])}" for name in names)
 
 
-def write_tables(
-    entries: Sequence[Entry], raw: Mapping[str, Any], claims: Mapping[str, Any], store: Store, folder: Path
-) -> List[Path]:
-    """Writes all tables of a study.
+def make_texts(raw: Mapping[str, Any], claims: Mapping[str, Any], figures: Figures, pictures: Path) -> Dict[str, str]:
+    """All tables of a study by name, ``report`` with those that can be published last.
 
     Args:
-        entries: of the matrix.
-        raw: the parsed matrix, with its rows and ``reference_speed``.
+        raw: the parsed matrix, with its rows.
         claims: the parsed file of claims.
-        store: of the study.
-        folder: for the tables.
+        figures: of the study.
+        pictures: folder to copy pictures into.
+    """
+    rows = read_rows(raw)
+    analyses = read_analyses(raw, figures)
+    entries = list(figures.entries.values())
+    texts: Dict[str, str] = {}
+    for table in dict.fromkeys(row.table for row in rows):
+        chosen = [row for row in rows if row.table == table]
+        texts[table] = MainTable(chosen, figures).text()
+    if analyses:
+        texts["analyses"] = analyses_text(analyses, figures, pictures)
+    texts["tuned"] = tuned_table(entries, figures)
+    texts["trained"] = trained_table(entries, figures)
+    shown = [name for name in texts if begun(name, rows, figures)]
+    texts["claims"] = claims_table(claims, figures)
+    texts["report"] = report(texts, raw.get("titles", {}), shown)
+    return texts
+
+
+def write_tables(raw: Mapping[str, Any], claims: Mapping[str, Any], figures: Figures, folder: Path) -> List[Path]:
+    """Writes all tables of a study, see :func:`make_texts`.
 
     Returns:
         the files that were written.
     """
-    figures = Figures(entries, store)
-    rows = read_rows(raw)
-    analyses = read_analyses(raw, figures)
     folder.mkdir(parents=True, exist_ok=True)
-    texts: Dict[str, str] = {}
-    for table in dict.fromkeys(row.table for row in rows):
-        chosen = [row for row in rows if row.table == table]
-        texts[table] = MainTable(chosen, figures, raw.get("reference_speed", "")).text()
-    if analyses:
-        texts["analyses"] = analyses_text(analyses, figures, folder)
-    texts["tuned"] = tuned_table(entries, figures)
-    texts["trained"] = trained_table(entries, figures)
-    texts["claims"] = claims_table(claims, figures)
-    texts["report"] = report(texts, raw.get("titles", {}), [name for name in texts if begun(name, rows, figures)])
     written = []
-    for name, text in texts.items():
+    for name, text in make_texts(raw, claims, figures, folder).items():
         path = folder / f"{name}.md"
         path.write_text(text, encoding="utf-8")
         written.append(path)
     return written
+
+
+def reference_system(raw: Mapping[str, Any]) -> str:
+    """The system of a matrix whose speed counts as 1."""
+    return str(raw.get("reference_speed", "")).partition("/")[2]

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
-from figures import timing
+from outcomes import speed
 from tables import markdown
 
 
@@ -28,7 +28,7 @@ def measure(options: argparse.Namespace, threads: int) -> Dict[str, float]:
             [*command, "--batch-sizes", "1", "--threads", str(threads), "--out", str(folder)], check=True, stdout=sys.stderr
         )
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    return {system["name"]: timing(system, "sentences", "1") for system in results["systems"]}
+    return {system["name"]: speed(system["timings"]["1"])["sentences"] for system in results["systems"]}
 
 
 def draw(path: Path, found: Dict[int, Dict[str, float]]) -> None:

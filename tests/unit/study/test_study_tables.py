@@ -1,58 +1,6 @@
 """examples/study: tables hold what is finished, and say of the rest that it is missing."""
 
-import json
-
 import pytest
-
-REFERENCES = ["ein hund läuft über die straße .", "zwei frauen sitzen im park .", "ein kind spielt mit einem ball ."] * 4
-GOOD = [line.replace("ball", "hund") for line in REFERENCES]
-BAD = [" ".join(reversed(line.split())) for line in REFERENCES]
-
-
-def system(name, bleu, milliseconds):
-    seconds = [[milliseconds / 1000, milliseconds / 500]] * 3
-    timings = {size: {"batches": [[0], [1, 2]], "seconds": seconds, "decoder_calls": 8} for size in ("1", "32")}
-    quality = {"bleu": bleu, "bleu_signature": "b", "chrf": bleu + 20, "chrf_signature": "c", "length_ratio": 1.01}
-    return {"name": name, "quality": quality, "timings": timings, "identical": int(bleu)}
-
-
-@pytest.fixture
-def made(study, tmp_path):
-    """A study in which ``t`` and ``m`` are finished and ``later`` is not; and its matrix."""
-    train = {"kind": "train", "data": "d", "program": "train.py"}
-    raw = {
-        "reference_speed": "t/B",
-        "titles": {"main": "First"},
-        "entry": [
-            {"name": "start", **train, "options": {"max-update": 50}},
-            {"name": "moved", "kind": "command", "command": ["cp", "${start}/model.pt"], "result": "model.pt"},
-            {"name": "m", **train, "options": {"max-update": 100, "finetune-from-model": "${moved}/model.pt"}},
-            {"name": "data", "kind": "prepare", "script": "x"},
-            {"name": "t", "kind": "benchmark", "data": "d", "systems": ["A", "B"], "options": {"references": "${data}/test"}},
-            {"name": "later", "like": "t", "systems": ["A"]},
-        ],
-        "row": [
-            {"table": "main", "label": "AT", "test": "t", "system": "A", "model": "m", "speed": "t/A", "paper": "27.3 | 26.8"},
-            {"table": "main", "label": "student", "test": "t", "system": "B", "against": "AT", "speed": "t/B", "seeds": ["t", "later"]},
-            {"table": "late", "label": "AT", "test": "later", "system": "A"},
-            {"table": "main", "label": "other", "test": "later", "system": "A", "against": "AT", "model": "start"},
-        ],
-    }  # fmt: skip
-    entries = study.matrix.resolve(raw)
-    store = study.store.Store(tmp_path)
-    by_name = {entry.name: entry for entry in entries}
-    for name in ("start", "moved", "m", "t", "data"):
-        folder = store.prepare(by_name[name])
-        attempt = {"seconds": 90, "cpu_seconds": 30, "processor": "P", "cores": 2, "commit": "c" * 40}
-        store.write(by_name[name], {"state": "finished", "attempts": [attempt] * 2})
-        lines = ("epoch 001:     20 / 25 loss=9, num_updates=20, lr=1", "epoch 002:     5 / 25 loss=8, num_updates=30, lr=1")
-        (folder / "log").write_text("\n".join(lines) + "\n")
-    folder = store.path(by_name["t"])
-    (store.path(by_name["data"]) / "test").write_text("".join(line + "\n" for line in REFERENCES))
-    (folder / "results.json").write_text(json.dumps({"systems": [system("A", 60.5, 10), system("B", 30.25, 20)]}))
-    for number, name, lines in ((1, "A", GOOD), (2, "B", BAD)):
-        (folder / f"translations_{number}_{name}.txt").write_text("".join(line + "\n" for line in lines))
-    return raw, entries, store
 
 
 def test_figures_by_their_places(study, made):
@@ -71,24 +19,26 @@ def test_figures_by_their_places(study, made):
                            ("t/A/ms@4", "not timed at batch size 4"), ("t", "names no figure")):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             figures.value(place)
-    figures.results("t")["systems"][0]["identical"] = None
+    figures.outcome("t").systems[0]["identical"] = None
     with pytest.raises(ValueError, match="'t' compares with no system; give it the option identical-to"):
         figures.value("t/A/identical")
 
 
-def test_ratios_are_taken_within_repeats(study):
+def test_ratios_are_taken_within_repeats(study, system):
     """A machine that is slow for a while slows both systems of a repeat."""
     slow, fast = system("slow", 1.0, 10), system("fast", 1.0, 10)
     slow["timings"]["1"]["seconds"] = [[3.0], [40.0], [6.0]]
     fast["timings"]["1"]["seconds"] = [[1.0], [10.0], [4.0]]
-    assert study.figures.speed_ratio(fast, slow, "1") == 3 and study.figures.speed_ratio(slow, slow, "1") == 1
-    with pytest.raises(ValueError, match="not timed at batch size 4"):
-        study.figures.speed_ratio(fast, slow, "4")
+    assert study.outcomes.speed_ratio(fast, slow, "1") == 3
+    systems = study.outcomes.reduced({"systems": [slow, fast]}, "slow")
+    assert [system["speeds"]["1"]["times_reference"] for system in systems] == [1, 3]
+    assert "times_reference" not in study.outcomes.reduced({"systems": [slow, fast]}, "other")[1]["speeds"]["1"]
 
 
 def test_the_main_table(study, made):
     raw, entries, store = made
-    paths = study.tables.write_tables(entries, raw, {}, store, store.folder / "tables")
+    figures = study.figures.Figures(entries, store, reference="B")
+    paths = study.tables.write_tables(raw, {}, figures, store.folder / "tables")
     assert [path.name for path in paths] == ["main.md", "late.md", "tuned.md", "trained.md", "claims.md", "report.md"]
     at, student, other = paths[0].read_text().split("\n")[2:5]
     assert at == r"| AT | 60.50 |  | 80.50 | 1.010 |  | 15.00 | 100 | 2.00 / 2.00 | 6.0 | 6 | 27.3 \| 26.8 |"
@@ -101,23 +51,22 @@ def test_the_main_table(study, made):
         "## First",
         "## tuned",
         "## trained",
-        "## claims",
     ]
     trained = paths[3].read_text()
     assert "| start | finished | 50 | 2.0 | 3 | 1 | 2 | P, 2 cores | cccccccccc |" in trained
 
 
-def test_the_bootstrap_is_sacrebleus_and_always_the_same(study):
-    test = study.tables.paired_bootstrap
-    similar = [GOOD[0] + " ja", *GOOD[1:-1], GOOD[-1].replace("hund", "ball")]
+def test_the_bootstrap_is_sacrebleus_and_always_the_same(study, lines):
+    test, good, bad, references = study.tables.paired_bootstrap, lines.good, lines.bad, lines.references
+    similar = [good[0] + " ja", *good[1:-1], good[-1].replace("hund", "ball")]
     assert (
-        test(GOOD, BAD, REFERENCES, 200)
+        test(good, bad, references, 200)
         < 0.05
-        < test(GOOD, similar, REFERENCES, 200)
-        <= test(GOOD, GOOD, REFERENCES, 200)
+        < test(good, similar, references, 200)
+        <= test(good, good, references, 200)
         == 1
     )
-    assert test(GOOD, BAD, REFERENCES, 100) == test(GOOD, BAD, REFERENCES, 100)
+    assert test(good, bad, references, 100) == test(good, bad, references, 100)
 
 
 @pytest.mark.parametrize("row, message", [({"x": 1}, "unknown key 'x'"), ({}, "test")])
@@ -188,7 +137,8 @@ def test_analyses_with_their_pictures(study, made):
         "| System | BLEU |\n| --- | ---: |\n| A | 1 |\n\nDecoding:\n\n* A: `path:/here`\n\nBLEU: `b`\n\nMachine: P\n"
     )
     (folder / "speed.png").write_bytes(b"picture")
-    paths = {path.name: path for path in study.tables.write_tables(entries, raw, {}, store, store.folder / "tables")}
+    figures = study.figures.Figures(entries, store)
+    paths = {path.name: path for path in study.tables.write_tables(raw, {}, figures, store.folder / "tables")}
     text = paths["analyses.md"].read_text()
     assert text == (
         "### Speed (Figure 1)\n\nEntry `t`. The paper: twice as fast. Here: not here.\n\n| System | BLEU |\n| --- | ---: |\n| A | 1 |\n\n"
@@ -206,9 +156,9 @@ def test_analyses_with_their_pictures(study, made):
     ):
         analysis = {"title": "x"} if "title" in wrong else {"entry": "t", "title": "x", "table": "table.md", **wrong}
         with pytest.raises(ValueError, match=message):
-            study.tables.write_tables(entries, {**raw, "analysis": [analysis]}, {}, store, store.folder / "tables")
+            study.tables.write_tables({**raw, "analysis": [analysis]}, {}, figures, store.folder / "tables")
     with pytest.raises(ValueError, match="under \\[\\[analysis"):
-        study.tables.write_tables(entries, {**raw, "analysis": analysis}, {}, store, store.folder / "tables")
+        study.tables.write_tables({**raw, "analysis": analysis}, {}, figures, store.folder / "tables")
 
 
 def claim(**fields):
