@@ -63,9 +63,10 @@ def read_analyses(raw: Mapping[str, Any], figures: Figures) -> List[Analysis]:
     return analyses
 
 
-def analysis_table(analysis: Analysis, figures: Figures) -> str:
+def analysis_table(analysis: Analysis, figures: Figures) -> Optional[str]:
     """The table of a finished analysis, without what only its own machine knows."""
-    return SYSTEMS.sub("", figures.text(analysis.entry, analysis.table)).strip()
+    text = figures.text(analysis.entry, analysis.table)
+    return None if text is None else SYSTEMS.sub("", text).strip()
 
 
 class Picture(NamedTuple):
@@ -76,10 +77,15 @@ class Picture(NamedTuple):
 
 
 def picture_of(analysis: Analysis, figures: Figures) -> Optional[Picture]:
-    """The picture of a finished analysis, if it has one."""
-    if not analysis.picture:
+    """The picture of a finished analysis, if it has one. A published one keeps the name that its entry had then."""
+    outcome = figures.outcome(analysis.entry)
+    if not analysis.picture or outcome is None:
         return None
-    name = f"{analysis.entry}-{analysis.picture}"
+    name = f"{outcome.name}-{analysis.picture}"
+    if name != Path(name).name:
+        raise ValueError(
+            f"the published outcome {outcome.identity} has the name {outcome.name!r}, which is none of an entry"
+        )
     if figures.is_published(analysis.entry):
         return Picture(figures.pictures / name, name)
     return Picture(figures.folder(analysis.entry) / analysis.picture, name)
@@ -89,10 +95,10 @@ def analyses_text(analyses: List[Analysis], figures: Figures, folder: Path) -> s
     """The tables of what is finished under their titles, the titles of the rest; copies the pictures into ``folder``."""
     parts, missing = [], []
     for analysis in analyses:
-        if figures.outcome(analysis.entry) is None:
+        text = analysis_table(analysis, figures)
+        if text is None:
             missing.append(f"- {analysis.title}: `{analysis.entry}`")
             continue
-        text = analysis_table(analysis, figures)
         about = [f"Entry `{analysis.entry}`."]
         if analysis.paper:
             about.append(f"The paper: {analysis.paper}.")

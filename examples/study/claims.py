@@ -15,6 +15,7 @@
 A claim that is judged by other means has ``verdict`` and ``ours`` as plain text instead of ``values``; one without either is "not run yet".
 """
 
+import string
 from typing import Any, Dict, List, Mapping, Optional
 
 from figures import Figures, evaluate
@@ -29,8 +30,15 @@ def judged(claim: Mapping[str, Any], figures: Figures) -> List[str]:
     Raises:
         ValueError: the claim names a figure, or has a condition, that does not exist.
     """
+    for key, value in claim.items():
+        expected = dict if key == "values" else str
+        if not isinstance(value, expected) or (expected is dict and not all(isinstance(own, str) for own in value.values())):
+            raise ValueError(f"{key} = {value!r} is {'no table of texts' if expected is dict else 'no text'}")
     if "values" not in claim:
         return [claim.get("ours", MISSING), claim.get("verdict", MISSING)]
+    for _, name, _, _ in string.Formatter().parse(claim["ours"]):
+        if name is not None and name not in claim["values"]:
+            raise ValueError(f"ours shows {{{name}}}, which is none of {', '.join(claim['values'])}")
     found: Dict[str, Optional[float]] = {name: figures.value(place) for name, place in claim["values"].items()}
     values = {name: value for name, value in found.items() if value is not None}
     if len(values) < len(found):
@@ -52,13 +60,15 @@ def claims_table(raw: Mapping[str, Any], figures: Figures) -> str:
     lines = ["| Claim | where | the paper | here | reproduced? | experiment |", "| --- | --- | --- | --- | --- | --- |"]
     # "not run yet" begins with "no" as well.
     count = {"yes": 0, "only if": 0, MISSING: 0, "no": 0}
+    if not isinstance(raw.get("claim", []), list):
+        raise ValueError("[claim] is one table; give a list of them, each under [[claim]]")
     for claim in raw.get("claim", []):
         for key in NEEDED:
             if key not in claim:
                 raise ValueError(f"claim {claim.get('says', '?')!r} has no {key!r}")
         try:
             ours, verdict = judged(claim, figures)
-        except (KeyError, ValueError) as error:
+        except (ArithmeticError, KeyError, ValueError) as error:
             raise ValueError(f"claim {claim['says']!r}: {error}") from None
         count[next((kind for kind in count if verdict.startswith(kind)), MISSING)] += 1
         cells = [

@@ -118,28 +118,31 @@ class Figures:
         found = self.system(name, system)
         if found is None or self.is_published(name):
             return None
-        (path,) = self.folder(name).glob(f"translations_{found['number']}_*.txt")
+        paths = list(self.folder(name).glob(f"translations_{found['number']}_*.txt"))
+        if len(paths) != 1:
+            raise ValueError(
+                f"{name!r} has {len(paths)} files of translations by {system!r} in {self.folder(name)}; run it again"
+            )
+        path = paths[0]
         return path.read_text(encoding="utf-8").split("\n")[:-1]
 
-    def text(self, name: str, file: str) -> str:
-        """A Markdown file of a finished entry.
+    def text(self, name: str, file: str) -> Optional[str]:
+        """A Markdown file of an entry; None until it is finished, or where it was not published with it.
 
         Raises:
-            ValueError: it was not published with the entry.
             OSError: it cannot be read.
         """
-        if not self.is_published(name):
-            return (self.folder(name) / file).read_text(encoding="utf-8")
-        found = self.published[self.entry(name).identity].texts.get(file)
-        if found is None:
-            raise ValueError(f"the published outcome of {name!r} has no {file}; publish it again where its folder is")
-        return found
+        outcome = self.outcome(name)
+        if outcome is None or self.is_published(name):
+            return None if outcome is None else outcome.texts.get(file)
+        return (self.folder(name) / file).read_text(encoding="utf-8")
 
     def value(self, place: str) -> Optional[float]:
         """A figure by its place; None until it is measured.
 
         ``ENTRY/SYSTEM/bleu`` (chrf, length_ratio, identical, ms@1, sentences@32, calls@1),
-        ``ENTRY:FILE.json:key.key`` (lists by number, or their ``mean``), ``ENTRY/epochs`` or ``ENTRY/minutes``.
+        ``ENTRY:FILE.json:key.key`` (lists by number, or their ``mean``; None as well where it was not published with the entry),
+        ``ENTRY/epochs`` or ``ENTRY/minutes``.
 
         Raises:
             ValueError: there is no such place.
@@ -173,21 +176,20 @@ class Figures:
 
     def _json_value(self, name: str, file: str, keys: str) -> Optional[float]:
         outcome = self.outcome(name)
-        if outcome is None:
-            return None
-        if self.is_published(name):
-            if f"{file}:{keys}" not in outcome.values:
-                raise ValueError(
-                    f"the published outcome of {name!r} has no {file}:{keys}; publish it again where its folder is"
-                )
-            return outcome.values[f"{file}:{keys}"]
-        found: Any = json.loads((self.folder(name) / file).read_text(encoding="utf-8"))
-        for key in keys.split("."):
-            if isinstance(found, list):
-                found = statistics.mean(found) if key == "mean" else found[int(key)]
-            else:
-                found = found[key]
-        return float(found)
+        if outcome is None or self.is_published(name):
+            return None if outcome is None else outcome.values.get(f"{file}:{keys}")
+        if file != Path(file).name:
+            raise ValueError(f"{file!r} is no file in the folder of {name!r}")
+        try:
+            found: Any = json.loads((self.folder(name) / file).read_text(encoding="utf-8"))
+            for key in keys.split("."):
+                if isinstance(found, list):
+                    found = statistics.mean(found) if key == "mean" else found[int(key)]
+                else:
+                    found = found[key]
+            return float(found)
+        except (LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"{name!r} has no number {keys!r} in its {file} ({type(error).__name__}: {error})") from None
 
     def epochs(self, name: str) -> Optional[float]:
         """Passes over the training data behind a finished model, those of the model it started from included."""
@@ -198,18 +200,17 @@ class Figures:
         return self._behind(name, lambda outcome: outcome.seconds / 60)
 
     def _behind(self, name: str, own: Callable[[Outcome], Optional[float]]) -> Optional[float]:
-        """The sum of ``own`` over a finished model and those it started from; None if it is unknown for the model itself."""
+        """The sum of ``own`` over a finished model and those it started from; None if it is unknown for one of them."""
         entry, outcome = self.entry(name), self.outcome(name)
-        if entry.kind != "train":
-            # What turns one model into another trains nothing; its parents count. Where they were published, it may not have been.
-            return sum(
-                self._behind(parent, own) or 0.0
-                for parent in entry.parents
-                if self.entries[parent].kind in ("train", "command")
-            )
-        mine = None if outcome is None else own(outcome)
-        start = entry.fields.get("options", {}).get("finetune-from-model", "")
-        return None if mine is None else mine + sum(self._behind(parent, own) or 0.0 for parent in FOLDER.findall(start))
+        if entry.kind == "train":
+            start = entry.fields.get("options", {}).get("finetune-from-model", "")
+            parents, parts = FOLDER.findall(start), [None if outcome is None else own(outcome)]
+        else:
+            # What turns one model into another trains nothing; the trainings it stands on count.
+            parents, parts = [parent for parent in entry.parents if self.entries[parent].kind in ("train", "command")], []
+        parts += [self._behind(parent, own) for parent in parents]
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None
 
 
 def timing(found: Mapping[str, Any], quantity: str, size: str) -> float:

@@ -14,13 +14,14 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
 from figures import Figures
 from matrix import Entry, read_matrix, read_toml
-from outcomes import read_outcomes, write_outcomes
-from publish import all_outcomes, filled_pages, new_pictures
+from outcomes import lines_of, read_outcomes
+from publish import all_outcomes, filled_pages, locked, new_pictures, replace_all
 from runner import Runner, minutes_left, share_done
 from store import Store, by_name
 from tables import reference_system, write_tables
@@ -111,20 +112,29 @@ def tables(options: argparse.Namespace, entries: Sequence[Entry], store: Store) 
 
 
 def publish(options: argparse.Namespace, entries: Sequence[Entry], store: Store) -> None:
-    """Adds what is finished to the published outcomes, fills the pages and says what is new."""
+    """Adds what is finished to the published outcomes, fills the pages and says what is new. All of it is written, or nothing."""
     raw, claims = read_toml(options.matrix), read_toml(options.claims)
-    published = read_outcomes(options.outcomes) if options.outcomes.exists() else {}
-    folder = options.outcomes.resolve().parent
-    figures = Figures(entries, store, published, reference_system(raw), folder)
-    outcomes = all_outcomes(raw, claims, figures)
-    for picture in new_pictures(raw, figures):
-        shutil.copyfile(picture.made, folder / picture.name)
-    # Pages show what is published, not what happens to lie on this machine: the store of this folder is empty.
-    every = {outcome.identity: outcome for outcome in outcomes}
-    pages = filled_pages(options.pages, raw, claims, Figures(entries, Store(folder), every, reference_system(raw), folder))
-    write_outcomes(options.outcomes, outcomes)
-    for page, text in pages.items():
-        page.write_text(text, encoding="utf-8")
+    folder, reference = options.outcomes.parent, reference_system(raw)
+    if not options.outcomes.exists():
+        raise ValueError(
+            f"there is no {options.outcomes}; to begin a new one, make it empty first: touch {options.outcomes}"
+        )
+    with locked(folder):
+        published = read_outcomes(options.outcomes)
+        figures = Figures(entries, store, published, reference, folder)
+        outcomes = all_outcomes(raw, claims, figures)
+        contents = {options.outcomes: lines_of(outcomes).encode()}
+        with tempfile.TemporaryDirectory() as staged:
+            for picture in [*folder.glob("*.svg"), *folder.glob("*.png")]:
+                shutil.copyfile(picture, Path(staged) / picture.name)
+            for picture in new_pictures(raw, figures):
+                contents[folder / picture.name] = picture.made.read_bytes()
+                shutil.copyfile(picture.made, Path(staged) / picture.name)
+            # Pages show what is published, not what happens to lie on this machine: there is nothing in this store.
+            every = {outcome.identity: outcome for outcome in outcomes}
+            all_published = Figures(entries, Store(Path(os.devnull)), every, reference, Path(staged))
+            contents.update(filled_pages(options.pages, raw, claims, all_published))
+        replace_all(contents)
     new = [outcome.name for outcome in outcomes if outcome.identity not in published]
     print(f"published: {len(outcomes)} entries, of which new: {', '.join(new) or 'none'}")
 
@@ -164,6 +174,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except (OSError, ValueError) as error:
         parser.error(str(error))
     store = Store(options.out.resolve())
+    options.outcomes = options.outcomes.resolve()
     if options.verb == "status":
         try:
             print(status(matrix.entries, store, options.at_once), flush=True)

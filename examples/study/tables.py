@@ -33,11 +33,12 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
 from analyses import analyses_text, read_analyses
 from claims import claims_table
 from figures import Figures, timing
-from matrix import Entry
+from matrix import NAME, Entry
 
 logger = logging.getLogger("study")
 MISSING = "not run yet"
 TUNED = "tuned.md"
+RESERVED = ("analyses", "tuned", "trained", "claims", "report")
 FIELDS = {"table", "label", "test", "system", "model", "against", "speed", "seeds", "paper"}
 
 
@@ -56,23 +57,31 @@ class Row:
     paper: str = ""
 
 
+def _row(table: Mapping[str, Any]) -> Row:
+    unknown = set(table) - FIELDS
+    if unknown:
+        raise ValueError(f"row {table.get('label')!r}: unknown key {sorted(unknown)[0]!r}; give {', '.join(sorted(FIELDS))}")
+    try:
+        row = Row(**table)
+    except TypeError as error:
+        raise ValueError(f"row {table.get('label')!r}: {error}") from None
+    for key, value in table.items():
+        if key != "seeds" and not isinstance(value, str):
+            raise ValueError(f"row {row.label!r}: {key} = {value!r} is no text")
+    if not NAME.fullmatch(row.table) or row.table in RESERVED:
+        raise ValueError(
+            f"row {row.label!r}: table = {row.table!r}; give a name of letters, digits, ., _ and -, none of {', '.join(RESERVED)}"
+        )
+    return row
+
+
 def read_rows(raw: Mapping[str, Any]) -> List[Row]:
     """The rows that a parsed matrix lists.
 
     Raises:
         ValueError: unknown or missing keys, or two rows of one label in a table.
     """
-    rows: List[Row] = []
-    for table in raw.get("row", []):
-        unknown = set(table) - FIELDS
-        if unknown:
-            raise ValueError(
-                f"row {table.get('label')!r}: unknown key {sorted(unknown)[0]!r}; give {', '.join(sorted(FIELDS))}"
-            )
-        try:
-            rows.append(Row(**table))
-        except TypeError as error:
-            raise ValueError(f"row {table.get('label')!r}: {error}") from None
+    rows = [_row(table) for table in raw.get("row", [])]
     tests = {entry.get("name") for entry in raw.get("entry", [])}
     for copy in raw.get("copy", []):
         tests |= {name + copy["suffix"] for name in copy["entries"]}
@@ -135,11 +144,11 @@ def paired_bootstrap(baseline: List[str], other: List[str], references: List[str
 
 
 def significance(figures: Figures, row: Row, other: Row) -> Optional[float]:
-    """p of the difference between the systems of two rows: published, or computed from their translations; None where one of both is published
-    without the other, because translations are not published."""
+    """p of the difference between the systems of two rows: published, or computed from their translations; None where only one of both is
+    published, because translations are not."""
     outcome = figures.outcome(row.test)
     if outcome is not None and figures.is_published(row.test):
-        return outcome.p.get(against(row, other)) if figures.is_published(other.test) else None
+        return outcome.p.get(against(figures, row, other))
     baseline = figures.translations(other.test, other.system)
     own = figures.translations(row.test, row.system)
     if baseline is None or own is None:
@@ -147,9 +156,9 @@ def significance(figures: Figures, row: Row, other: Row) -> Optional[float]:
     return paired_bootstrap(baseline, own, references_of(figures, row.test))
 
 
-def against(row: Row, other: Row) -> str:
-    """How an outcome names the comparison of two rows."""
-    return f"{row.system} against {other.test}/{other.system}"
+def against(figures: Figures, row: Row, other: Row) -> str:
+    """How an outcome names the comparison of two rows: by identity, so that it is not taken for that with another model of the same name."""
+    return f"{row.system} against {figures.entry(other.test).identity}/{other.system}"
 
 
 def references_of(figures: Figures, test: str) -> List[str]:
@@ -181,12 +190,13 @@ class MainTable:
         if found is None:
             return [MISSING, "", "", ""]
         quality = found["quality"]
-        self.signatures[f"BLEU `{quality['bleu_signature']}`, chrF `{quality['chrf_signature']}`"] = None
+        if "bleu_signature" in quality:
+            self.signatures[f"BLEU `{quality['bleu_signature']}`, chrF `{quality.get('chrf_signature')}`"] = None
         return [
             f"{quality['bleu']:.2f}",
             self.difference(row, quality["bleu"]),
-            f"{quality['chrf']:.2f}",
-            number(quality["length_ratio"], 3),
+            number(quality.get("chrf")),
+            number(quality.get("length_ratio"), 3),
         ]
 
     def mean(self, row: Row) -> str:
@@ -221,13 +231,27 @@ class MainTable:
         if found is None:
             return [MISSING, "", ""]
         cells = [f"{timing(found, 'ms', '1'):.2f}", f"{timing(found, 'sentences', '32'):.0f}"]
-        ratios = [found["speeds"][size].get("times_reference") for size in ("1", "32")]
+        ratios = [found["speeds"][size].get("times", {}).get(self.figures.reference) for size in ("1", "32")]
         return [*cells, "" if None in ratios else " / ".join(f"{ratio:.2f}" for ratio in ratios)]
 
     def budget(self, row: Row) -> List[str]:
         if not row.model:
             return ["", ""]
         return [number(self.figures.epochs(row.model), 1), number(self.figures.minutes(row.model), 0)]
+
+    def processors(self) -> List[str]:
+        """Which rows were measured on another machine than the first, if any was."""
+        machines: Dict[str, List[str]] = {}
+        for row in self.rows:
+            outcome = self.figures.outcome(row.test)
+            if outcome is not None and outcome.processor:
+                machines.setdefault(outcome.processor, []).append(row.label)
+        others = [f"on {machine}: {', '.join(labels)}" for machine, labels in list(machines.items())[1:]]
+        return (
+            [f"Machine: {next(iter(machines))}; {'; '.join(others)}. Times of different machines do not compare."]
+            if others
+            else []
+        )
 
     def text(self) -> str:
         header = ["System", "BLEU", "against its teacher", "chrF", "length ratio", "BLEU, mean of seeds", "ms, batch 1", "sentences/s, batch 32",
@@ -240,6 +264,7 @@ class MainTable:
             "Epochs: passes over the training data; minutes: wall time of training, on a machine that did other work at the same time; "
             "both with those of the models it was started from. p: paired bootstrap, 1,000 samples, sacreBLEU.",
             *self.signatures,
+            *self.processors(),
         ]
         return markdown(header, lines) + "\n\n" + "  \n".join(notes) + "\n"
 
@@ -251,10 +276,11 @@ def tuned_table(entries: Sequence[Entry], figures: Figures) -> str:
         if entry.kind != "tune":
             continue
         system = entry.fields["system"].split(",")[0].removeprefix("name=")
-        if figures.outcome(entry.name) is None:
+        text = figures.text(entry.name, TUNED)
+        if text is None:
             missing.append(entry.name)
             continue
-        lines.append(f"**{entry.name}** ({system})\n\n{figures.text(entry.name, TUNED).strip()}")
+        lines.append(f"**{entry.name}** ({system})\n\n{text.strip()}")
     if missing:
         lines.append(f"{MISSING}: {', '.join(missing)}")
     return "\n\n".join(lines) + "\n"
@@ -292,26 +318,30 @@ def begun(table: str, rows: Sequence[Row], figures: Figures) -> bool:
 def finished_rows(text: str) -> str:
     """Tables without the rows that have no figure yet and the columns that nobody has; the rows are listed below their table."""
     lines: List[str] = []
-    table: List[List[str]] = []
+    table: List[str] = []
     for line in [*text.split("\n"), ""]:
         if line.startswith("|"):
-            table.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])])
+            table.append(line)
             continue
-        if table:
-            header, rule, *rows = table
-            without = [row for row in rows if row[1] == MISSING or f"**{MISSING}**" in row]
-            rows = [row for row in rows if row not in without]
-            # A claim is told apart from another paper's by its place, and says what it waits for.
-            missing = [f"{row[0].rstrip('.')} ({row[1]}): {row[-1]}" if row[1] != MISSING else row[0] for row in without]
-            kept = [
-                column for column in range(len(header)) if any(row[column] not in ("", MISSING) for row in rows) or not rows
-            ]
-            lines += ["| " + " | ".join(row[column] for column in kept) + " |" for row in (header, rule, *rows)]
-            if missing:
-                lines += ["", f"{MISSING.capitalize()}:", "", *(f"- {name}" for name in missing)]
-            table = []
+        lines += _finished(table)
+        table = []
         lines.append(line)
     return "\n".join(lines[:-1])
+
+
+def _finished(table: List[str]) -> List[str]:
+    """The lines of one table; what is none, of two columns at least, stays as it is."""
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])] for line in table]
+    if len(cells) < 2 or len(cells[0]) < 2 or any(len(row) != len(cells[0]) for row in cells):
+        return table
+    header, rule, *rows = cells
+    without = [row for row in rows if row[1] == MISSING or f"**{MISSING}**" in row]
+    rows = [row for row in rows if row not in without]
+    # A claim is told apart from another paper's by its place, and says what it waits for.
+    missing = [f"{row[0].rstrip('.')} ({row[1]}): {row[-1]}" if row[1] != MISSING else row[0] for row in without]
+    kept = [column for column in range(len(header)) if any(row[column] not in ("", MISSING) for row in rows) or not rows]
+    lines = ["| " + " | ".join(row[column] for column in kept) + " |" for row in (header, rule, *rows)]
+    return lines + (["", f"{MISSING.capitalize()}:", "", *(f"- {name}" for name in missing)] if missing else [])
 
 
 def report(texts: Mapping[str, str], titles: Mapping[str, str], names: Sequence[str]) -> str:

@@ -1,5 +1,7 @@
 """examples/study: tables hold what is finished, and say of the rest that it is missing."""
 
+import shutil
+
 import pytest
 
 
@@ -31,8 +33,8 @@ def test_ratios_are_taken_within_repeats(study, system):
     fast["timings"]["1"]["seconds"] = [[1.0], [10.0], [4.0]]
     assert study.outcomes.speed_ratio(fast, slow, "1") == 3
     systems = study.outcomes.reduced({"systems": [slow, fast]}, "slow")
-    assert [system["speeds"]["1"]["times_reference"] for system in systems] == [1, 3]
-    assert "times_reference" not in study.outcomes.reduced({"systems": [slow, fast]}, "other")[1]["speeds"]["1"]
+    assert [system["speeds"]["1"]["times"]["slow"] for system in systems] == [1, 3]
+    assert "times" not in study.outcomes.reduced({"systems": [slow, fast]}, "other")[1]["speeds"]["1"]
 
 
 def test_the_main_table(study, made):
@@ -69,7 +71,10 @@ def test_the_bootstrap_is_sacrebleus_and_always_the_same(study, lines):
     assert test(good, bad, references, 100) == test(good, bad, references, 100)
 
 
-@pytest.mark.parametrize("row, message", [({"x": 1}, "unknown key 'x'"), ({}, "test")])
+@pytest.mark.parametrize("row, message", [
+    ({"x": 1}, "unknown key 'x'"), ({}, "test"), ({"test": "t", "system": 3}, "system = 3 is no text"),
+    ({"test": "t", "system": "s", "table": "../a"}, "table = '../a'"), ({"test": "t", "system": "s", "table": "claims"}, "none of analyses, tuned"),
+])  # fmt: skip
 def test_a_wrong_row_is_refused(study, row, message):
     with pytest.raises(ValueError, match=message):
         study.tables.read_rows({"row": [{"table": "main", "label": "AT", **row}]})
@@ -117,6 +122,44 @@ def test_what_is_not_finished_is_only_listed(study):
         "| Claim | where | ours | verdict | by |", "| --- | --- | ---: | ---: | --- |",
         "| good | HRT | 1 | **yes** | t |", "", "Not run yet:", "", "- good (DAG): u", "", "After.", "",
     ])  # fmt: skip
+
+
+def test_what_is_no_table_stays_as_it_is(study):
+    for text in ("|x| is the norm of x", "| a |\n| --- |\n| 1 |", "| a | b |\n| --- | --- |\n| 1 |"):
+        assert study.tables.finished_rows(text) == text
+
+
+def test_rows_of_another_machine_are_named(study, made):
+    raw, entries, store = made
+    later = {entry.name: entry for entry in entries}["later"]
+    shutil.copytree(store.path({entry.name: entry for entry in entries}["t"]), store.path(later))
+    record = store.record(later)
+    record["attempts"][-1]["processor"] = "Q"
+    store.write(later, record)
+    text = study.tables.MainTable(study.tables.read_rows(raw), study.figures.Figures(entries, store)).text()
+    assert "Machine: P; on Q: AT, other. Times of different machines do not compare." in text
+    record["attempts"][-1]["processor"] = "P"
+    store.write(later, record)
+    assert "Machine" not in study.tables.MainTable(study.tables.read_rows(raw), study.figures.Figures(entries, store)).text()
+
+
+def test_a_budget_is_not_guessed(study, made):
+    """Neither where a start is not finished, nor where what was trained before is not known."""
+    _, entries, store = made
+    by_name = {entry.name: entry for entry in entries}
+    store.write(by_name["start"], {"state": "running"})
+    figures = study.figures.Figures(entries, store)
+    assert figures.epochs("m") is None and figures.minutes("m") is None and figures.epochs("moved") is None
+
+
+@pytest.mark.parametrize("file, content", [
+    ("results.json", "{}"), ("results.json", "[]"), ("results.json", "{"), ("record.json", '{"state": "finished", "attempts": [{}]}'),
+])  # fmt: skip
+def test_a_folder_that_is_broken_is_named(study, made, file, content):
+    _, entries, store = made
+    (store.path({entry.name: entry for entry in entries}["t"]) / file).write_text(content)
+    with pytest.raises(ValueError, match="'t' is finished, but what it left in .* cannot be used .*; remove that folder"):
+        study.figures.Figures(entries, store).value("t/A/bleu")
 
 
 def test_analyses_with_their_pictures(study, made):
@@ -188,7 +231,13 @@ def test_claims(study, made):
     ({"values": {"a": "later/A/blue"}, "ours": "", "yes": "a > 1"}, "unknown figure 'blue'"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "__import__('os')"}, "not allowed"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "b > 1"}, "not allowed"),
-    ({"values": {"a": "t/A/bleu"}, "ours": "{b}", "yes": "a > 1"}, "'b'"),
+    ({"values": {"a": "t/A/bleu"}, "ours": "{b}", "yes": "a > 1"}, "shows {b}, which is none of a"),
+    ({"values": {"a": "t/A/bleu"}, "ours": "{a.real}", "yes": "a > 1"}, "shows {a.real}"),
+    ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "a / 0 > 1"}, "division by zero"),
+    ({"values": {"a": "t:results.json:systems.9"}, "ours": "", "yes": "a > 1"}, "no number 'systems.9' in its results.json"),
+    ({"values": {"a": "t:results.json:systems.0.name"}, "ours": "", "yes": "a > 1"}, "no number 'systems.0.name'"),
+    ({"values": {"a": "t:../x.json:b"}, "ours": "", "yes": "a > 1"}, "'../x.json' is no file in the folder of 't'"),
+    ({"values": {"a": 3}}, "no table of texts"), ({"ours": 3}, "ours = 3 is no text"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "a >"}, "no expression"),
 ])  # fmt: skip
 def test_a_wrong_claim_is_refused_by_name(study, made, fields, message):
