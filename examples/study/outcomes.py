@@ -15,6 +15,8 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 from matrix import Entry
 from store import Store
 
+# What tables show of a benchmark's scores.
+QUALITY = ("bleu", "bleu_signature", "chrf", "chrf_signature", "length_ratio")
 UPDATES_OF_EPOCH = re.compile(r"epoch \d+: +\d+ / (\d+) .*num_updates=")
 
 
@@ -82,8 +84,8 @@ def reduced(results: Mapping[str, Any], reference: str) -> List[Dict[str, Any]]:
         if base is not None:
             for size, own in speeds.items():
                 own["times"] = {reference: speed_ratio(system, base, size)}
-        kept = {key: system[key] for key in ("name", "quality", "identical")}
-        systems.append({**kept, "speeds": speeds})
+        quality = {key: value for key, value in system["quality"].items() if key in QUALITY}
+        systems.append({"name": system["name"], "quality": quality, "identical": system["identical"], "speeds": speeds})
     return systems
 
 
@@ -229,7 +231,16 @@ def rounded(value: Any) -> Any:
 
 
 def lines_of(outcomes: Iterable[Outcome]) -> str:
-    """Outcomes as they are written: one a line, in their order, without what is empty."""
+    """Outcomes as they are written: one a line, in their order, without what is empty.
+
+    Raises:
+        ValueError: for what could not be read again.
+    """
     contents = [{key: value for key, value in asdict(outcome).items() if value} for outcome in outcomes]
+    for content in contents:
+        try:
+            check(content, SHAPE)
+        except ValueError as error:
+            raise ValueError(f"the outcome of {content.get('name')!r} cannot be published: {error}") from None
     # ASCII: no reader takes a character for the end of a line.
     return "".join(json.dumps(content) + "\n" for content in contents)

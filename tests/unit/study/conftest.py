@@ -32,7 +32,14 @@ def study() -> Iterator[SimpleNamespace]:
 def measured_system(name, bleu, milliseconds):
     seconds = [[milliseconds / 1000, milliseconds / 500]] * 3
     timings = {size: {"batches": [[0], [1, 2]], "seconds": seconds, "decoder_calls": 8} for size in ("1", "32")}
-    quality = {"bleu": bleu, "bleu_signature": "b", "chrf": bleu + 20, "chrf_signature": "c", "length_ratio": 1.01}
+    quality = {
+        "bleu": bleu,
+        "bleu_signature": "b",
+        "chrf": bleu + 20,
+        "chrf_signature": "c",
+        "length_ratio": 1.01,
+        "valid_share": None,
+    }
     return {"name": name, "quality": quality, "timings": timings, "identical": int(bleu)}
 
 

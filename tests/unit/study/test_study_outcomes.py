@@ -228,6 +228,15 @@ def test_lines_are_read_as_they_were_written(study, tmp_path):
     assert study.outcomes.read_outcomes(path) == {"i": outcome, "j": replace(outcome, identity="j")}
 
 
+def test_what_could_not_be_read_is_not_written(study, published):
+    record = published.store.record(published.names["m"])
+    record["attempts"][-1]["processor"] = "two\nlines"
+    published.store.write(published.names["m"], record)
+    with pytest.raises(ValueError, match="outcome of 'm' cannot be published: processor is 'two"):
+        published.publish()
+    assert (published.folder / "outcomes.jsonl").read_bytes() == b"" and (published.folder / "page.md").read_text() == PAGE
+
+
 @pytest.mark.parametrize("page, message", [
     ("<!-- other:begin -->\n<!-- other:end -->\n", "no part between"),
     ("<!-- report:begin -->\nby hand\n", "line 1: 'report' is begun and never ended"),
