@@ -86,6 +86,8 @@ def test_a_process_that_ends_leaves_nothing_running(module, tmp_path, closed, nu
     parent = subprocess.Popen(
         ["bash", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, program],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT}, stderr=subprocess.DEVNULL,
+        # Ignored where a shell has started the tests in the background, and inherited from there.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     left = []
     try:
