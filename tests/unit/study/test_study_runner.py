@@ -258,3 +258,13 @@ def test_two_drivers_do_not_share_a_folder(study, tmp_path, capsys):
         study.command.main(["run", "--matrix", str(tmp_path / "matrix.toml"), "--out", str(tmp_path / "out")])
     assert "another driver works in" in capsys.readouterr().err
     os.close(lock)
+
+
+def test_generations_of_one_processor_name_are_told_apart(study, monkeypatch):
+    first = "processor\t: 0\nmodel name\t: AMD EPYC\ncpu family\t: 25\nmodel\t\t: 17\n\n"
+    for text, expected in (
+        (first + first.replace("25", "26"), "AMD EPYC (family 25, model 17)"),
+        ("model name\t: Other\n", "Other"),
+    ):
+        monkeypatch.setattr(study.store.Path, "read_text", lambda *_, text=text, **__: text)
+        assert study.store.processor() == expected
