@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -274,6 +275,20 @@ def test_files_are_replaced_together_or_not_at_all(study, tmp_path, monkeypatch)
     with pytest.raises(OSError, match="cannot write .*first: No space left on device; nothing is changed"):
         study.publish.replace_all({first: b"newer", second: b"most"})
     assert first.read_text() == "new" and sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
+
+
+def test_two_do_not_publish_at_once(study, published):
+    """What another process publishes meanwhile is read, and so kept."""
+    other = study.outcomes.Outcome("another", "other", begin="2026-01-01T00:00:00Z")
+    thread = threading.Thread(target=published.publish, daemon=True)
+    with study.publish.locked(published.folder):
+        thread.start()
+        thread.join(0.5)
+        assert thread.is_alive()
+        (published.folder / "outcomes.jsonl").write_text(study.outcomes.lines_of([other]))
+    thread.join(60)
+    known = study.outcomes.read_outcomes(published.folder / "outcomes.jsonl")
+    assert "another" in known and len(known) > 1
 
 
 def test_what_a_link_points_to_is_not_written(study, published, tmp_path):
