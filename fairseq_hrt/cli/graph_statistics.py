@@ -5,9 +5,9 @@ Example:
     fairseq-hrt graph-statistics data-bin --gen-subset valid --out results \\
         --system 'name=DAG,path=dag_nll/checkpoint_last.pt' --system 'name=FA-DAT,path=dag_fuzzy/checkpoint_last.pt'
 
-The table has -log P(a|x) of the best path for the reference, -log P(y|a,x) of the reference on it, and -log P(y|x) over all paths
-(FA-DAT, Table 3); the picture shows how passing and token probabilities are distributed (Figure 1). Written into --out:
-graph_statistics.md, .json, .png and .svg.
+The first table has -log P(a|x) of the best path for the reference, -log P(y|a,x) of the reference on it, and -log P(y|x) over all
+paths; the second one the same of the model's translation and its path, repeated words kept (FA-DAT, Table 3). The picture shows how
+passing and token probabilities are distributed (Figure 1). Written into --out: graph_statistics.md, .json, .png and .svg.
 """
 
 import argparse

@@ -1,6 +1,8 @@
 """From graphs to translations."""
 
 import logging
+from copy import copy
+from functools import cached_property
 from typing import Any, Callable, Dict, List, Optional, Sequence, cast
 
 import torch
@@ -18,6 +20,7 @@ from .graph import GraphBuilder, Graphs
 from .graph_description import describe, to_dot
 from .graph_size import vertices_from_source, vertices_from_target
 from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
+from .scorer import TranslationScores, score_decoded
 
 logger = logging.getLogger(__name__)
 
@@ -138,6 +141,29 @@ class DagGenerator(EngineGenerator):
         with attached(self.graph_hooks, keep):
             self.generate(models, sample)
         return documents
+
+    def score_translations(
+        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]
+    ) -> List[TranslationScores]:
+        """Decodes a batch, repeats kept, and returns how probable its translations and their paths are; see :func:`.scorer.score_decoded`."""
+        scores: List[TranslationScores] = []
+
+        def keep(graphs: Graphs, found: List[List[Hypothesis]]) -> None:
+            scores.extend(score_decoded(graphs, [best[0] for best in found]))
+
+        with attached(self._keeping_repeats.graph_hooks, keep):
+            self._keeping_repeats.generate(models, sample)
+        return scores
+
+    @cached_property
+    def _keeping_repeats(self) -> "DagGenerator":
+        """The same search, of whose translations every word stands at a vertex of its own."""
+        if self.config.dag_keep_repeats:
+            return self
+        # Built from arguments the options are no dataclass.
+        config = copy(self.config)
+        config.dag_keep_repeats = True
+        return DagGenerator(self.models, self.dictionary, self.options, config=config, scale=self.scale)
 
     graph_dot = staticmethod(to_dot)
 

@@ -1,4 +1,4 @@
-"""What a model's graphs are like: the statistics of FA-DAT's Table 3 and the distributions of its Figure 1."""
+"""What a model's graphs are like: likelihood of references, confidence (FA-DAT, Table 3), distributions (its Figure 1)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +16,15 @@ from .speed import make_batches
 
 @dataclass(frozen=True)
 class GraphStatistics:
-    """Of one model over a set of sentences; natural logarithms, means over the sentences with a path.
+    """Of one model over a set of sentences; natural logarithms.
 
     Attributes:
         name: of the system.
         sentences: with a path for their reference; without: longer than their graph.
-        path_nll: -log P(a | x) of the best path a for the reference.
+        path_nll: -log P(a | x) of the best path a for the reference y, mean over the sentences with a path, as the next two.
         token_nll: -log P(y | a, x).
         nll: -log P(y | x), over all paths.
+        own_path_nll, own_token_nll, own_nll: the same of the model's translation, repeats kept, and the path that it was read from; all sentences.
         passing: probability that a path passes each vertex, first and last ones left out.
         token: probability of the best token of each of these vertices.
     """
@@ -34,6 +35,9 @@ class GraphStatistics:
     path_nll: float
     token_nll: float
     nll: float
+    own_path_nll: float
+    own_token_nll: float
+    own_nll: float
     passing: List[float]
     token: List[float]
 
@@ -60,6 +64,11 @@ def collect(scored: System, decoded: System, batch_size: int = 32) -> GraphStati
         )
     passing: List[float] = []
     token: List[float] = []
+    own = [
+        scores
+        for batch in batches
+        for scores in decoded.generator.score_translations(decoded.models, decoded.collate(batch))
+    ]
     for batch in batches:
         for document in decoded.generator.describe_graphs(decoded.models, decoded.collate(batch)):
             for vertex in document["vertices"][1:-1]:
@@ -72,13 +81,16 @@ def collect(scored: System, decoded: System, batch_size: int = 32) -> GraphStati
         path_nll=-mean(entry["path_log_prob"] for entry in possible),
         token_nll=-mean(entry["token_log_prob"] for entry in possible),
         nll=-mean(entry["log_likelihood"] for entry in possible),
+        own_path_nll=-mean(scores.path_log_prob for scores in own),
+        own_token_nll=-mean(scores.token_log_prob for scores in own),
+        own_nll=-mean(scores.log_likelihood for scores in own),
         passing=passing,
         token=token,
     )
 
 
 def markdown(results: Sequence[GraphStatistics]) -> str:
-    """Table 3, and shares of sharp vertices as a summary of Figure 1."""
+    """References with shares of sharp vertices, a summary of Figure 1; then the model's own translations, Table 3."""
     lines = [
         "| System | −log P(a\\|x) | −log P(y\\|a,x) | −log P(y\\|x) | vertices passed > 0.5 | best token > 0.9 | without a path |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -93,7 +105,16 @@ def markdown(results: Sequence[GraphStatistics]) -> str:
     note = (
         "Natural logarithms, means over the sentences whose reference has a path; vertices between the first and the last."
     )
-    return "\n".join([*lines, "", note, ""])
+    lines += ["", note, "", "Of their own translations, repeats kept:", ""]
+    lines += [
+        "| System | −log P(a\\|x) | −log P(y\\|a,x) | −log P(y\\|x) |",
+        "|---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {in_markdown(result.name)} | {result.own_path_nll:.2f} | {result.own_token_nll:.2f} | {result.own_nll:.2f} |"
+        for result in results
+    ]
+    return "\n".join([*lines, ""])
 
 
 def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:

@@ -17,7 +17,7 @@ def measured(monkeypatch):
 
     def collect(scored, decoded):
         found.append((scored, decoded))
-        return GraphStatistics(decoded[0].name, 9, 1, 1.0, 2.0, 2.5, [0.25, 0.75], [0.95, 0.5])
+        return GraphStatistics(decoded[0].name, 9, 1, 1.0, 2.0, 2.5, 0.5, 0.25, 0.6, [0.25, 0.75], [0.95, 0.5])
 
     monkeypatch.setattr(systems, "FairseqSystem", lambda *given: given)
     monkeypatch.setattr(graph_statistics, "collect", collect)

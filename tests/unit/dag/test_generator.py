@@ -467,3 +467,31 @@ def test_beam_with_a_language_model(family, graphs, kenlm, weight):
     best = generator.generate([model], sample)[0]
     assert [tuple(found["tokens"].tolist()) for found in best] == expected
     assert [float(found["score"]) for found in best] == pytest.approx([rank(text) for text in expected], abs=1e-5)
+
+
+@pytest.mark.parametrize("keep_repeats", [True, False])
+@pytest.mark.parametrize("strategy", ["greedy", "lookahead", "beam"])
+def test_how_probable_translations_are(family, graphs, strategy, keep_repeats):
+    """Enumerated. What is printed does not matter: each word of the path counts."""
+    model, sample = family.dag(symbols=2, seed=5), family.sample([3, 2, 3], symbols=2, seed=1)
+    generator = make_generator(family, [model], strategy, symbols=2, keep_repeats=keep_repeats, options=dict(beam=300))
+    scores = generator.score_translations([model], sample)
+    keeping = make_generator(family, [model], strategy, symbols=2, keep_repeats=True, options=dict(beam=300))
+    for row, (found, own, length) in enumerate(zip(scores, keeping.generate([model], sample), [3, 2, 3])):
+        truth, tokens = Truth(model, sample, row, 2 * length), own[0]["tokens"].tolist()
+        paths = [path for path in graphs.paths(truth.size) if len(path) == len(tokens) + 1]
+        texts = [[0, *tokens]] * len(paths)
+        words = [
+            sum(truth.ends) + sum(float(truth.log_probs[v, token]) for v, token in list(zip(path, text))[1:-1])
+            for path, text in zip(paths, texts)
+        ]
+        links = [graphs.score(truth.links, path) for path in paths]
+        if strategy == "beam":
+            chosen = max(range(len(paths)), key=lambda number: words[number] + links[number])
+        else:
+            chosen = paths.index(tuple(truth.greedy(truth.links, float(strategy == "lookahead"))))
+        assert found.path_log_prob == pytest.approx(links[chosen], abs=1e-5)
+        assert found.token_log_prob == pytest.approx(words[chosen], abs=1e-5)
+        total = truth.texts(graphs, limit=10)[tuple(tokens)]
+        assert found.log_likelihood == pytest.approx(math.log(total), abs=1e-5)
+    assert len(scores) == 3 and not generator.graph_hooks and generator.config.dag_keep_repeats == keep_repeats

@@ -5,11 +5,14 @@ from types import SimpleNamespace
 import pytest
 from matplotlib.figure import Figure
 
+from fairseq_hrt.dag.scorer import TranslationScores
 from fairseq_hrt.evaluation import graph_statistics
 from fairseq_hrt.evaluation.graph_statistics import GraphStatistics, collect, draw, markdown
 
 # Of each sentence: log P(a | x), log P(y | a, x), log P(y | x); the second is longer than its graph.
 SCORES = [(-1.0, -2.0, -2.5), (float("-inf"),) * 3, (-3.0, -4.0, -6.5)]
+# The same of the model's own translations.
+OWN = [TranslationScores(-0.5, -0.25, -0.125), TranslationScores(-1.0, -2.0, -0.5), TranslationScores(-3.0, -0.75, -2.0)]
 # Of each sentence: passing probability and best token of the vertices between the first and the last.
 VERTICES = [[(0.9, 0.95), (0.25, 0.5)], [(0.5, 0.91)], []]
 
@@ -36,7 +39,11 @@ def make_system(name="DAG", scores=SCORES, graphs=True):
         assert models == ["model"]
         return [make_document(VERTICES[number]) for number in sample]
 
-    generator = SimpleNamespace(describe_graphs=describe) if graphs else object()
+    def score(models, sample):
+        assert models == ["model"]
+        return [OWN[number] for number in sample]
+
+    generator = SimpleNamespace(describe_graphs=describe, score_translations=score) if graphs else object()
     return SimpleNamespace(
         name=name, task_name="t", dataset=Data([5, 3, 9]), collate=list, decode=decode, generator=generator, models=["model"]
     )
@@ -47,6 +54,7 @@ def test_means_are_those_of_sentences_with_a_path(size):
     found = collect(make_system(), make_system(), batch_size=size)
     assert (found.name, found.sentences, found.without) == ("DAG", 2, 1)
     assert (found.path_nll, found.token_nll, found.nll) == (2.0, 3.0, 4.5)
+    assert (found.own_path_nll, found.own_token_nll, found.own_nll) == (1.5, 1.0, 0.875)
     # The graphs of all sentences, without their first and last vertices.
     assert sorted(zip(found.passing, found.token)) == [(0.25, 0.5), (0.5, 0.91), (0.9, 0.95)]
 
@@ -58,14 +66,19 @@ def test_what_is_refused():
         collect(make_system(scores=[SCORES[1]] * 3), make_system())
 
 
-RESULTS = [GraphStatistics("a | $\\frac{$", 2, 1, 2.0, 3.0, 4.5, [0.25, 0.5, 0.9, 0.75], [0.5, 0.91, 0.95, 0.9])]
+RESULTS = [
+    GraphStatistics("a | $\\frac{$", 2, 1, 2.0, 3.0, 4.5, 1.5, 1.0, 0.875, [0.25, 0.5, 0.9, 0.75], [0.5, 0.91, 0.95, 0.9])
+]
 
 
 def test_the_table():
-    header, _, row = markdown(RESULTS).splitlines()[:3]
-    cells = [cell.strip() for cell in row.replace(r"\|", "").strip("|").split("|")]
-    assert cells[1:] == ["2.00", "3.00", "4.50", "50.0%", "50.0%", "1 of 3"]
-    assert len(header.replace(r"\|", "").split("|")) == len(row.split("|")) and "$" not in cells[0]
+    lines = markdown(RESULTS).splitlines()
+    rows = [
+        [cell.strip() for cell in line.replace(r"\|", "").strip("|").split("|")] for line in lines if line.startswith("|")
+    ]
+    assert rows[2][1:] == ["2.00", "3.00", "4.50", "50.0%", "50.0%", "1 of 3"] and rows[5][1:] == ["1.50", "1.00", "0.88"]
+    assert [len(row) for row in rows] == [7] * 3 + [4] * 3 and "$" not in rows[2][0] + rows[5][0]
+    assert "Of their own translations, repeats kept:" in lines
 
 
 def test_the_distributions(monkeypatch, tmp_path):
