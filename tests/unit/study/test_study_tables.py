@@ -220,10 +220,15 @@ def test_claims(study, made):
         claim(values={"a": "later/A/bleu"}, ours="{a}", yes="a > 0"),
         claim(ours="measured elsewhere", verdict="yes"),
         claim(),
+        claim(values=values, ours=shows, verdict="only if judged by hand"),
+        claim(values={"a": "later/A/bleu"}, ours="{a}", verdict="yes"),
     ]}, study.figures.Figures(entries, store))  # fmt: skip
-    verdicts = [line.split(" | ")[4] for line in text.split("\n")[2:8]]
-    assert verdicts == ["**yes**", "**no**", "**only if half is enough**", "**not run yet**", "**yes**", "**not run yet**"]
-    assert "60.5 against 30.2" in text and text.endswith("6 claims: 2 yes, 1 only if, 2 not run yet, 1 no.\n")
+    verdicts = [line.split(" | ")[4] for line in text.split("\n")[2:10]]
+    later = "**not run yet**"
+    assert verdicts == [
+        "**yes**", "**no**", "**only if half is enough**", later, "**yes**", later, "**only if judged by hand**", later
+    ]  # fmt: skip
+    assert text.count("60.5 against 30.2") == 4 and text.endswith("8 claims: 2 yes, 2 only if, 3 not run yet, 1 no.\n")
 
 
 @pytest.mark.parametrize("fields, message", [
