@@ -246,7 +246,7 @@ class MainTable:
             outcome = self.figures.outcome(row.test)
             if outcome is not None and outcome.processor:
                 machines.setdefault(outcome.processor, []).append(row.label)
-        others = [f"on {machine}: {', '.join(labels)}" for machine, labels in list(machines.items())[1:]]
+        others = [f"on {machine}: {' · '.join(labels)}" for machine, labels in list(machines.items())[1:]]
         return (
             [f"Machine: {next(iter(machines))}; {'; '.join(others)}. Times of different machines do not compare."]
             if others
