@@ -137,7 +137,7 @@ def test_rows_of_another_machine_are_named(study, made):
     record["attempts"][-1]["processor"] = "Q"
     store.write(later, record)
     text = study.tables.MainTable(study.tables.read_rows(raw), study.figures.Figures(entries, store)).text()
-    assert "Machine: P; on Q: AT, other. Times of different machines do not compare." in text
+    assert "Machine: P; on Q: AT · other. Times of different machines do not compare." in text
     record["attempts"][-1]["processor"] = "P"
     store.write(later, record)
     assert "Machine" not in study.tables.MainTable(study.tables.read_rows(raw), study.figures.Figures(entries, store)).text()
