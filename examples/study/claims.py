@@ -8,7 +8,7 @@
     experiment = "test-hrt, test-at"                      # entries of the matrix, or a script
     values = { a = "test-hrt/HRT k=2 (5 1)/bleu", b = "test-at/AT beam 5/bleu" }     # figures.py says what can stand here
     ours = "{a:.2f} against {b:.2f} BLEU"
-    yes = "a >= b - 0.3"                                   # condition; otherwise no,
+    yes = "a >= b - 0.3"                                   # condition (none: never yes); otherwise no,
     only_if = "a >= b - 1"                                 # or, where this one holds, "only if" with
     unless = "another 0.7 BLEU may be lost"                # these words
 
@@ -37,6 +37,8 @@ def judged(claim: Mapping[str, Any], figures: Figures) -> List[str]:
             raise ValueError(f"{key} = {value!r} is {'no table of texts' if expected is dict else 'no text'}")
     if "values" not in claim:
         return [claim.get("ours", MISSING), claim.get("verdict", MISSING)]
+    if not {"yes", "only_if", "verdict"} & set(claim):
+        raise ValueError("it has values and nothing that judges them; give yes, only_if or verdict")
     for _, name, _, _ in string.Formatter().parse(claim["ours"]):
         if name is not None and name not in claim["values"]:
             raise ValueError(f"ours shows {{{name}}}, which is none of {', '.join(claim['values'])}")
@@ -47,7 +49,7 @@ def judged(claim: Mapping[str, Any], figures: Figures) -> List[str]:
     verdict = "no"
     if "verdict" in claim:
         verdict = claim["verdict"]
-    elif evaluate(claim["yes"], values):
+    elif "yes" in claim and evaluate(claim["yes"], values):
         verdict = "yes"
     elif "only_if" in claim and evaluate(claim["only_if"], values):
         verdict = f"only if {claim['unless']}"

@@ -222,17 +222,20 @@ def test_claims(study, made):
         claim(),
         claim(values=values, ours=shows, verdict="only if judged by hand"),
         claim(values={"a": "later/A/bleu"}, ours="{a}", verdict="yes"),
+        claim(values=values, ours=shows, only_if="a > 1", unless="it may never be yes"),
     ]}, study.figures.Figures(entries, store))  # fmt: skip
-    verdicts = [line.split(" | ")[4] for line in text.split("\n")[2:10]]
+    verdicts = [line.split(" | ")[4] for line in text.split("\n")[2:11]]
     later = "**not run yet**"
     assert verdicts == [
-        "**yes**", "**no**", "**only if half is enough**", later, "**yes**", later, "**only if judged by hand**", later
+        "**yes**", "**no**", "**only if half is enough**", later, "**yes**", later, "**only if judged by hand**", later,
+        "**only if it may never be yes**",
     ]  # fmt: skip
-    assert text.count("60.5 against 30.2") == 4 and text.endswith("8 claims: 2 yes, 2 only if, 3 not run yet, 1 no.\n")
+    assert text.count("60.5 against 30.2") == 5 and text.endswith("9 claims: 2 yes, 3 only if, 3 not run yet, 1 no.\n")
 
 
 @pytest.mark.parametrize("fields, message", [
     ({"values": {"a": "t/C/bleu"}, "ours": "", "yes": "a > 1"}, "no system 'C'"),
+    ({"values": {"a": "t/A/bleu"}, "ours": "{a}"}, "claim 'good': it has values and nothing that judges them; give yes"),
     ({"values": {"a": "later/A/blue"}, "ours": "", "yes": "a > 1"}, "unknown figure 'blue'"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "__import__('os')"}, "not allowed"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "b > 1"}, "not allowed"),
