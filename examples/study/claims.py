@@ -31,17 +31,9 @@ def judged(claim: Mapping[str, Any], figures: Figures) -> List[str]:
     Raises:
         ValueError: the claim names a figure, or has a condition, that does not exist.
     """
-    for key, value in claim.items():
-        expected = dict if key == "values" else str
-        if not isinstance(value, expected) or (expected is dict and not all(isinstance(own, str) for own in value.values())):
-            raise ValueError(f"{key} = {value!r} is {'no table of texts' if expected is dict else 'no text'}")
+    check(claim)
     if "values" not in claim:
         return [claim.get("ours", MISSING), claim.get("verdict", MISSING)]
-    if not {"yes", "only_if", "verdict"} & set(claim):
-        raise ValueError("it has values and nothing that judges them; give yes, only_if or verdict")
-    for _, name, _, _ in string.Formatter().parse(claim["ours"]):
-        if name is not None and name not in claim["values"]:
-            raise ValueError(f"ours shows {{{name}}}, which is none of {', '.join(claim['values'])}")
     found: Dict[str, Optional[float]] = {name: figures.value(place) for name, place in claim["values"].items()}
     values = {name: value for name, value in found.items() if value is not None}
     if len(values) < len(found):
@@ -54,6 +46,25 @@ def judged(claim: Mapping[str, Any], figures: Figures) -> List[str]:
     elif "only_if" in claim and evaluate(claim["only_if"], values):
         verdict = f"only if {claim['unless']}"
     return [claim["ours"].format(**values), verdict]
+
+
+def check(claim: Mapping[str, Any]) -> None:
+    """Refuses a claim that could not be shown or judged, whatever its figures.
+
+    Raises:
+        ValueError: a key of another type, values that nothing judges, a name in ``ours`` that is none of the values.
+    """
+    for key, value in claim.items():
+        expected = dict if key == "values" else str
+        if not isinstance(value, expected) or (expected is dict and not all(isinstance(own, str) for own in value.values())):
+            raise ValueError(f"{key} = {value!r} is {'no table of texts' if expected is dict else 'no text'}")
+    if "values" not in claim:
+        return
+    if not {"yes", "only_if", "verdict"} & set(claim):
+        raise ValueError("it has values and nothing that judges them; give yes, only_if or verdict")
+    for _, name, _, _ in string.Formatter().parse(claim["ours"]):
+        if name is not None and name not in claim["values"]:
+            raise ValueError(f"ours shows {{{name}}}, which is none of {', '.join(claim['values'])}")
 
 
 def claims_table(raw: Mapping[str, Any], figures: Figures) -> str:

@@ -235,7 +235,7 @@ def test_claims(study, made):
 
 @pytest.mark.parametrize("fields, message", [
     ({"values": {"a": "t/C/bleu"}, "ours": "", "yes": "a > 1"}, "no system 'C'"),
-    ({"values": {"a": "t/A/bleu"}, "ours": "{a}"}, "claim 'good': it has values and nothing that judges them; give yes"),
+    ({"values": {"a": "t/A/bleu"}, "ours": "{a}"}, "it has values and nothing that judges them; give yes"),
     ({"values": {"a": "later/A/blue"}, "ours": "", "yes": "a > 1"}, "unknown figure 'blue'"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "__import__('os')"}, "not allowed"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "b > 1"}, "not allowed"),
