@@ -111,6 +111,7 @@ def test_graph_statistics(command, toy_data, graphs, teacher, tmp_path):
     assert f"| DAG | {result['path_nll']:.2f} |" in table
     # The sum over all paths is more probable than the best path alone.
     assert 0 < result["nll"] < result["path_nll"] + result["token_nll"]
+    assert 0 < result["own_nll"] <= result["own_path_nll"] + result["own_token_nll"] + 1e-6
     assert len(result["passing"]) == len(result["token"]) and max(result["token"]) <= 1
     assert (tmp_path / "graph_statistics.svg").stat().st_size > 0
     failed = tool(command, "graph_statistics", toy_data, "--system", f"name=AT,path={teacher}", check=False)

@@ -480,10 +480,8 @@ def test_how_probable_translations_are(family, graphs, strategy, keep_repeats):
     for row, (found, own, length) in enumerate(zip(scores, keeping.generate([model], sample), [3, 2, 3])):
         truth, tokens = Truth(model, sample, row, 2 * length), own[0]["tokens"].tolist()
         paths = [path for path in graphs.paths(truth.size) if len(path) == len(tokens) + 1]
-        texts = [[0, *tokens]] * len(paths)
         words = [
-            sum(truth.ends) + sum(float(truth.log_probs[v, token]) for v, token in list(zip(path, text))[1:-1])
-            for path, text in zip(paths, texts)
+            sum(truth.ends) + sum(float(truth.log_probs[v, token]) for v, token in zip(path[1:-1], tokens)) for path in paths
         ]
         links = [graphs.score(truth.links, path) for path in paths]
         if strategy == "beam":
