@@ -52,12 +52,15 @@ def check(claim: Mapping[str, Any]) -> None:
     """Refuses a claim that could not be shown or judged, whatever its figures.
 
     Raises:
-        ValueError: a key of another type, values that nothing judges, a name in ``ours`` that is none of the values.
+        ValueError: a key of another type or without the one that it needs, values that nothing judges, a name in ``ours`` that is none of the values.
     """
     for key, value in claim.items():
         expected = dict if key == "values" else str
         if not isinstance(value, expected) or (expected is dict and not all(isinstance(own, str) for own in value.values())):
             raise ValueError(f"{key} = {value!r} is {'no table of texts' if expected is dict else 'no text'}")
+    for key, other in (("values", "ours"), ("only_if", "unless")):
+        if key in claim and other not in claim:
+            raise ValueError(f"it has {key} and no {other}; give it")
     if "values" not in claim:
         return
     if not {"yes", "only_if", "verdict"} & set(claim):

@@ -235,6 +235,8 @@ def test_claims(study, made):
 
 @pytest.mark.parametrize("fields, message", [
     ({"values": {"a": "t/C/bleu"}, "ours": "", "yes": "a > 1"}, "no system 'C'"),
+    ({"values": {"a": "t/A/bleu"}, "yes": "a > 1"}, "it has values and no ours"),
+    ({"values": {"a": "t/A/bleu"}, "ours": "", "only_if": "a > 1"}, "it has only_if and no unless"),
     ({"values": {"a": "t/A/bleu"}, "ours": "{a}"}, "it has values and nothing that judges them; give yes"),
     ({"values": {"a": "later/A/blue"}, "ours": "", "yes": "a > 1"}, "unknown figure 'blue'"),
     ({"values": {"a": "t/A/bleu"}, "ours": "", "yes": "__import__('os')"}, "not allowed"),
