@@ -118,7 +118,9 @@ def trained_options(translator: Translator) -> Dict[str, str]:
     held = options_of_training(translator._trained_task, name)
     own = {item.name: item.default for item in fields(DecodeOptions)}
     found: Dict[str, str] = {}
-    for option in (option for option in [*own, *NEUTRAL] if option.startswith(("hrt_", "bidirectional_", "dag_"))):
+    for option in (
+        option for option in [*own, *NEUTRAL] if option.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_"))
+    ):
         value = held.get(option)
         # A default of the task and of the runtime says nothing.
         if (

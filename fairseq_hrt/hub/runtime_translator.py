@@ -21,9 +21,10 @@ from .translation import DEFAULTS, LONGEST, Translation, join_pieces
 
 logger = logging.getLogger(__name__)
 
+JACOBI = "translation_jacobi"
 # Tasks that write what the runtime writes with a model of that family.
 TASKS = {
-    "autoregressive": ("translation_autoregressive", "translation"),
+    "autoregressive": ("translation_autoregressive", "translation", JACOBI),
     "hrt": ("translation_hrt",),
     "bidirectional": ("translation_bidirectional",),
     "dag": ("translation_dag",),
@@ -33,6 +34,33 @@ WITHOUT_EFFECT = (
     "cpu", "post_process", "remove_bpe", "quiet", "log_format", "log_interval", "num_workers", "max_tokens", "print_step", "seed",
     "required_batch_size_multiple", "skip_invalid_size_inputs_valid_test", "batch_size", "left_pad_source", "retain_iter_history",
 )  # fmt: skip
+
+
+def options_of_task(task: str, options: Mapping[str, str]) -> Dict[str, str]:
+    """Options as the runtime takes them, which knows models but no tasks: that of Jacobi decoding is a mode there.
+
+    Raises:
+        UnsupportedOption: an option of that task with another one.
+    """
+    if task == JACOBI:
+        return {"jacobi_mode": "frontier", **options}
+    for name, value in options.items():
+        if name.startswith("jacobi_"):
+            raise UnsupportedOption(f"--{name.replace('_', '-')} {value}: it belongs to --task {JACOBI}, not {task}")
+    return dict(options)
+
+
+def require_one_dictionary(options: DecodeOptions, source: Sequence[str], target: Sequence[str]) -> None:
+    """Refuses to copy words of the source where their ids are other words of the target.
+
+    Raises:
+        ValueError: what to do.
+    """
+    if options.jacobi_draft == "source" and source != target:
+        raise ValueError(
+            "--jacobi-draft source copies words of the source: it needs one dictionary for both sides "
+            "(fairseq-preprocess --joined-dictionary)"
+        )
 
 
 def default_threads() -> int:
@@ -168,7 +196,7 @@ class RuntimeTranslator:
                     f"--task {task}: the runtime decodes a model of the family {family} as {TASKS[family][0]}; use --engine torch"
                 )
             chosen = {**self.bundle.runtime_options, **given}
-            chosen = {name: value for name, value in chosen.items() if name not in WITHOUT_EFFECT}
+            chosen = {name: value for name, value in options_of_task(task, chosen).items() if name not in WITHOUT_EFFECT}
             replacing = chosen.pop("replace_unk", None) is not None
             if replacing and chosen.get("unkpen") == "inf":
                 chosen["unkpen"] = "0"
@@ -177,6 +205,7 @@ class RuntimeTranslator:
             found = DecodeOptions.parse(chosen, scores=scores, batch_size=batch_size)
             # Refused now and not at the first line.
             options_for(self.engine.header, found)
+            require_one_dictionary(found, self.source.words, self.target.words)
             if _hashable(key) and len(self._options) < 64:
                 self._options[key] = found
         return found

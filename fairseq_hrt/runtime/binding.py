@@ -9,9 +9,12 @@ import numpy as np
 from .format import ACTIVATIONS, FAMILIES, Header
 from .library import load_library
 
-INTERFACE = 2
+INTERFACE = 3
 OK, MEMORY, INVALID, NUMBER, REFUSED = range(5)
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi")
+# Jacobi decoding: modes from 1 on, and where guesses come from.
+JACOBI_MODES = ("frontier", "hgj", "pgj", "pj")
+JACOBI_DRAFTS = ("previous", "source")
 # gelu_fast and gelu_accurate are two names of one formula.
 _ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3)))
 _MESSAGE = 512
@@ -57,7 +60,7 @@ class Options(C.Structure):
     _fields_ = [
         *((name, C.c_int32) for name in (
             "beam nbest min_len max_len_b normalize scores batch_size nat_beam eos_last_chunk draft_chunk draft_width table_size "
-            "strategy keep_repeats alignments graphs"
+            "strategy keep_repeats alignments graphs jacobi_mode jacobi_draft jacobi_block jacobi_window jacobi_prefix"
         ).split()),
         ("table_limits", C.POINTER(C.c_double)),
         ("table_chunks", C.POINTER(C.c_int32)),

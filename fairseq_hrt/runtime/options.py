@@ -11,6 +11,8 @@ from .format import Header
 # Penalties and exponents beyond this overflow.
 LARGEST_WEIGHT = 1e6
 MOST_DRAFT_WIDTH = 4096
+# Sizes of Jacobi decoding, and the least that they may be.
+JACOBI_SIZES = {"jacobi_block_size": 1, "jacobi_window": 1, "jacobi_prefix_length": 0}
 
 
 class UnsupportedOption(ValueError):
@@ -33,6 +35,13 @@ class DecodeOptions:
         hrt_draft_width: most draft tokens that are checked in one pass, which never takes more than 32; 0: as many as were right
             lately, and plain greedy decoding, whose tokens and scores are the same, where it is measured to be quicker. Then
             ``steps`` tell what was done, and may differ from call to call.
+        jacobi_mode: lossless parallel decoding of an autoregressive model, greedily: ``frontier``, ``pj``, ``pgj`` or ``hgj``; the tokens
+            are those of ``beam=1``. None: word by word.
+        jacobi_block_size: of ``pgj`` and ``hgj``.
+        jacobi_window: tokens that a pass of ``frontier`` may settle; None: as many as were right lately, and plain greedy decoding where
+            it is measured to be quicker. Then ``steps`` may differ from call to call.
+        jacobi_prefix_length: tokens that ``hgj`` decodes in blocks; None: all.
+        jacobi_draft: where guesses of ``frontier`` come from: ``previous`` or ``source``.
         dag_decode_upsample_scale: None: that of the training.
         dag_allow_unk: vertices may write the unknown word, less ``unkpen``.
     """
@@ -55,6 +64,11 @@ class DecodeOptions:
     hrt_eos_last_chunk: bool = False
     hrt_draft_chunk: Optional[int] = None
     hrt_draft_width: int = 0
+    jacobi_mode: Optional[str] = None
+    jacobi_block_size: int = 3
+    jacobi_window: Optional[int] = None
+    jacobi_prefix_length: Optional[int] = None
+    jacobi_draft: str = "previous"
     bidirectional_deduplicate: bool = False
     dag_decode_strategy: str = "lookahead"
     dag_decode_beta: float = 1.0
@@ -97,6 +111,7 @@ class DecodeOptions:
         if not 1 <= self.nbest <= self.beam:
             raise ValueError(f"--nbest {self.nbest} with --beam {self.beam}: --nbest must lie between 1 and --beam")
         self._check_ranges()
+        self._check_windows()
 
     def _check_ranges(self) -> None:
         if self.batch_size < 1:
@@ -114,6 +129,16 @@ class DecodeOptions:
         if not (abs(self.unkpen) <= LARGEST_WEIGHT or self.unkpen == math.inf):
             raise ValueError(f"--unkpen {self.unkpen}: give a number between ±{LARGEST_WEIGHT:g}, or inf to forbid <unk>")
 
+    def _check_windows(self) -> None:
+        for name, least in JACOBI_SIZES.items():
+            value = getattr(self, name)
+            if value is None and name != "jacobi_block_size":
+                continue
+            if not isinstance(value, int):
+                raise ValueError(f"{_flag(name)} {value!r} is no whole number")
+            if not least <= value < 1 << 30:
+                raise ValueError(f"{_flag(name)} {value}: give a number from {least} to {(1 << 30) - 1}")
+
 
 # Options whose value asks for nothing: name -> such values, as text.
 NEUTRAL = {
@@ -121,7 +146,8 @@ NEUTRAL = {
     "diversity_rate": ("-1.0", "-1"), "constraints": ("None",), "match_source_len": ("False",), "lm_path": ("None",),
     "print_alignment": ("None",), "prefix_size": ("0",), "retain_iter_history": ("False",), "score_reference": ("False",),
     "bidirectional_scoring": ("canonical",), "dag_no_repeat_consecutive": ("0",), "dag_lm_path": ("None",),
-    "hrt_nat_beam": ("None",), "hrt_decode_chunk": ("None",), "dag_decode_upsample_scale": ("None",),
+    "hrt_nat_beam": ("None",), "hrt_decode_chunk": ("None",), "dag_decode_upsample_scale": ("None",), "jacobi_window": ("None",),
+    "jacobi_prefix_length": ("None",), "jacobi_draft_path": ("None",), "jacobi_draft_options": ("{}",),
 }  # fmt: skip
 
 
@@ -226,6 +252,29 @@ def _check_dag(options: DecodeOptions, scale: float) -> None:
         raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0 and at most 1000000")
 
 
+def _check_jacobi(header: Header, options: DecodeOptions) -> None:
+    mode, draft = options.jacobi_mode, options.jacobi_draft
+    if header.family != "autoregressive":
+        raise ValueError(
+            f"--jacobi-mode {mode}: a model of the family {header.family} does not write word by word from left to right"
+        )
+    if mode not in binding.JACOBI_MODES:
+        raise ValueError(f"--jacobi-mode {mode}: choose one of {', '.join(binding.JACOBI_MODES)}")
+    if options.beam > 1:
+        raise ValueError(f"--beam {options.beam}: parallel decoding is exact for greedy search only; give --beam 1")
+    if draft not in binding.JACOBI_DRAFTS:
+        raise UnsupportedOption(
+            f"--jacobi-draft {draft}: the runtime knows {', '.join(binding.JACOBI_DRAFTS)}; use --engine torch for others"
+        )
+    if draft != "previous" and mode != "frontier":
+        raise ValueError(f"--jacobi-draft {draft} needs --jacobi-mode frontier, not {mode}")
+    if draft == "source" and header.source_vocabulary != header.target_vocabulary:
+        raise ValueError(
+            "--jacobi-draft source copies words of the source: it needs one dictionary for both sides; this model has "
+            f"{header.source_vocabulary} source and {header.target_vocabulary} target words"
+        )
+
+
 def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options, Any]:
     """The options for C, checked against the model, and what has to stay while they are used.
 
@@ -242,6 +291,8 @@ def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options
         raise ValueError(
             f"--hrt-decode-chunk and hrt_draft_chunk: this is no hrt_transformer but a model of the family {header.family}"
         )
+    if options.jacobi_mode is not None:
+        _check_jacobi(header, options)
     if header.family == "dag":
         _check_dag(options, scale)
     blocks = header.family == "dag" or (header.family == "bidirectional" and (header.block, header.directions) != (1, 1))
@@ -261,6 +312,10 @@ def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options
         draft_chunk=options.hrt_draft_chunk or 0, draft_width=options.hrt_draft_width, table_size=len(table),
         strategy=binding.STRATEGIES.index(options.dag_decode_strategy) if header.family == "dag" else 0,
         keep_repeats=options.dag_keep_repeats, alignments=options.alignments, graphs=options.graphs, lenpen=options.lenpen, unkpen=unkpen,
+        jacobi_mode=0 if options.jacobi_mode is None else 1 + binding.JACOBI_MODES.index(options.jacobi_mode),
+        jacobi_draft=0 if options.jacobi_mode is None else binding.JACOBI_DRAFTS.index(options.jacobi_draft),
+        jacobi_block=options.jacobi_block_size, jacobi_window=options.jacobi_window or 0,
+        jacobi_prefix=-1 if options.jacobi_prefix_length is None else options.jacobi_prefix_length,
         max_len_a=options.max_len_a, beta=options.dag_decode_beta, length_beta=options.dag_decode_length_beta, scale=scale or 1.0,
     )  # fmt: skip
     values.table_limits, values.table_chunks = C.cast(limits, C.POINTER(C.c_double)), C.cast(chunks, C.POINTER(C.c_int32))

@@ -14,7 +14,7 @@ from ..engine import GenerationCounters
 from ..hub.bundle import Bundle, load_bundle
 from ..hub.dictionary import Words
 from ..hub.runtime_model import write_runtime_model
-from ..hub.runtime_translator import TASKS, WITHOUT_EFFECT
+from ..hub.runtime_translator import TASKS, WITHOUT_EFFECT, options_of_task, require_one_dictionary
 from ..hub.shortlist import load_shortlist, read_shortlist
 from ..loading.checkpoints import task_of_checkpoint
 from ..loading.models import generation_config, load_models, option_arguments
@@ -68,8 +68,9 @@ class RuntimeSystem(TaskSystem):
             raise ValueError(f"{subject}: {spec.path} has other dictionaries than the data: give the model's own data")
         if task_name not in TASKS[header.family]:
             raise ValueError(f"{subject}: engine=runtime decodes this model with task={TASKS[header.family][0]}")
-        self.decode_options = _decode_options(options, own)
+        self.decode_options = _decode_options(options_of_task(task_name, options), own)
         options_for(header, self.decode_options)
+        require_one_dictionary(self.decode_options, task.source_dictionary.symbols, task.target_dictionary.symbols)
         self.engine.set_shortlist(_shortlist(bundle, task, data, own.get("shortlist", "false"), subject))
         super().__init__(
             spec,

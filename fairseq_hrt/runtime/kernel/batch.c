@@ -109,6 +109,12 @@ static int check_options(const fh_model *m, const fh_options *o, fh_error *error
     if (s->family == FH_DAG)
         fits = fits && o->strategy >= FH_GREEDY && o->strategy <= FH_JOINT_VITERBI && isfinite(o->beta) && isfinite(o->length_beta) && o->scale > 0 &&
                o->scale <= 1e6 && o->nbest == 1;
+    if (o->jacobi_mode != FH_NO_JACOBI) {
+        fits = fits && s->family == FH_AUTOREGRESSIVE && o->beam == 1 && o->jacobi_mode > FH_NO_JACOBI && o->jacobi_mode <= FH_PJ;
+        fits = fits && o->jacobi_block >= 1 && o->jacobi_window >= 0 && o->jacobi_prefix >= -1;
+        fits = fits && (o->jacobi_draft == FH_PREVIOUS || (o->jacobi_draft == FH_SOURCE && o->jacobi_mode == FH_FRONTIER &&
+                                                          m->encoder.shape.vocabulary == m->decoder.shape.vocabulary));
+    }
     int blocks = s->family == FH_DAG || (s->family == FH_BIDIRECTIONAL && (s->block > 1 || s->directions > 1));
     fits = fits && !(o->alignments && blocks) && !(o->graphs && s->family != FH_DAG);
     return fits ? FH_OK : fh_fail(error, FH_INVALID, "the decoding options do not fit the model");
@@ -182,31 +188,36 @@ static double tokens_of(const fh_found *found, int32_t sentences) {
     return tokens;
 }
 
-static int decode_without_drafts(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
-    (void)chunk;
-    return fh_decode_plain(w, limits, found);
+static int decode_with_guesses(fh_work *w, int32_t chunk, const int32_t *const *sources, const int32_t *limits, fh_found *found) {
+    return chunk ? fh_decode_drafts(w, chunk, limits, found) : fh_decode_jacobi(w, sources, limits, found);
 }
 
-/* Drafts of one's own, or no drafts where they do not pay: the words and scores are the same. A width that is asked for asks for drafts. */
-static int decode_lossless(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
-    if (w->options->draft_width) return fh_decode_drafts(w, chunk, limits, found);
-    int drafts = fh_trial_choice(&w->drafting, chunk);
+/* Drafts with that chunk size, or Jacobi decoding (0), or neither where it does not pay: the words and scores are the same. Sizes that are asked
+ * for ask for guesses. */
+static int decode_lossless(fh_work *w, int32_t chunk, const int32_t *const *sources, const int32_t *limits, fh_found *found) {
+    const fh_options *o = w->options;
+    if (chunk ? o->draft_width : o->jacobi_window || o->jacobi_mode != FH_FRONTIER) return decode_with_guesses(w, chunk, sources, limits, found);
+    int guesses = fh_trial_choice(&w->guessing, chunk ? chunk : -1 - o->jacobi_draft);
     double start = fh_seconds();
-    (drafts ? fh_decode_drafts : decode_without_drafts)(w, chunk, limits, found);
-    fh_trial_note(&w->drafting, drafts, fh_seconds() - start, tokens_of(found, w->sentences));
+    if (guesses)
+        decode_with_guesses(w, chunk, sources, limits, found);
+    else
+        fh_decode_plain(w, limits, found);
+    fh_trial_note(&w->guessing, guesses, fh_seconds() - start, tokens_of(found, w->sentences));
     return w->error.code;
 }
 
-static int decode_batch(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
+static int decode_batch(fh_work *w, int32_t chunk, const int32_t *const *sources, const int32_t *limits, fh_found *found) {
     switch (w->model->shape.family) {
         case FH_HRT:
-            if (w->options->draft_chunk) return decode_lossless(w, chunk, limits, found);
+            if (w->options->draft_chunk) return decode_lossless(w, chunk, sources, limits, found);
             return chunk == 1 ? fh_decode_plain(w, limits, found) : fh_decode_hrt(w, chunk, limits, found);
         case FH_BIDIRECTIONAL:
             return w->model->shape.block == 1 && w->model->shape.directions == 1 ? fh_decode_plain(w, limits, found) : fh_decode_blocks(w, limits, found);
         case FH_DAG:
             return fh_decode_dag(w, found);
         default:
+            if (w->options->jacobi_mode) return decode_lossless(w, 0, sources, limits, found);
             return fh_decode_plain(w, limits, found);
     }
 }
@@ -232,7 +243,8 @@ static void decode_entries(job *j, int32_t batch, int32_t thread) {
         lengths[i] = entries[i].length;
         limits[i] = entries[i].limit;
     }
-    if (!fh_encode(w, sources, lengths, count) && !fh_shortlist_batch(w, sources, lengths, count)) decode_batch(w, entries[0].chunk, limits, found);
+    if (!fh_encode(w, sources, lengths, count) && !fh_shortlist_batch(w, sources, lengths, count))
+        decode_batch(w, entries[0].chunk, sources, limits, found);
     for (int32_t i = 0; i < count; i++) fh_found_cut(&found[i], j->options->nbest);
     if (j->options->alignments && !w->error.code) fh_align(w, sources, found);
     for (int32_t i = 0; i < count; i++) {

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 2 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 3 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
@@ -29,6 +29,8 @@ typedef enum {
 typedef enum { FH_AUTOREGRESSIVE = 0, FH_HRT = 1, FH_BIDIRECTIONAL = 2, FH_DAG = 3 } fh_family;
 typedef enum { FH_RELU = 0, FH_GELU = 1, FH_GELU_TANH = 2, FH_TANH = 3 } fh_activation;
 typedef enum { FH_GREEDY = 0, FH_LOOKAHEAD = 1, FH_VITERBI = 2, FH_JOINT_VITERBI = 3 } fh_strategy;
+typedef enum { FH_NO_JACOBI = 0, FH_FRONTIER = 1, FH_HGJ = 2, FH_PGJ = 3, FH_PJ = 4 } fh_jacobi_mode;
+typedef enum { FH_PREVIOUS = 0, FH_SOURCE = 1 } fh_jacobi_draft;
 
 /* Sizes of one side of the model; see Header in format.py. */
 typedef struct {
@@ -64,6 +66,8 @@ typedef struct {
     int32_t table_size;                                         /* hrt: source length -> chunk size */
     int32_t strategy, keep_repeats;                             /* dag */
     int32_t alignments, graphs;                                 /* are wanted: of models that write from left to right; of dag */
+    int32_t jacobi_mode, jacobi_draft;                          /* autoregressive: fh_jacobi_mode, fh_jacobi_draft */
+    int32_t jacobi_block, jacobi_window, jacobi_prefix;         /* jacobi_window 0: as wide as pays; jacobi_prefix -1: no end of blocks */
     const double *table_limits;                                 /* [table_size], ascending, the last one infinite */
     const int32_t *table_chunks;                                /* [table_size] */
     double lenpen, unkpen, max_len_a, beta, length_beta, scale;

@@ -57,6 +57,7 @@ int fh_decode_hrt(fh_work *work, int32_t chunk, const int32_t *limits, fh_found 
 /* Both stages of hrt for every sentence; scores: of the tokens, needed to rank several. */
 int fh_two_stages(fh_work *work, int32_t chunk, const int32_t *limits, int32_t beam, int32_t nat_beam, int32_t scores, fh_found *found);
 int fh_decode_drafts(fh_work *work, int32_t chunk, const int32_t *limits, fh_found *found);
+int fh_decode_jacobi(fh_work *work, const int32_t *const *sources, const int32_t *limits, fh_found *found);
 int fh_decode_blocks(fh_work *work, const int32_t *limits, fh_found *found);
 int fh_decode_dag(fh_work *work, fh_found *found);
 /* Fills in the places of all hypotheses of a batch that is encoded still. */

@@ -1,155 +1,147 @@
-/* Lossless drafts: hrt decodes with chunks and checks itself word by word. One encoder pass; the words are those of C_d = 1, greedily.
- *
- * A pass reads the last settled word and some drafted ones and predicts the word behind each. Predictions are settled as long as the words they
- * stand on are. Nothing of this depends on the other sentences of the batch. */
-#include <string.h>
+/* Guesses checked by the decoder, see verify.h. */
+#include "verify.h"
 
-#include "search.h"
+/* Inputs of one pass at most, by which the buffers grow; one sentence may have more. */
+#define MOST_TOKENS 4096
 
-/* Drafted words of a pass: at first, at least and at most. */
-#define FIRST_WIDTH 8
-#define LEAST_WIDTH 4
-#define MOST_WIDTH 32
-/* How far from its place a settled word is looked for in the draft. */
-#define NEAR 4
-/* Passes after which fewer than three words in two passes end the drafts of a sentence. */
-#define TRIAL 4
+/* The inputs of a sentence in a pass. */
+typedef struct {
+    int32_t sentence, first, count;
+} part;
 
 typedef struct {
-    const fh_hypothesis *draft;
-    int32_t length, next, width, trials, settled, first; /* next: draft word that may follow; first: of this pass */
-    int32_t *words, *steps;                              /* [limit + 1] */
-    float *scores;
-} checked;
-
-typedef struct {
-    checked *sentences;
-    int32_t *rows, *counts, *tokens, *positions, *found;
+    fh_settled *known; /* [sentences] */
+    part *parts;
+    int32_t *rows, *counts, *tokens, *positions, *answers;
     float *values;
     fh_ask *asks;
+    int32_t room; /* inputs that fit */
     fh_buffer memory;
 } state;
 
-static int start(fh_work *w, const int32_t *limits, const fh_found *drafts, state *v) {
-    size_t n = (size_t)w->sentences, all = 0, wide = n * (MOST_WIDTH + 1);
-    for (size_t s = 0; s < n; s++) all += (size_t)limits[s] + 1;
-    size_t bytes = n * sizeof(checked) + wide * sizeof(fh_ask) + (3 * all + 2 * n + 4 * wide) * sizeof(int32_t);
+static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+
+static int start(fh_work *w, const int32_t *limits, const fh_guesser *guesser, state *v) {
+    size_t n = (size_t)w->sentences, all = 0, together = 0;
+    v->room = 0;
+    for (size_t s = 0; s < n; s++) {
+        int32_t most = 1 + smaller(guesser->most, limits[s]);
+        all += (size_t)limits[s] + 1;
+        together += (size_t)most;
+        if (most > v->room) v->room = most;
+    }
+    if (v->room < MOST_TOKENS) v->room = together < MOST_TOKENS ? (int32_t)together : MOST_TOKENS;
+    size_t wide = (size_t)v->room;
+    size_t bytes = n * (sizeof(fh_settled) + sizeof(part)) + wide * sizeof(fh_ask) + (3 * all + 2 * n + 4 * wide) * sizeof(int32_t);
     if (fh_reserve(&v->memory, bytes, 1, &w->error) || fh_rows(w, w->sentences)) return w->error.code;
-    v->sentences = v->memory.data;
-    v->asks = (fh_ask *)(v->sentences + n);
-    int32_t *at = (int32_t *)(v->asks + wide);
+    v->known = v->memory.data;
+    v->asks = (fh_ask *)(v->known + n);
+    v->parts = (part *)(v->asks + wide);
+    int32_t *at = (int32_t *)(v->parts + n);
     for (size_t s = 0; s < n; s++) {
         size_t most = (size_t)limits[s] + 1;
-        int32_t asked = w->options->draft_width;
-        v->sentences[s] = (checked){.draft = drafts[s].items[0], .width = asked ? (asked < MOST_WIDTH ? asked : MOST_WIDTH) : FIRST_WIDTH,
-                                    .words = at, .steps = at + most, .scores = (float *)(at + 2 * most)};
+        v->known[s] = (fh_settled){.limit = limits[s], .words = at, .steps = at + most, .scores = (float *)(at + 2 * most)};
         at += 3 * most;
     }
     v->rows = at;
     v->counts = v->rows + n;
     v->tokens = v->counts + n;
     v->positions = v->tokens + wide;
-    v->found = v->positions + wide;
-    v->values = (float *)(v->found + wide);
+    v->answers = v->positions + wide;
+    v->values = (float *)(v->answers + wide);
     return FH_OK;
 }
 
-/* Where the draft goes on behind a word that it did not have at its place, which may lie behind the draft's end. */
-static int32_t realign(const fh_hypothesis *draft, int32_t place, int32_t word) {
-    for (int32_t away = 1; away <= NEAR; away++) {
-        if (place + away < draft->length && draft->tokens[place + away] == word) return place + away + 1;
-        if (place >= away && place - away < draft->length && draft->tokens[place - away] == word) return place - away + 1;
-    }
-    return place + 1;
-}
-
-/* The inputs of a sentence's next pass, from number `at` on; returns how many. */
-static int32_t inputs(fh_work *w, state *v, int32_t s, int32_t at, const int32_t *limits) {
-    checked *c = &v->sentences[s];
-    int32_t place = c->length, count = 1, last = c->draft->length - 1; /* </s> is never fed */
-    c->first = at;
-    v->tokens[at] = place ? c->words[place - 1] : w->model->shape.eos;
-    while (count <= c->width && c->next + count - 1 < last && place + count <= limits[s]) {
-        v->tokens[at + count] = c->draft->tokens[c->next + count - 1];
-        count++;
-    }
-    for (int32_t i = 0; i < count; i++) {
+/* Adds the inputs of a sentence's next pass behind the first `at`; returns how many. */
+static int32_t add_inputs(fh_work *w, const fh_guesser *guesser, state *v, part *one, int32_t at) {
+    const fh_settled *known = &v->known[one->sentence];
+    int32_t place = known->length, left = known->limit - place;
+    one->first = at;
+    one->count = 1 + guesser->guess(guesser->context, one->sentence, known, smaller(guesser->most, left), v->tokens + at + 1);
+    v->tokens[at] = place ? known->words[place - 1] : w->model->shape.eos;
+    for (int32_t i = 0; i < one->count; i++) {
         v->positions[at + i] = place + i;
-        v->asks[at + i] = fh_ask_at(w, s, place + i, w->options->min_len, limits[s]);
+        v->asks[at + i] = fh_ask_at(w, one->sentence, place + i, w->options->min_len, known->limit);
     }
-    return count;
+    return one->count;
 }
 
 /* Settles what is right; 1: the sentence is complete. */
-static int settle(fh_work *w, state *v, int32_t s, int32_t count, int32_t pass) {
-    checked *c = &v->sentences[s];
-    int32_t accepted = 0, eos = w->model->shape.eos, word, place = c->next;
+static int settle(fh_work *w, const fh_guesser *guesser, state *v, const part *one, int32_t pass) {
+    fh_settled *known = &v->known[one->sentence];
+    const int32_t *guesses = v->tokens + one->first + 1, *answers = v->answers + one->first;
+    int32_t settled = 0, word;
     do {
-        word = v->found[c->first + accepted];
-        c->words[c->length] = word;
-        c->steps[c->length] = pass;
-        if (w->options->scores) c->scores[c->length] = v->values[c->first + accepted];
-        c->length++;
-        accepted++;
-    } while (word != eos && accepted < count && word == v->tokens[c->first + accepted]);
-    /* The draft behind the words that were accepted; its word at that place was not, or there was none. */
-    place += accepted - 1;
-    c->next = place < c->draft->length && c->draft->tokens[place] == word ? place + 1 : realign(c->draft, place, word);
-    w->rows[s].length = c->length;
-    if (word == eos) return 1;
-    if (!w->options->draft_width) {
-        if (count > 1) c->width = accepted == count ? 2 * c->width : accepted + LEAST_WIDTH;
-        if (c->width > MOST_WIDTH) c->width = MOST_WIDTH;
-        c->trials++;
-        c->settled += accepted;
-        if (c->trials >= TRIAL && 2 * c->settled < 3 * c->trials) c->width = 0;
-    }
+        word = answers[settled];
+        known->words[known->length] = word;
+        known->steps[known->length] = pass;
+        if (w->options->scores) known->scores[known->length] = v->values[one->first + settled];
+        known->length++;
+        settled++;
+    } while (word != w->model->shape.eos && settled < one->count && guesses[settled - 1] == word);
+    /* The last settled token has not been read yet; </s> never is. */
+    w->rows[one->sentence].length = known->length;
+    if (word == w->model->shape.eos) return 1;
+    guesser->learn(guesser->context, one->sentence, known, guesses, answers, one->count, settled);
     return 0;
 }
 
-static int check(fh_work *w, const int32_t *limits, const fh_found *drafts, fh_found *found) {
+/* A pass over some sentences. */
+static int run_pass(fh_work *w, state *v, int32_t count, int32_t tokens) {
+    for (int32_t r = 0; r < count; r++) {
+        v->rows[r] = v->parts[r].sentence;
+        v->counts[r] = v->parts[r].count;
+    }
+    fh_step step = {.rows = count, .row = v->rows, .count = v->counts, .tokens = v->tokens, .positions = v->positions, .causal = 1, .stride = 1};
+    float *features;
+    if (fh_decode_step(w, &step, &features)) return w->error.code;
+    return fh_best_words(w, features, v->asks, tokens, v->answers, w->options->scores ? v->values : NULL);
+}
+
+static int finish(fh_work *w, const fh_settled *known, int32_t passes, fh_found *found) {
+    fh_hypothesis *h = fh_hypothesis_new(w, known->length);
+    if (!h) return w->error.code;
+    double total = 0;
+    for (int32_t i = 0; i < known->length; i++) {
+        h->tokens[i] = known->words[i];
+        h->steps[i] = known->steps[i];
+        if (w->options->scores) total += h->scores[i] = known->scores[i];
+    }
+    h->passes = passes;
+    h->score = fh_rank(w->options, total, known->length);
+    return fh_found_add(w, found, h);
+}
+
+int fh_verify(fh_work *w, const int32_t *limits, const fh_guesser *guesser, const int32_t *before, fh_found *found) {
+    fh_buffer waiting = {0};
     state v = {0};
     int32_t open = w->sentences;
-    start(w, limits, drafts, &v);
-    for (int32_t r = 0; r < open && !w->error.code; r++) v.rows[r] = r;
+    if (!fh_reserve(&waiting, (size_t)open, sizeof(int32_t), &w->error)) start(w, limits, guesser, &v);
+    int32_t *sentences = waiting.data;
+    for (int32_t s = 0; s < open && !w->error.code; s++) sentences[s] = s;
     for (int32_t pass = 1; open && !w->error.code; pass++) {
-        int32_t at = 0, kept = 0;
-        for (int32_t r = 0; r < open; r++) at += v.counts[r] = inputs(w, &v, v.rows[r], at, limits);
-        fh_step step = {.rows = open, .row = v.rows, .count = v.counts, .tokens = v.tokens, .positions = v.positions, .causal = 1, .stride = 1};
-        float *features;
-        if (fh_decode_step(w, &step, &features) || fh_best_words(w, features, v.asks, at, v.found, w->options->scores ? v.values : NULL)) break;
-        for (int32_t r = 0; r < open && !w->error.code; r++) {
-            int32_t s = v.rows[r], before = drafts[s].items[0]->passes;
-            if (!settle(w, &v, s, v.counts[r], before + pass)) {
-                v.rows[kept++] = s;
-                continue;
+        int32_t kept = 0, next = 0;
+        while (next < open && !w->error.code) {
+            int32_t count = 0, tokens = 0;
+            for (; next < open; next++) {
+                const fh_settled *known = &v.known[sentences[next]];
+                if (count && tokens + 1 + smaller(guesser->most, known->limit - known->length) > v.room) break;
+                v.parts[count].sentence = sentences[next];
+                tokens += add_inputs(w, guesser, &v, &v.parts[count], tokens);
+                count++;
             }
-            const checked *c = &v.sentences[s];
-            fh_hypothesis *h = fh_hypothesis_new(w, c->length);
-            double total = 0;
-            for (int32_t i = 0; h && i < c->length; i++) {
-                h->tokens[i] = c->words[i];
-                h->steps[i] = c->steps[i];
-                if (w->options->scores) total += h->scores[i] = c->scores[i];
+            if (run_pass(w, &v, count, tokens)) break;
+            for (int32_t r = 0; r < count && !w->error.code; r++) {
+                int32_t s = v.parts[r].sentence, passes = pass + (before ? before[s] : 0);
+                if (settle(w, guesser, &v, &v.parts[r], passes))
+                    finish(w, &v.known[s], passes, &found[s]);
+                else
+                    sentences[kept++] = s;
             }
-            if (h) h->passes = before + pass;
-            if (h) h->score = fh_rank(w->options, total, c->length);
-            fh_found_add(w, &found[s], h);
         }
         open = kept;
     }
     fh_release(&v.memory);
-    return w->error.code;
-}
-
-int fh_decode_drafts(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
-    fh_buffer memory = {0};
-    size_t n = (size_t)w->sentences;
-    if (fh_reserve(&memory, n, sizeof(fh_found), &w->error)) return w->error.code;
-    fh_found *drafts = memory.data;
-    memset(drafts, 0, n * sizeof *drafts);
-    if (!fh_two_stages(w, chunk, limits, 1, 1, 0, drafts)) check(w, limits, drafts, found);
-    for (size_t s = 0; s < n; s++) fh_found_clear(&drafts[s]);
-    fh_release(&memory);
+    fh_release(&waiting);
     return w->error.code;
 }

@@ -19,7 +19,13 @@ def without_torch(package):
 
 
 WAYS = {
-    "autoregressive": [dict(beam=1), dict(beam=1, scores=False), dict(beam=4, nbest=4, alignments=True)],
+    "autoregressive": [
+        dict(beam=1),
+        dict(beam=1, scores=False),
+        dict(beam=4, nbest=4, alignments=True),
+        *(dict(beam=1, jacobi_mode=mode, jacobi_block_size=4) for mode in ("frontier", "pj", "pgj", "hgj")),
+        dict(beam=1, jacobi_mode="frontier", jacobi_window=5, jacobi_draft="source", alignments=True),
+    ],
     "hrt": [
         dict(beam=1, hrt_decode_chunk="auto", alignments=True),
         dict(beam=3, nbest=2),

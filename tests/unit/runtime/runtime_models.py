@@ -19,6 +19,9 @@ from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
 from fairseq_hrt.hub.runtime_model import convert
+from fairseq_hrt.jacobi.config import JacobiTaskConfig
+from fairseq_hrt.jacobi.drafts import Drafter, SourceDrafter
+from fairseq_hrt.jacobi.generator import JacobiGenerator
 from fairseq_hrt.runtime.engine import DecodeOptions, Engine  # noqa: F401  (the options are for those who import this module)
 
 # A log-probability may differ by this much: float32 against float64. A choice between two words that are closer may differ.
@@ -103,6 +106,11 @@ def generator_of(model, options):
         return DagGenerator([model], dictionary, eager, config=config, scale=scale)
     if hasattr(decoder, "directions"):
         return BidirectionalGenerator([model], dictionary, eager, collapse_repeats=options.bidirectional_deduplicate)
+    if options.jacobi_mode is not None:
+        names = ("mode", "block_size", "window", "prefix_length", "draft")
+        config = JacobiTaskConfig(**{f"jacobi_{name}": getattr(options, f"jacobi_{name}") for name in names})
+        drafter = SourceDrafter(*model.dictionaries) if options.jacobi_draft == "source" else Drafter()
+        return JacobiGenerator([model], dictionary, eager, config=config, drafter=drafter)
     return AutoregressiveGenerator([model], dictionary, eager)
 
 

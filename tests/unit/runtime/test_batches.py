@@ -10,6 +10,8 @@ from fairseq_hrt.runtime.engine import Shortlist
 
 WAYS = {
     "at": ("transformer", dict(beam=1)), "at, beam": ("transformer", dict(beam=4, nbest=2)),
+    "jacobi": ("transformer", dict(beam=1, jacobi_mode="hgj")), "jacobi, whole": ("transformer", dict(beam=1, jacobi_mode="pj")),
+    "jacobi, frontier": ("transformer", dict(beam=1, jacobi_mode="frontier", jacobi_window=4, jacobi_draft="source")),
     "hrt": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="3")),
     "hrt, beam": ("hrt_transformer", dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="6:1,12:3,inf:2")),
     "hrt, drafts": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2, hrt_draft_width=8)),
@@ -86,6 +88,74 @@ def test_drafts_change_nothing(runtime, overrides):
                             assert one[0].tokens == other[0].tokens
                             assert one[0].positional_scores == other[0].positional_scores
                             assert other[0].steps == max(other[0].token_steps)
+
+
+def passes_with_a_draft(words, draft, width, limit):
+    """The pass that settles each of ``words``, by the rules of kernel/drafts.c: a loop over a draft without any model."""
+    steps, place, number = [], 0, 0
+    while len(steps) < len(words):
+        number += 1
+        guesses = draft[place:-1][: min(width, 32, limit - len(steps))]
+        right = 0
+        while right < len(guesses) and guesses[right] == words[len(steps) + right]:
+            right += 1
+        # The guesses that were right, and the model's word behind them.
+        new = words[len(steps) : len(steps) + right + 1]
+        steps += [number] * len(new)
+        place += len(new) - 1
+        if draft[place : place + 1] == new[-1:]:
+            place += 1
+            continue
+        near = [place + sign * away for away in range(1, 5) for sign in (1, -1) if place + sign * away >= 0]
+        place = next((n for n in near if draft[n : n + 1] == new[-1:]), place) + 1
+    return steps
+
+
+@pytest.mark.parametrize("width", (1, 3, 8, 40))
+def test_passes_of_drafts(runtime, width):
+    """Where a draft is wrong it is gone on with behind the word that the model has written, and its own passes count."""
+    shifted = 0
+    for seed in range(8):
+        model, rows = (
+            runtime.build("hrt_transformer", symbols=5, seed=seed),
+            runtime.sources((3, 9, 14), symbols=5, seed=seed),
+        )
+        with runtime.runtime_engine(model) as engine:
+            words, draft, found = (
+                [best[0] for best in engine.decode(rows, runtime.options(beam=1, max_len_b=20, hrt_decode_chunk=chunk, **own))]
+                for chunk, own in (("1", {}), ("3", {}), ("1", dict(hrt_draft_chunk=3, hrt_draft_width=width)))
+            )  # fmt: skip
+        for plain_one, drafted, one in zip(words, draft, found):
+            expected = passes_with_a_draft(plain_one.tokens, drafted.tokens, width, 20)
+            assert [step - drafted.steps for step in one.token_steps] == expected
+            shifted += one.steps - drafted.steps < len(plain_one.tokens)
+    assert shifted
+
+
+def test_jacobi_changes_nothing(runtime):
+    """Whoever guesses and however many words: also where the width is left to the runtime."""
+    rows = runtime.sources((1, 4, 11, 17, 26), symbols=4)
+    for weights, seed in (("int8", 1), ("float32", 2), ("int8", 3)):
+        with runtime.runtime_engine(runtime.build(symbols=4, seed=seed), weights=weights) as engine:
+            for rules in (dict(max_len_b=20), dict(max_len_b=12, unkpen=-2.0, min_len=0), dict(max_len_b=0, min_len=0)):
+                expected = engine.decode(rows, runtime.options(beam=1, **rules))
+                for own in (
+                    dict(jacobi_mode="frontier"), dict(jacobi_mode="frontier", jacobi_draft="source"), dict(jacobi_mode="pj"),
+                    dict(jacobi_mode="frontier", jacobi_window=7), dict(jacobi_mode="pgj", jacobi_block_size=5), dict(jacobi_mode="hgj"),
+                ):  # fmt: skip
+                    for one, other in zip(expected, engine.decode(rows, runtime.options(beam=1, **own, **rules))):
+                        assert (one[0].tokens, one[0].positional_scores) == (other[0].tokens, other[0].positional_scores)
+                        assert other[0].steps == max(other[0].token_steps) <= len(other[0].tokens)
+
+
+def test_windows_of_many_sentences_are_passed_through_in_parts(runtime):
+    """Whole sentences of up to 400 words at once: more inputs than one pass takes together."""
+    rows = runtime.sources([5] * 30, symbols=4)
+    model = runtime.build(symbols=4, seed=1, max_target_positions=500)
+    with runtime.runtime_engine(model) as engine:
+        limits = dict(beam=1, max_len_b=400, batch_size=30)
+        expected, found = (engine.decode(rows, runtime.options(**limits, **own)) for own in ({}, {"jacobi_mode": "pj"}))
+    assert [best[0].tokens for best in found] == [best[0].tokens for best in expected]
 
 
 def test_drafts_are_given_up_where_they_do_not_pay(runtime):

@@ -1,13 +1,15 @@
 """What ctypes is told of the kernel, against the kernel's own header."""
 
 import ctypes as C
+import math
 import re
 
 import numpy as np
 import pytest
 
 from fairseq_hrt.hub.runtime_model import convert
-from fairseq_hrt.runtime import binding, build
+from fairseq_hrt.runtime import binding, build, engine
+from fairseq_hrt.runtime.options import options_for
 
 STRUCTURES = {
     "fh_side_shape": binding.SideShape, "fh_shape": binding.Shape, "fh_tensor": binding.Tensor, "fh_options": binding.Options,
@@ -46,6 +48,10 @@ def test_numbers_are_those_of_the_header(header):
     ]  # fmt: skip
     for number, name in enumerate(binding.STRATEGIES):
         assert values[name.upper().replace("-", "_")] == number
+    for number, name in enumerate(binding.JACOBI_MODES, start=1):
+        assert values[name.upper()] == number
+    for number, name in enumerate(binding.JACOBI_DRAFTS):
+        assert values[name.upper()] == number
     for number, name in enumerate(binding.FAMILIES):
         assert values[name.upper()] == number
     assert {name: values[{"GELU_FAST": "GELU_TANH", "GELU_ACCURATE": "GELU_TANH"}.get(name.upper(), name.upper())]
@@ -58,6 +64,44 @@ def test_every_function_is_declared(kernel, header):
         count = 0 if parameters == "void" else parameters.count(",") + 1
         assert len(getattr(found, name).argtypes) == count, name
         assert (getattr(found, name).restype is None) == (result.strip() == "void"), name
+
+
+WRONG_OPTIONS = [
+    ("transformer", {name: value}) for name, value in (
+        ("beam", 0), ("nbest", 0), ("nbest", 2), ("min_len", -1), ("max_len_b", -1), ("batch_size", 0), ("lenpen", math.inf), ("max_len_a", -1.0),
+        ("unkpen", math.nan), ("unkpen", -math.inf), ("graphs", 1), ("jacobi_mode", -1), ("jacobi_mode", 5),
+    )
+] + [
+    ("transformer", {"jacobi_mode": 1, name: value}) for name, value in (
+        ("beam", 2), ("jacobi_block", 0), ("jacobi_window", -1), ("jacobi_prefix", -2), ("jacobi_draft", 2), ("jacobi_draft", -1),
+    )
+] + [
+    ("transformer", {"jacobi_mode": 2, "jacobi_draft": 1}), ("two dictionaries", {"jacobi_mode": 1, "jacobi_draft": 1}),
+    ("hrt_transformer", {"jacobi_mode": 1}), ("hrt_transformer", {"nat_beam": 0}), ("hrt_transformer", {"draft_chunk": 7}),
+    ("hrt_transformer", {"draft_width": -1}), ("hrt_transformer", {"table_size": 0}), ("bidirectional_transformer", {"jacobi_mode": 1}),
+    ("bidirectional_transformer", {"alignments": 1}), ("dag_transformer", {"strategy": 4}), ("dag_transformer", {"scale": 0.0}),
+    ("dag_transformer", {"jacobi_mode": 1}), ("dag_transformer", {"alignments": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arch, values", WRONG_OPTIONS)
+def test_the_kernel_checks_options_itself(runtime, monkeypatch, arch, values):
+    """Whoever calls it: what Python refuses never reaches it otherwise."""
+    two = dict(target_symbols=9) if arch == "two dictionaries" else {}
+    model = runtime.build("transformer" if two else arch, **two)
+    options = runtime.options(beam=1, max_len_b=9)
+    with runtime.runtime_engine(model) as found:
+        assert found.decode([[4, 2]], options)
+
+        def wrong(header, chosen):
+            made, kept = options_for(header, chosen)
+            for name, value in values.items():
+                setattr(made, name, value)
+            return made, kept
+
+        monkeypatch.setattr(engine, "options_for", wrong)
+        with pytest.raises(ValueError, match="the decoding options do not fit the model"):
+            found.decode([[4, 2]], runtime.options(beam=1, max_len_b=8))
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,60 @@ def test_options_of_the_search(runtime, options):
     runtime.check_equal(runtime.build(seed=4), runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 12, **options}))
 
 
+WINDOWS = (
+    dict(jacobi_mode="frontier", jacobi_window=3), dict(jacobi_mode="pj"), dict(jacobi_mode="pgj", jacobi_block_size=4), dict(jacobi_mode="hgj"),
+    dict(jacobi_mode="hgj", jacobi_block_size=2, jacobi_prefix_length=5), dict(jacobi_mode="frontier", jacobi_window=1),
+    dict(jacobi_mode="frontier", jacobi_window=4, jacobi_draft="source"), dict(jacobi_mode="frontier", jacobi_window=90),
+    dict(jacobi_mode="frontier", jacobi_window=2, jacobi_draft="source"), dict(jacobi_mode="hgj", jacobi_prefix_length=0),
+    dict(jacobi_mode="pgj", jacobi_block_size=70),
+)  # fmt: skip
+LIMITS = (
+    dict(),
+    dict(max_len_a=1.3, max_len_b=2),
+    dict(max_len_b=6, min_len=6),
+    dict(max_len_b=9, unkpen=-2.0, min_len=0, lenpen=0.5),
+)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda window: ", ".join(map(str, window.values())))
+@pytest.mark.parametrize("shape", ("post-norm", "shared"))
+def test_jacobi(runtime, shape, window):
+    """Passes and the pass of each token, too: the same words are guessed at the same places."""
+    for seed, limits in enumerate(LIMITS):
+        # Few words, so that many guesses come true.
+        model = runtime.build(symbols=4, seed=seed, **SHAPES[shape])
+        rows = runtime.sources(LENGTHS, symbols=4, seed=seed)
+        options = {"beam": 1, "max_len_b": 24, **limits}
+        found = runtime.check_equal(model, rows, runtime.options(**options, **window))
+        with runtime.runtime_engine(model) as engine:
+            greedy = engine.decode(rows, runtime.options(**options))
+        assert [best[0].tokens for best in found] == [best[0].tokens for best in greedy]
+        assert [best[0].positional_scores for best in found] == [best[0].positional_scores for best in greedy]
+
+
+def test_guesses_from_the_source(runtime):
+    """Also where the source has fewer words left than are wanted, or none, and the model's own answers are left from the pass before."""
+    for seed in range(30):
+        model = runtime.build(symbols=3, seed=seed)
+        rows = runtime.sources((2, 5, 9), symbols=3, seed=seed)
+        options = dict(beam=1, max_len_b=20, jacobi_mode="frontier", jacobi_draft="source")
+        runtime.check_equal(model, rows, runtime.options(jacobi_window=2 + seed % 6, **options))
+
+
+def test_guesses_come_true(runtime):
+    """Else the test above would say little: with each window but that of one token some sentence needs fewer passes than it has tokens."""
+    for window in WINDOWS:
+        fewer = 0
+        for seed in range(4):
+            model = runtime.build(symbols=4, seed=seed)
+            with runtime.runtime_engine(model) as engine:
+                options = runtime.options(beam=1, max_len_b=24, **window)
+                found = engine.decode(runtime.sources(LENGTHS, symbols=4, seed=seed), options)
+            fewer += sum(best[0].steps < len(best[0].tokens) for best in found)
+        one_by_one = window.get("jacobi_window") == 1 or window.get("jacobi_prefix_length") == 0
+        assert (fewer == 0) == one_by_one, (window, fewer)
+
+
 @pytest.mark.parametrize("symbols", (1, 2, 70))
 def test_small_and_odd_vocabularies(runtime, symbols):
     for beam in (1, 3):

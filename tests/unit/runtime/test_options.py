@@ -43,7 +43,9 @@ def test_options_from_text(runtime):
 
 
 def header(family="hrt", **more):
-    return SimpleNamespace(family=family, chunk_sizes=(2, 5), scale=3.0, block=1, directions=1, **more)
+    return SimpleNamespace(
+        family=family, chunk_sizes=(2, 5), scale=3.0, block=1, directions=1, source_vocabulary=9, target_vocabulary=8, **more
+    )
 
 
 def test_what_asks_for_nothing_is_read_over():
@@ -73,6 +75,9 @@ def test_every_option_is_read_from_its_text():
     (dict(min_len=-1), "--min-len -1"), (dict(max_len_b=1 << 30), "--max-len-b 1073741824"), (dict(unkpen=math.nan), "--unkpen nan"),
     (dict(unkpen=-math.inf), "--unkpen -inf"), (dict(dag_decode_beta=math.inf), "--dag-decode-beta inf"), (dict(nbest=0), "--nbest 0"),
     (dict(lenpen=-1e308), "--lenpen -1e"), (dict(unkpen=-1e308), "--unkpen -1e"), (dict(max_len_a=-1.0), "^--max-len-a -1.0: give a length"),
+    (dict(jacobi_block_size=0), "--jacobi-block-size 0: give a number from 1"), (dict(jacobi_window=0), "--jacobi-window 0: give a number from 1"),
+    (dict(jacobi_prefix_length=-1), "--jacobi-prefix-length -1: give a number from 0"), (dict(jacobi_window=2.5), "--jacobi-window 2.5 is no whole"),
+    (dict(jacobi_block_size=None), "--jacobi-block-size None is no whole number"), (dict(jacobi_block_size=1 << 30), "--jacobi-block-size 1073741824"),
     (dict(beam="3"), "--beam '3' is no whole number"), (dict(beam=2.5), "--beam 2.5 is no"), (dict(hrt_draft_width=5000), "hrt_draft_width=5000: .* 0 to 4096"),
 ])  # fmt: skip
 def test_bad_values_are_named(values, message):
@@ -111,6 +116,12 @@ def test_vertices_write_unknown_words_only_where_that_is_allowed():
     ("dag", dict(alignments=True), "words of a dag_transformer are not aligned"), ("dag", dict(nbest=2), "--nbest 2 needs --dag-decode-strategy beam"),
     ("dag", dict(min_len=4), "--min-len 4 needs"), ("dag", dict(dag_decode_upsample_scale=0.0), "--dag-decode-upsample-scale 0.0"),
     ("dag", dict(dag_decode_strategy="beam"), "--dag-decode-strategy beam: the runtime knows greedy"),
+    ("hrt", dict(jacobi_mode="pj", beam=1), "--jacobi-mode pj: a model of the family hrt does not write word by word"),
+    ("autoregressive", dict(jacobi_mode="x", beam=1), "--jacobi-mode x: choose one of frontier, hgj, pgj, pj"),
+    ("autoregressive", dict(jacobi_mode="pj", beam=2), "--beam 2: parallel decoding is exact for greedy search only"),
+    ("autoregressive", dict(jacobi_mode="pj", jacobi_draft="source", beam=1), "--jacobi-draft source needs --jacobi-mode frontier, not pj"),
+    ("autoregressive", dict(jacobi_mode="frontier", jacobi_draft="ngram", beam=1), "--jacobi-draft ngram: the runtime knows previous, source; use --engine torch"),
+    ("autoregressive", dict(jacobi_mode="frontier", jacobi_draft="source", beam=1), "one dictionary for both sides; this model has 9 source and 8 target words"),
 ])  # fmt: skip
 def test_options_of_other_families(family, options, message):
     with pytest.raises(ValueError, match=message):

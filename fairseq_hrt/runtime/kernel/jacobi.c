@@ -1,0 +1,101 @@
+/* Jacobi decoding (Santilli et al., 2023): a model that writes word by word guesses the words behind the settled ones itself, and checks its
+ * guesses with the next pass. See jacobi/windows.py, whose windows these are, and jacobi/drafts.py. */
+#include "verify.h"
+
+/* Without a fixed width: tokens that a pass may settle at first, and at most. */
+#define FIRST_WIDTH 2
+#define MOST_WIDTH 32
+/* Passes after which fewer than nine tokens in eight passes end the guesses of a sentence. */
+#define TRIAL 8
+
+typedef struct {
+    int32_t width, trials, settled;
+    int32_t count, *answers; /* [limit + 1]: what the model said behind a wrong guess */
+} guessed;
+
+typedef struct {
+    const fh_options *options;
+    const int32_t *const *sources;
+    const int32_t *lengths;
+    int32_t eos, unk;
+    guessed *sentences;
+} guesses_of;
+
+static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+
+/* Tokens that a pass may settle. */
+static int32_t window(const fh_options *o, const guessed *one, const fh_settled *known) {
+    int32_t left = known->limit + 1 - known->length;
+    if (o->jacobi_mode == FH_PJ) return left;
+    if (o->jacobi_mode == FH_FRONTIER) return smaller(one->width, left);
+    if (o->jacobi_mode == FH_HGJ && o->jacobi_prefix >= 0) {
+        if (known->length >= o->jacobi_prefix) return 1;
+        left = smaller(left, o->jacobi_prefix - known->length);
+    }
+    return smaller(o->jacobi_block - known->length % o->jacobi_block, left);
+}
+
+/* What follows the last word in the source, where it stands nearest to its place in the translation; returns how many words. */
+static int32_t from_source(const guesses_of *all, int32_t sentence, const fh_settled *known, int32_t count, int32_t *guesses) {
+    const int32_t *source = all->sources[sentence];
+    int32_t words = 0, best = -1, away = 0, copied = 0;
+    if (!known->length) return 0;
+    while (words < all->lengths[sentence] && source[words] != all->eos) words++;
+    for (int32_t i = 0; i < words; i++) {
+        int32_t distance = i + 1 > known->length ? i + 1 - known->length : known->length - i - 1;
+        if (source[i] != known->words[known->length - 1] || (best >= 0 && distance >= away)) continue;
+        best = i;
+        away = distance;
+    }
+    for (; best >= 0 && copied < count && best + 1 + copied < words; copied++) guesses[copied] = source[best + 1 + copied];
+    return copied;
+}
+
+static int32_t guess(void *context, int32_t sentence, const fh_settled *known, int32_t most, int32_t *guesses) {
+    const guesses_of *all = context;
+    const guessed *one = &all->sentences[sentence];
+    int32_t count = smaller(window(all->options, one, known) - 1, most), ready = 0;
+    if (all->options->jacobi_draft == FH_SOURCE) ready = from_source(all, sentence, known, count, guesses);
+    if (!ready)
+        for (; ready < count && ready < one->count; ready++) guesses[ready] = one->answers[ready];
+    for (; ready < count; ready++) guesses[ready] = all->unk;
+    return count;
+}
+
+static void learn(void *context, int32_t sentence, const fh_settled *known, const int32_t *guesses, const int32_t *answers, int32_t count,
+                  int32_t settled) {
+    const guesses_of *all = context;
+    const fh_options *o = all->options;
+    guessed *one = &all->sentences[sentence];
+    /* At the frontier answers behind a wrong word are worse than those behind a filler, which come next. */
+    int keep = o->jacobi_mode != FH_FRONTIER || (settled < count && guesses[settled - 1] == all->unk);
+    one->count = 0;
+    for (int32_t i = settled; keep && i < count; i++) one->answers[one->count++] = answers[i];
+    if (o->jacobi_mode != FH_FRONTIER || o->jacobi_window) return;
+    if (count > 1) one->width = settled == count ? smaller(2 * one->width, MOST_WIDTH) : settled + 1;
+    one->trials++;
+    one->settled += settled;
+    if (one->trials >= TRIAL && 8 * one->settled < 9 * one->trials) one->width = 1;
+}
+
+int fh_decode_jacobi(fh_work *w, const int32_t *const *sources, const int32_t *limits, fh_found *found) {
+    const fh_options *o = w->options;
+    fh_buffer memory = {0};
+    size_t n = (size_t)w->sentences, all = 0;
+    for (size_t s = 0; s < n; s++) all += (size_t)limits[s] + 1;
+    if (fh_reserve(&memory, n * sizeof(guessed) + all * sizeof(int32_t), 1, &w->error)) return w->error.code;
+    guesses_of context = {.options = o, .sources = sources, .lengths = w->source_lengths, .eos = w->model->shape.eos, .unk = w->model->shape.unk,
+                          .sentences = memory.data};
+    int32_t *answers = (int32_t *)(context.sentences + n), most = 0;
+    for (size_t s = 0; s < n; s++) {
+        context.sentences[s] = (guessed){.width = o->jacobi_window ? o->jacobi_window : FIRST_WIDTH, .answers = answers};
+        answers += limits[s] + 1;
+        if (limits[s] > most) most = limits[s];
+    }
+    if (o->jacobi_mode == FH_FRONTIER) most = smaller(most, (o->jacobi_window ? o->jacobi_window : MOST_WIDTH) - 1);
+    if (o->jacobi_mode == FH_PGJ || o->jacobi_mode == FH_HGJ) most = smaller(most, o->jacobi_block - 1);
+    fh_guesser guesser = {.context = &context, .most = most, .guess = guess, .learn = learn};
+    fh_verify(w, limits, &guesser, NULL, found);
+    fh_release(&memory);
+    return w->error.code;
+}
