@@ -197,13 +197,14 @@ static int decode_with_guesses(fh_work *w, int32_t chunk, const int32_t *const *
 static int decode_lossless(fh_work *w, int32_t chunk, const int32_t *const *sources, const int32_t *limits, fh_found *found) {
     const fh_options *o = w->options;
     if (chunk ? o->draft_width : o->jacobi_window || o->jacobi_mode != FH_FRONTIER) return decode_with_guesses(w, chunk, sources, limits, found);
-    int guesses = fh_trial_choice(&w->guessing, chunk ? chunk : -1 - o->jacobi_draft);
+    fh_trial *trial = &w->guessing[fh_batch_size(w->sentences)];
+    int guesses = fh_trial_choice(trial, chunk ? chunk : -1 - o->jacobi_draft);
     double start = fh_seconds();
     if (guesses)
         decode_with_guesses(w, chunk, sources, limits, found);
     else
         fh_decode_plain(w, limits, found);
-    fh_trial_note(&w->guessing, guesses, fh_seconds() - start, tokens_of(found, w->sentences));
+    fh_trial_note(trial, guesses, fh_seconds() - start, tokens_of(found, w->sentences));
     return w->error.code;
 }
 

@@ -9,6 +9,9 @@
 /* Of so many times the way that seems slower is taken once. */
 #define FH_TRIALS 16
 
+/* Batches up to the same power of two cost about the same for each token: 1, 2, 3 to 4, ..., and all larger ones. */
+#define FH_BATCH_SIZES 8
+
 typedef struct {
     double costs[2]; /* seconds a token, of the plain way and of the other; 0: not measured yet */
     uint32_t times;
@@ -19,6 +22,12 @@ static inline double fh_seconds(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static inline int fh_batch_size(int32_t sentences) {
+    int size = 0;
+    while (size + 1 < FH_BATCH_SIZES && sentences > 1 << size) size++;
+    return size;
 }
 
 /* 1: the other way is to be taken now. */

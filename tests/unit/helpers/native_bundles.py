@@ -1,11 +1,8 @@
 """Bundles of tiny models for the native runtime."""
 
-from tiny_models import FAMILIES, write_bundle
+from tiny_models import write_bundle
 
 from fairseq_hrt.hub.runtime_bundle import add_runtime
-
-NATIVE = [family for family in FAMILIES if family != "jacobi"]
-
 
 LINES = [
     "a b c d",
@@ -28,4 +25,7 @@ def with_runtime(folder, family, weights="float32", shortlist=None, **changes):
     if family == "dag":
         # Vertices never write the unknown word, and repeats stay: whatever both engines make of them by themselves.
         changes.setdefault("options", {"beam": "1", "max_len_b": "20", "unkpen": "1000", "dag_keep_repeats": "true"})
+    if family == "jacobi":
+        # As many words at a time in each run: by itself the runtime takes as many as pay.
+        changes.setdefault("options", {"beam": "1", "max_len_b": "20", "jacobi_window": "3"})
     return write_bundle(folder, family, complete=complete, **changes)

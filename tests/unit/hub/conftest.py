@@ -2,7 +2,8 @@
 
 import pytest
 from compiled_kernel import require_kernel
-from native_bundles import NATIVE, with_runtime
+from native_bundles import with_runtime
+from tiny_models import FAMILIES
 
 
 @pytest.fixture(scope="session")
@@ -10,6 +11,6 @@ def bundles(tmp_path_factory):
     """A folder with a bundle of each family that the runtime decodes."""
     require_kernel()
     place = tmp_path_factory.mktemp("bundles")
-    for family in NATIVE:
+    for family in FAMILIES:
         with_runtime(place / family, family)
     return place

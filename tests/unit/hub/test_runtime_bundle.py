@@ -51,8 +51,8 @@ def test_a_shortlist_in_a_bundle(tmp_path):
 def test_what_cannot_be_made(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="--runtime int4: choose one of"):
         with_runtime(tmp_path / "a", "autoregressive", "int4")
-    with pytest.raises(ValueError, match="translation_jacobi.*--engine torch"):
-        with_runtime(tmp_path / "b", "jacobi")
+    with pytest.raises(ValueError, match="--jacobi-draft ngram.*--engine torch"):
+        with_runtime(tmp_path / "b", "jacobi", options={"jacobi_draft": "ngram", "beam": "1"})
     with pytest.raises(ValueError, match="--no-repeat-ngram-size.*--engine torch"):
         with_runtime(tmp_path / "c", "autoregressive", options={"no_repeat_ngram_size": "2", "beam": "1"})
     # A conversion that went wrong is found by translating.

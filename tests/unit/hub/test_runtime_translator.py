@@ -9,7 +9,8 @@ import threading
 
 import pytest
 from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
-from native_bundles import LINES, NATIVE
+from native_bundles import LINES
+from tiny_models import FAMILIES
 
 import fairseq_hrt
 from fairseq_hrt.cli import translate as verb
@@ -21,7 +22,7 @@ def shown(found):
     return [(one.text, one.tokens, one.steps, one.token_steps, len(one.alternatives)) for one in found]
 
 
-@pytest.mark.parametrize("family", NATIVE)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_translations_are_those_of_pytorch(bundles, family):
     native, torch = (
         fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("auto", "torch")
@@ -60,7 +61,9 @@ def test_what_the_runtime_does_not_know(bundles, caplog):
     native = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime")
     for options, message in (
         ({"sampling": True}, "--sampling"),
-        ({"task": "translation_jacobi"}, "translation_jacobi"),
+        ({"task": "translation_hrt"}, "translation_hrt"),
+        ({"task": "translation_jacobi", "jacobi_draft": "ngram"}, "--jacobi-draft ngram"),
+        ({"task": "translation_jacobi", "jacobi_draft_path": "a.pt"}, "--jacobi-draft-path a.pt"),
         ({"no_such": 1}, "--no-such"),
     ):
         with pytest.raises(UnsupportedOption, match=f"{message}.*--engine torch"):
@@ -74,11 +77,39 @@ def test_what_the_runtime_does_not_know(bundles, caplog):
     # Left open, PyTorch takes over, and says so once.
     auto = fairseq_hrt.from_pretrained(bundles / "autoregressive")
     torch = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="torch")
-    jacobi = {"task": "translation_jacobi", "jacobi_window": 3}
+    jacobi = {"task": "translation_jacobi", "jacobi_window": 3, "jacobi_draft": "ngram"}
     assert [auto.translate(LINES, **jacobi) for _ in range(2)] == [torch.translate(LINES)] * 2
     assert auto.score(["a b"], ["A"])[0].score == pytest.approx(torch.score(["a b"], ["A"])[0].score)
     assert sum("PyTorch takes over" in record.message for record in caplog.records) == 1
     assert isinstance(fairseq_hrt.from_pretrained(bundles / "autoregressive", **jacobi), Translator)
+
+
+def test_jacobi_modes_of_a_call(bundles):
+    """Any bundle of a teacher decodes losslessly in parallel; options of that task need the task."""
+    native, torch = (
+        fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
+        for engine in ("runtime", "torch")
+    )
+    expected = native.translate(LINES)
+    for options in (
+        {"jacobi_mode": "pj"},
+        {"jacobi_mode": "hgj", "jacobi_block_size": 4, "jacobi_prefix_length": 6},
+        {"jacobi_window": 2},
+    ):
+        found, other = (one.translate(LINES, details=True, task="translation_jacobi", **options) for one in (native, torch))
+        assert shown(found) == shown(other), options
+        assert [one.text for one in found] == expected
+    assert native.translate(LINES, task="translation_jacobi") == expected
+    assert native.translate(LINES, task="translation_jacobi", replace_unk=True) == native.translate(LINES, replace_unk=True)
+    for options, message in (
+        ({"jacobi_mode": "pj"}, "--jacobi-mode pj: it belongs to --task translation_jacobi, not translation_autoregressive"),
+        ({"task": "translation_jacobi", "beam": 2}, "--beam 2: parallel decoding is exact for greedy search only"),
+        ({"task": "translation_jacobi", "jacobi_mode": "fast"}, "--jacobi-mode fast: choose one of frontier, hgj, pgj, pj"),
+        ({"task": "translation_jacobi", "jacobi_window": "wide"}, "--jacobi-window 'wide' is no number"),
+        ({"task": "translation_jacobi", "jacobi_draft": "source"}, "one dictionary for both sides"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            native.translate(LINES, **options)
 
 
 @pytest.mark.parametrize("family", ["autoregressive", "hrt"])

@@ -66,6 +66,17 @@ def test_bundles_and_their_options(load):
     assert slower.decode_options.hrt_decode_chunk == "1" and slower.decode_options.max_len_b == 20
 
 
+def test_jacobi_is_a_task_of_the_teacher(load):
+    at = "path=FOLDER/autoregressive.pt,beam=1,max_len_b=9"
+    greedy = load(f"name=a,{at},engine=runtime,task=translation_autoregressive,weights=float32")
+    for options in ("", ",jacobi_mode=pj", ",jacobi_mode=hgj,jacobi_block_size=2"):
+        found = load(f"name=b,{at},engine=runtime,task=translation_jacobi,weights=float32{options}")
+        assert translations(found) == translations(greedy) and found.task_name == "translation_jacobi"
+    assert translations(load(f"name=c,{at},task=translation_jacobi,jacobi_mode=pj")) == translations(greedy)
+    with pytest.raises(ValueError, match="one dictionary for both sides"):
+        load(f"name=d,{at},engine=runtime,task=translation_jacobi,jacobi_draft=source")
+
+
 def test_a_shortlist_from_a_file(load, folder):
     (folder / "lex").write_text("A a 0.9\n")
     assert translations(load("name=a,path=FOLDER/hrt.pt,engine=runtime,beam=1,weights=float32,shortlist=FOLDER/lex"))
