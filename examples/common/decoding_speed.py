@@ -7,8 +7,8 @@ the sizes of the quickstart, of the Multi30k recipes, or of a preset of hrt_tran
 hybrid-regressive decoding, CTranslate2 (where it is installed) and the native runtime (where it is built), which decodes the teacher and every
 family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) (two words at each end), and a directed acyclic graph of three vertices a source token, greedily.
 --systems native,CTranslate2 leaves the slow ones away. With --shortlist both runtimes choose among that many random words a source word.
-Prints a table for each length: decoder calls, milliseconds a sentence, and the ratio to the chosen system, medians of interleaved repeats with
-minimum and maximum; --json writes {system: {length: milliseconds}}.
+Prints a table for each length: decoder calls, milliseconds a sentence, words (tokens) a second, and the ratio to the chosen system, medians of
+interleaved repeats with minimum and maximum; --json writes {system: {length: milliseconds}}.
 """
 
 import argparse
@@ -260,14 +260,14 @@ def table(systems: Sequence[Any], timings: Dict[str, Timing], length: int, given
     reference = given.ratio_to if given.ratio_to in timings else systems[0].name
     lines = [
         f"{length} tokens:", "",
-        f"| System | decoder calls | ms a sentence | × {reference} |", "|---|---:|---:|---:|",
+        f"| System | decoder calls | ms a sentence | words/s | × {reference} |", "|---|---:|---:|---:|---:|",
     ]  # fmt: skip
     for system in systems:
         timing = timings[system.name]
         ratio, calls = timing.ratio_to(timings[reference]), timing.decoder_calls_per_batch()
         lines.append(
             f"| {system.name} | {'–' if calls is None else f'{calls:.1f}'} | {milliseconds(timing, given):.3g} "
-            f"| {ratio.median:.2f} ({ratio.low:.2f}–{ratio.high:.2f}) |"
+            f"| {1000 * length / milliseconds(timing, given):.0f} | {ratio.median:.2f} ({ratio.low:.2f}–{ratio.high:.2f}) |"
         )
     return lines
 

@@ -242,6 +242,42 @@ def test_decoding_speed(command, tmp_path):
     assert refused.returncode == 2 and "5,x" in refused.stderr
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_decoding_memory(command):
+    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_memory.py"
+    arguments = [
+        "--arch",
+        "tiny",
+        "--vocabulary",
+        "60",
+        "--length",
+        "5",
+        "--batch-sizes",
+        "3,1",
+        "--batches",
+        "1",
+        "--starts",
+        "1",
+    ]
+    shown = command("python", script, *arguments).stdout
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in shown.splitlines() if line.startswith("| ")]
+    assert rows[0] == ["System", "file MB", "loading s", "settled MB, batches of 1", "settled MB, batches of 3", "peak MB"]
+    for name, *figures in rows[1:]:
+        size, seconds, *settled, peak = map(float, figures)
+        assert 0 <= size < 10 and 0 <= seconds < 60 and 10 < min(settled) <= max(settled) <= peak + 1, name
+        # Without PyTorch, which alone takes more than 150 MB.
+        assert not name.startswith("native") or peak < 150
+    names = {name for name, *_ in rows[1:]}
+    assert (
+        names <= {"native AT", "native HRT", "native IBDecoder", "native DAG", "CTranslate2 int8", "CTranslate2 float32"}
+        and names
+    )
+    assert "Before anything is loaded: " in shown
+    for wrong in (["--batch-sizes", "1,x"], ["--starts", "0"], ["--vocabulary", "4"]):
+        refused = command("python", script, *wrong, check=False)
+        assert refused.returncode == 2 and wrong[0] in refused.stderr.splitlines()[-1]
+
+
 @pytest.fixture
 def refusal(capsys):
     """What a verb says that must refuse its arguments; in this process, which saves the start of another."""
