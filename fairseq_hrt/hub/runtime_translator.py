@@ -33,6 +33,7 @@ TASKS = {
 WITHOUT_EFFECT = (
     "cpu", "post_process", "remove_bpe", "quiet", "log_format", "log_interval", "num_workers", "max_tokens", "print_step", "seed",
     "required_batch_size_multiple", "skip_invalid_size_inputs_valid_test", "batch_size", "left_pad_source", "retain_iter_history",
+    "jacobi_cost_file",
 )  # fmt: skip
 
 
@@ -40,13 +41,15 @@ def options_of_task(task: str, options: Mapping[str, str]) -> Dict[str, str]:
     """Options as the runtime takes them, which knows models but no tasks: that of Jacobi decoding is a mode there.
 
     Raises:
-        UnsupportedOption: an option of that task with another one.
+        ValueError: an option of that task with another one.
     """
     if task == JACOBI:
         return {"jacobi_mode": "frontier", **options}
     for name, value in options.items():
         if name.startswith("jacobi_"):
-            raise UnsupportedOption(f"--{name.replace('_', '-')} {value}: it belongs to --task {JACOBI}, not {task}")
+            raise ValueError(
+                f"--{name.replace('_', '-')} {value} belongs to --task {JACOBI}, not {task}: give that task, or leave the option away"
+            )
     return dict(options)
 
 
@@ -195,7 +198,8 @@ class RuntimeTranslator:
                 raise UnsupportedOption(
                     f"--task {task}: the runtime decodes a model of the family {family} as {TASKS[family][0]}; use --engine torch"
                 )
-            chosen = {**self.bundle.runtime_options, **given}
+            # What the training left holds for its own task.
+            chosen = {**self.bundle.runtime_options, **given} if task == self.bundle.task else given
             chosen = {name: value for name, value in options_of_task(task, chosen).items() if name not in WITHOUT_EFFECT}
             replacing = chosen.pop("replace_unk", None) is not None
             if replacing and chosen.get("unkpen") == "inf":

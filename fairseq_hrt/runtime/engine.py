@@ -10,7 +10,8 @@
     engine.close()
 
 Sources are dictionary ids that end in ``</s>``; results have their order and number. The result of a sentence does not
-depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the last bit (the steps of ``hrt_draft_chunk`` excepted).
+depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the last bit (excepted
+the steps of ``hrt_draft_chunk`` and ``jacobi_mode`` where no width is given).
 Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodeOptions.parse` reads them from text. What the runtime does not
 know is refused by name with
 :class:`UnsupportedOption` (the eager engine does it then, ``--engine torch``), bad values with ValueError; both name the option.

@@ -254,9 +254,14 @@ def _check_dag(options: DecodeOptions, scale: float) -> None:
 
 def _check_jacobi(header: Header, options: DecodeOptions) -> None:
     mode, draft = options.jacobi_mode, options.jacobi_draft
+    if mode is None:
+        for item in fields(options):
+            if item.name.startswith("jacobi_") and getattr(options, item.name) != item.default:
+                raise ValueError(f"{_flag(item.name)} {getattr(options, item.name)} needs a --jacobi-mode, such as frontier")
+        return
     if header.family != "autoregressive":
         raise ValueError(
-            f"--jacobi-mode {mode}: a model of the family {header.family} does not write word by word from left to right"
+            f"--jacobi-mode {mode}: it decodes autoregressive models, and this one is of the family {header.family}"
         )
     if mode not in binding.JACOBI_MODES:
         raise ValueError(f"--jacobi-mode {mode}: choose one of {', '.join(binding.JACOBI_MODES)}")
@@ -291,8 +296,7 @@ def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options
         raise ValueError(
             f"--hrt-decode-chunk and hrt_draft_chunk: this is no hrt_transformer but a model of the family {header.family}"
         )
-    if options.jacobi_mode is not None:
-        _check_jacobi(header, options)
+    _check_jacobi(header, options)
     if header.family == "dag":
         _check_dag(options, scale)
     blocks = header.family == "dag" or (header.family == "bidirectional" and (header.block, header.directions) != (1, 1))

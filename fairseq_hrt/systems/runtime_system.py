@@ -46,7 +46,7 @@ class RuntimeSystem(TaskSystem):
         own = {name: options.pop(name) for name in OWN if name in options}
         path, bundle, file = Path(spec.path), None, None
         if path.is_dir():
-            bundle, file = _bundle_of(path, own, options, subject)
+            bundle, file = _bundle_of(path, own, options, spec.task, subject)
             task_name = spec.task or bundle.task
         elif path.suffix == ".safetensors":
             file = path
@@ -129,8 +129,11 @@ class RuntimeSystem(TaskSystem):
         return {**entries, "beam": str(self.decode_options.beam), "dtype": self.dtype, "device": "cpu"}
 
 
-def _bundle_of(folder: Path, own: Dict[str, str], options: Dict[str, str], subject: str) -> Tuple[Bundle, Path]:
-    """The bundle in a folder, and its model for the runtime; ``options`` gains the bundle's own where none are given.
+def _bundle_of(
+    folder: Path, own: Dict[str, str], options: Dict[str, str], task: Optional[str], subject: str
+) -> Tuple[Bundle, Path]:
+    """The bundle in a folder, and its model for the runtime; ``options`` gains the bundle's own where none are given, and what the training
+    left where the task is the bundle's.
 
     Raises:
         ValueError: it holds no such model, or the kind of its weights is asked for.
@@ -142,7 +145,8 @@ def _bundle_of(folder: Path, own: Dict[str, str], options: Dict[str, str], subje
         )
     if "weights" in own:
         raise ValueError(f"{subject}: weights={own['weights']}: a bundle has its own, leave it away")
-    for name, value in {**bundle.runtime_options, **bundle.options}.items():
+    left = bundle.runtime_options if task in (None, bundle.task) else {}
+    for name, value in {**left, **bundle.options}.items():
         if name not in ("task", *OWN):
             options.setdefault(name, value)
     return bundle, folder / bundle.runtime

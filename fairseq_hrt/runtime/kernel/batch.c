@@ -197,14 +197,14 @@ static int decode_with_guesses(fh_work *w, int32_t chunk, const int32_t *const *
 static int decode_lossless(fh_work *w, int32_t chunk, const int32_t *const *sources, const int32_t *limits, fh_found *found) {
     const fh_options *o = w->options;
     if (chunk ? o->draft_width : o->jacobi_window || o->jacobi_mode != FH_FRONTIER) return decode_with_guesses(w, chunk, sources, limits, found);
-    fh_trial *trial = &w->guessing[fh_batch_size(w->sentences)];
-    int guesses = fh_trial_choice(trial, chunk ? chunk : -1 - o->jacobi_draft);
+    fh_trial *trial = &w->guessing[w->team != NULL][fh_batch_size(w->sentences)];
+    int guesses = fh_trial_choice(trial, 2 * (chunk ? chunk : -1 - o->jacobi_draft) + o->scores);
     double start = fh_seconds();
     if (guesses)
         decode_with_guesses(w, chunk, sources, limits, found);
     else
         fh_decode_plain(w, limits, found);
-    fh_trial_note(trial, guesses, fh_seconds() - start, tokens_of(found, w->sentences));
+    if (!w->error.code) fh_trial_note(trial, guesses, fh_seconds() - start, tokens_of(found, w->sentences));
     return w->error.code;
 }
 
@@ -366,8 +366,9 @@ int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32
         /* Without memory for a team the batch is decoded alone. */
         if (more && fh_trial_choice(&e->helping, more)) j.team = fh_team_new(1 + more);
         fh_pool_run(e->pool, j.batches + (j.team ? more : 0), run_task, &j);
-        if (more) fh_trial_note(&e->helping, j.team != NULL, fh_seconds() - start, tokens_of(j.found, sentences));
+        double seconds = more ? fh_seconds() - start : 0;
         for (int32_t b = 0; b < j.batches && !error.code; b++) error = j.errors[b];
+        if (more && !error.code) fh_trial_note(&e->helping, j.team != NULL, seconds, tokens_of(j.found, sentences));
         if (!error.code) *results = flatten(j.found, sentences, &error);
     }
     for (size_t i = 0; j.found && i < n; i++) fh_found_clear(&j.found[i]);

@@ -34,6 +34,11 @@ static int not_a_number(fh_work *w) {
                    "the model computed NaN probabilities: its weights are broken (a diverged or truncated training?); convert another checkpoint");
 }
 
+int fh_no_word(fh_work *w, int32_t token) {
+    if (token != FH_NONE) return not_a_number(w);
+    return fh_fail(&w->error, FH_INVALID, "every word is forbidden; lower --unkpen or give a larger shortlist");
+}
+
 /* The output layer of the rows from `first` on that share one, and how many they are. */
 static int32_t same_matrix(const fh_work *w, const fh_ask *asks, int32_t first, int32_t rows, const fh_matrix **matrix, const fh_choice_list **list) {
     *list = w->shortlists ? &w->lists[asks[first].sentence] : NULL;
@@ -141,9 +146,12 @@ static int best_of(fh_work *w, const float *features, const fh_ask *asks, int32_
         w->model->operations->best(matrix, &input, rules, tokens, values, sums);
     }
     for (int32_t r = 0; r < rows; r++) {
-        if (tokens[r] == FH_NAN) return not_a_number(w);
-        if (tokens[r] == FH_NONE) return fh_fail(&w->error, FH_INVALID, "every word is forbidden; lower --unkpen or give a larger shortlist");
-        if (values[r] == -INFINITY) return not_a_number(w);
+        if (tokens[r] >= 0 && values[r] == -INFINITY) tokens[r] = FH_NAN;
+        if (tokens[r] < 0) {
+            if (!asks[r].guessed) return fh_no_word(w, tokens[r]);
+            if (scores) scores[r] = NAN;
+            continue;
+        }
         tokens[r] = outside(list, tokens[r]);
         if (scores) scores[r] = values[r] - sums[r];
     }
@@ -196,8 +204,8 @@ int fh_word_scores(fh_work *w, const float *features, const fh_ask *asks, int32_
         same_matrix(w, asks, r, r + 1, &matrix, &list);
         if (values_of(w, features + r * d, 1, matrix, &row)) return w->error.code;
         float sum = w->model->operations->logsumexp(row, matrix->outputs);
-        if (!isfinite(sum)) return not_a_number(w);
-        scores[r] = one_score(w, row, sum, list, words[r]);
+        if (!isfinite(sum) && !asks[r].guessed) return not_a_number(w);
+        scores[r] = isfinite(sum) ? one_score(w, row, sum, list, words[r]) : NAN;
     }
     return FH_OK;
 }

@@ -12,6 +12,7 @@ typedef struct {
     int32_t bans;
     int32_t banned[FH_MOST_BANS];
     int32_t only; /* the one word that may be chosen; negative: any that is not banned */
+    int32_t guessed; /* 1: the row may stand on wrong words; where it has no best word that is no error, but FH_NAN or FH_NONE (its score: NaN) */
 } fh_ask;
 
 /* The rules that hold everywhere: padding is banned, and <unk> where its penalty is infinite. */
@@ -27,6 +28,8 @@ int fh_best_words(fh_work *work, const float *features, const fh_ask *asks, int3
  * or not. */
 int fh_best_lists(fh_work *work, const float *features, const fh_ask *asks, int32_t rows, int32_t n, int32_t *tokens, float *scores,
                   int32_t *counts, float *ends);
+/* The error that a row without a best word is. */
+int fh_no_word(fh_work *work, int32_t token);
 /* Log-probabilities of one given word of each row. */
 int fh_word_scores(fh_work *work, const float *features, const fh_ask *asks, int32_t rows, const int32_t *words, float *scores);
 

@@ -38,16 +38,18 @@ static int32_t window(const fh_options *o, const guessed *one, const fh_settled 
 /* What follows the last word in the source, where it stands nearest to its place in the translation; returns how many words. */
 static int32_t from_source(const guesses_of *all, int32_t sentence, const fh_settled *known, int32_t count, int32_t *guesses) {
     const int32_t *source = all->sources[sentence];
-    int32_t words = 0, best = -1, away = 0, copied = 0;
+    int32_t place = 0, best = -1, away = 0, copied = 0, length = all->lengths[sentence];
     if (!known->length) return 0;
-    while (words < all->lengths[sentence] && source[words] != all->eos) words++;
-    for (int32_t i = 0; i < words; i++) {
-        int32_t distance = i + 1 > known->length ? i + 1 - known->length : known->length - i - 1;
+    for (int32_t i = 0; i < length; i++) {
+        if (source[i] == all->eos) continue; /* no word, wherever it stands */
+        place++;
+        int32_t distance = place > known->length ? place - known->length : known->length - place;
         if (source[i] != known->words[known->length - 1] || (best >= 0 && distance >= away)) continue;
         best = i;
         away = distance;
     }
-    for (; best >= 0 && copied < count && best + 1 + copied < words; copied++) guesses[copied] = source[best + 1 + copied];
+    for (int32_t i = best + 1; best >= 0 && i < length && copied < count; i++)
+        if (source[i] != all->eos) guesses[copied++] = source[i];
     return copied;
 }
 
@@ -70,7 +72,7 @@ static void learn(void *context, int32_t sentence, const fh_settled *known, cons
     /* At the frontier answers behind a wrong word are worse than those behind a filler, which come next. */
     int keep = o->jacobi_mode != FH_FRONTIER || (settled < count && guesses[settled - 1] == all->unk);
     one->count = 0;
-    for (int32_t i = settled; keep && i < count; i++) one->answers[one->count++] = answers[i];
+    for (int32_t i = settled; keep && i < count && answers[i] >= 0; i++) one->answers[one->count++] = answers[i];
     if (o->jacobi_mode != FH_FRONTIER || o->jacobi_window) return;
     if (count > 1) one->width = settled == count ? smaller(2 * one->width, MOST_WIDTH) : settled + 1;
     one->trials++;

@@ -1,6 +1,8 @@
 /* Guesses checked by the decoder, see verify.h. */
 #include "verify.h"
 
+#include <math.h>
+
 /* Inputs of one pass at most, by which the buffers grow; one sentence may have more. */
 #define MOST_TOKENS 4096
 
@@ -62,17 +64,19 @@ static int32_t add_inputs(fh_work *w, const fh_guesser *guesser, state *v, part 
     for (int32_t i = 0; i < one->count; i++) {
         v->positions[at + i] = place + i;
         v->asks[at + i] = fh_ask_at(w, one->sentence, place + i, w->options->min_len, known->limit);
+        v->asks[at + i].guessed = 1; /* settle() complains of what is settled */
     }
     return one->count;
 }
 
-/* Settles what is right; 1: the sentence is complete. */
+/* Settles what is right; 1: the sentence is complete, or there is an error. */
 static int settle(fh_work *w, const fh_guesser *guesser, state *v, const part *one, int32_t pass) {
     fh_settled *known = &v->known[one->sentence];
     const int32_t *guesses = v->tokens + one->first + 1, *answers = v->answers + one->first;
     int32_t settled = 0, word;
     do {
         word = answers[settled];
+        if (word < 0 || (w->options->scores && isnan(v->values[one->first + settled]))) return fh_no_word(w, word);
         known->words[known->length] = word;
         known->steps[known->length] = pass;
         if (w->options->scores) known->scores[known->length] = v->values[one->first + settled];
@@ -84,6 +88,14 @@ static int settle(fh_work *w, const fh_guesser *guesser, state *v, const part *o
     if (word == w->model->shape.eos) return 1;
     guesser->learn(guesser->context, one->sentence, known, guesses, answers, one->count, settled);
     return 0;
+}
+
+/* Without scores a sentence that has reached its maximum length needs no more passes: </s> follows. */
+static int ends_here(const fh_work *w, fh_settled *known, int32_t pass) {
+    if (w->options->scores || known->length < known->limit) return 0;
+    known->words[known->length] = w->model->shape.eos;
+    known->steps[known->length++] = pass;
+    return 1;
 }
 
 /* A pass over some sentences. */
@@ -112,6 +124,9 @@ static int finish(fh_work *w, const fh_settled *known, int32_t passes, fh_found 
     return fh_found_add(w, found, h);
 }
 
+/* The number of a sentence's pass, those of its guesses counted. */
+static int32_t number(const int32_t *before, int32_t sentence, int32_t pass) { return pass + (before ? before[sentence] : 0); }
+
 int fh_verify(fh_work *w, const int32_t *limits, const fh_guesser *guesser, const int32_t *before, fh_found *found) {
     fh_buffer waiting = {0};
     state v = {0};
@@ -124,19 +139,24 @@ int fh_verify(fh_work *w, const int32_t *limits, const fh_guesser *guesser, cons
         while (next < open && !w->error.code) {
             int32_t count = 0, tokens = 0;
             for (; next < open; next++) {
-                const fh_settled *known = &v.known[sentences[next]];
+                int32_t s = sentences[next];
+                fh_settled *known = &v.known[s];
+                if (ends_here(w, known, number(before, s, pass))) {
+                    if (finish(w, known, number(before, s, pass), &found[s])) break;
+                    continue;
+                }
                 if (count && tokens + 1 + smaller(guesser->most, known->limit - known->length) > v.room) break;
-                v.parts[count].sentence = sentences[next];
+                v.parts[count].sentence = s;
                 tokens += add_inputs(w, guesser, &v, &v.parts[count], tokens);
                 count++;
             }
-            if (run_pass(w, &v, count, tokens)) break;
+            if (w->error.code || !count || run_pass(w, &v, count, tokens)) break;
             for (int32_t r = 0; r < count && !w->error.code; r++) {
-                int32_t s = v.parts[r].sentence, passes = pass + (before ? before[s] : 0);
-                if (settle(w, guesser, &v, &v.parts[r], passes))
-                    finish(w, &v.known[s], passes, &found[s]);
-                else
+                int32_t s = v.parts[r].sentence;
+                if (!settle(w, guesser, &v, &v.parts[r], number(before, s, pass)))
                     sentences[kept++] = s;
+                else if (!w->error.code)
+                    finish(w, &v.known[s], number(before, s, pass), &found[s]);
             }
         }
         open = kept;

@@ -45,7 +45,7 @@ typedef struct fh_work {
     /* Scratch of choosing and searching. */
     fh_buffer logits, choice, gathered, links, path, parts;
     int64_t passes; /* decoder calls */
-    fh_trial guessing[FH_BATCH_SIZES]; /* lossless parallel decoding against plain greedy decoding, by the size of the batch */
+    fh_trial guessing[2][FH_BATCH_SIZES]; /* lossless parallel decoding against plain greedy decoding: with a team or without, by the size of the batch */
 } fh_work;
 
 int fh_work_start(fh_work *work, const fh_model *model);

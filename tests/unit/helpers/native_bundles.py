@@ -25,7 +25,4 @@ def with_runtime(folder, family, weights="float32", shortlist=None, **changes):
     if family == "dag":
         # Vertices never write the unknown word, and repeats stay: whatever both engines make of them by themselves.
         changes.setdefault("options", {"beam": "1", "max_len_b": "20", "unkpen": "1000", "dag_keep_repeats": "true"})
-    if family == "jacobi":
-        # As many words at a time in each run: by itself the runtime takes as many as pay.
-        changes.setdefault("options", {"beam": "1", "max_len_b": "20", "jacobi_window": "3"})
     return write_bundle(folder, family, complete=complete, **changes)

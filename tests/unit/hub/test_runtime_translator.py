@@ -8,8 +8,9 @@ import sys
 import threading
 
 import pytest
+import tiny_models
 from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
-from native_bundles import LINES
+from native_bundles import LINES, with_runtime
 from tiny_models import FAMILIES
 
 import fairseq_hrt
@@ -99,10 +100,13 @@ def test_jacobi_modes_of_a_call(bundles):
         found, other = (one.translate(LINES, details=True, task="translation_jacobi", **options) for one in (native, torch))
         assert shown(found) == shown(other), options
         assert [one.text for one in found] == expected
-    assert native.translate(LINES, task="translation_jacobi") == expected
+    assert native.translate(LINES, task="translation_jacobi", jacobi_cost_file="nowhere.json") == expected
     assert native.translate(LINES, task="translation_jacobi", replace_unk=True) == native.translate(LINES, replace_unk=True)
     for options, message in (
-        ({"jacobi_mode": "pj"}, "--jacobi-mode pj: it belongs to --task translation_jacobi, not translation_autoregressive"),
+        (
+            {"jacobi_mode": "pj"},
+            "--jacobi-mode pj belongs to --task translation_jacobi, not translation_autoregressive: give",
+        ),
         ({"task": "translation_jacobi", "beam": 2}, "--beam 2: parallel decoding is exact for greedy search only"),
         ({"task": "translation_jacobi", "jacobi_mode": "fast"}, "--jacobi-mode fast: choose one of frontier, hgj, pgj, pj"),
         ({"task": "translation_jacobi", "jacobi_window": "wide"}, "--jacobi-window 'wide' is no number"),
@@ -110,6 +114,19 @@ def test_jacobi_modes_of_a_call(bundles):
     ):
         with pytest.raises(ValueError, match=message):
             native.translate(LINES, **options)
+
+
+def test_a_training_with_the_task_of_jacobi(tmp_path, monkeypatch):
+    """Its options hold for that task alone."""
+    monkeypatch.setitem(tiny_models.FAMILIES, "jacobi", ("translation_jacobi", *FAMILIES["jacobi"][1:]))
+    bundle = with_runtime(tmp_path / "bundle", "jacobi", options={"beam": "1", "max_len_b": "20"})
+    assert bundle.runtime_options == {"jacobi_mode": "frontier"}
+    native, torch = (fairseq_hrt.from_pretrained(bundle.folder, engine=engine) for engine in ("runtime", "torch"))
+    expected = torch.translate(LINES)
+    assert native.translate(LINES) == expected
+    for task in ("translation", "translation_autoregressive"):
+        assert native.translate(LINES, task=task) == torch.translate(LINES, task=task) == expected
+        assert native.translate(LINES, task=task, beam=3) == torch.translate(LINES, task=task, beam=3)
 
 
 @pytest.mark.parametrize("family", ["autoregressive", "hrt"])

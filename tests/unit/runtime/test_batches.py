@@ -1,12 +1,14 @@
 """A result depends on its sentence alone: not on the batch, the threads, nor, but for rounding, on the instruction set."""
 
 import random
+import subprocess
 
 import numpy as np
 import pytest
+import torch
 
-from fairseq_hrt.runtime import library
-from fairseq_hrt.runtime.engine import Shortlist
+from fairseq_hrt.runtime import build, library
+from fairseq_hrt.runtime.engine import NumericalError, Shortlist
 
 WAYS = {
     "at": ("transformer", dict(beam=1)), "at, beam": ("transformer", dict(beam=4, nbest=2)),
@@ -155,7 +157,125 @@ def test_windows_of_many_sentences_are_passed_through_in_parts(runtime):
     with runtime.runtime_engine(model) as engine:
         limits = dict(beam=1, max_len_b=400, batch_size=30)
         expected, found = (engine.decode(rows, runtime.options(**limits, **own)) for own in ({}, {"jacobi_mode": "pj"}))
-    assert [best[0].tokens for best in found] == [best[0].tokens for best in expected]
+        alone = engine.decode(rows, runtime.options(jacobi_mode="pj", **{**limits, "batch_size": 1}))
+    assert plain(found) == plain(alone)
+    assert [best[0].positional_scores for best in found] == [best[0].positional_scores for best in expected]
+
+
+def naive_frontier(model, row, limit, *, first=2, most=32, trial=8):
+    """(tokens, the pass that settles each) of Jacobi decoding as wide as was right lately: prefixes through fairseq's decoder, no cache."""
+    encoded = model.encoder(torch.tensor([row]), src_lengths=torch.tensor([len(row)]))
+    tokens, steps, answers, width, passes, settled = [], [], [], first, 0, 0
+    while not tokens or tokens[-1] != 2:
+        guesses = (answers + [3] * limit)[: min(width, limit + 1 - len(tokens)) - 1]
+        logits = model.decoder(torch.tensor([[2, *tokens, *guesses]]), encoder_out=encoded)[0][0, len(tokens) :].clone()
+        logits[:, 1] = -torch.inf
+        if not tokens:
+            logits[0, 2] = -torch.inf  # --min-len 1
+        best = [2 if len(tokens) + n >= limit else int(one) for n, one in enumerate(logits.argmax(-1))]
+        right = next((n for n, guess in enumerate(guesses) if guess != best[n] or guess == 2), len(guesses)) + 1
+        wrong_filler = right <= len(guesses) and guesses[right - 1] == 3
+        answers = best[right:] if wrong_filler else []
+        passes, settled = passes + 1, settled + right
+        tokens, steps = tokens + best[:right], steps + [passes] * right
+        if guesses:
+            width = min(2 * width, most) if right > len(guesses) else right + 1
+        if passes >= trial and 8 * settled < 9 * passes:
+            width = 1
+    return tokens, steps
+
+
+def test_windows_are_as_wide_as_was_right_lately(runtime):
+    """The first batch of an engine is guessed, as nothing is measured yet: its passes show the widths."""
+    passes = set()
+    for seed in range(12):
+        model, rows = runtime.build(symbols=2, seed=seed), runtime.sources((3, 9, 14), symbols=2, seed=seed)
+        with runtime.runtime_engine(model) as engine:
+            found = engine.decode(rows, runtime.options(beam=1, max_len_b=40, jacobi_mode="frontier"))
+        with torch.no_grad():
+            expected = [naive_frontier(model, row, 40) for row in rows]
+        assert [(best[0].tokens, best[0].token_steps) for best in found] == expected
+        passes |= {steps.count(n) for _, steps in expected for n in steps}
+    assert max(passes) > 8, "wide windows came true"
+
+
+def test_batches_of_each_size_are_measured_for_themselves(runtime):
+    """The first batch of a size is guessed, whatever smaller or larger ones have shown."""
+    model, rows = runtime.build(symbols=2, seed=1), runtime.sources((9, 9, 9), symbols=2, seed=1)
+    options = runtime.options(beam=1, max_len_b=40, jacobi_mode="frontier")
+    with runtime.runtime_engine(model) as engine:
+        guessed, first, again = engine.decode(rows[:1], options), engine.decode(rows, options), engine.decode(rows, options)
+    assert guessed == first[:1] and first[0][0].steps < len(first[0][0].tokens)
+    assert again[0][0].steps == len(again[0][0].tokens), "the second one is not"
+
+
+def test_broken_numbers_behind_wrong_guesses_harm_nobody(runtime):
+    """What stands on a wrong guess, such as <unk> where it is never written, means nothing."""
+    model, rows = runtime.build(seed=2), runtime.sources((3, 6, 9))
+    with torch.no_grad():
+        model.decoder.embed_tokens.weight[3] = 1e25 * torch.tensor([1.0, -1.0]).repeat(
+            model.decoder.embed_tokens.weight.size(1) // 2
+        )
+    assert model.decoder.output_projection.weight is not model.decoder.embed_tokens.weight
+    modes = (
+        {},
+        {"jacobi_mode": "frontier", "jacobi_window": 3},
+        {"jacobi_mode": "frontier"},
+        {"jacobi_mode": "pj"},
+        {"jacobi_mode": "hgj"},
+    )
+    with runtime.runtime_engine(model) as engine:
+        for scores in (True, False):
+            options = dict(beam=1, max_len_b=12, unkpen=float("inf"), scores=scores)
+            expected, *found = (engine.decode(rows, runtime.options(**options, **mode)) for mode in modes)
+            for one in found:
+                assert [best[0].tokens for best in one] == [best[0].tokens for best in expected]
+            for mode in modes:
+                # Where <unk> is written, the word behind it has no probability.
+                with pytest.raises(NumericalError, match="its weights are broken"):
+                    engine.decode(rows, runtime.options(beam=1, max_len_b=12, min_len=5, unkpen=-1e5, scores=scores, **mode))
+        # Without scores </s> needs no probability where nothing else may follow.
+        short = [
+            engine.decode(rows, runtime.options(beam=1, max_len_b=1, unkpen=-1e5, scores=False, **mode)) for mode in modes
+        ]
+        assert all([best[0].tokens for best in one] == [[3, 2]] * len(rows) for one in short)
+
+
+@pytest.mark.skipif(build.compiler() is None, reason="no C compiler")
+def test_what_is_quicker_is_kept(tmp_path):
+    """The choice between two ways, by batches of one size: the other way first, then the plain one, then the quicker, now and then the slower."""
+    (tmp_path / "trial.c").write_text(
+        """
+        #include <stdio.h>
+        #include "trial.h"
+        int main(void) {
+            int sizes[] = {1, 2, 3, 4, 5, 64, 65, 128, 129, 100000};
+            for (int i = 0; i < 10; i++) printf("%d ", fh_batch_size(sizes[i]));
+            for (int quicker = 0; quicker < 2; quicker++) {
+                fh_trial trial = {.key = 7};
+                for (int i = 0; i < 48; i++) {
+                    int choice = fh_trial_choice(&trial, 7);
+                    printf("%s%d", i ? "" : "| ", choice);
+                    fh_trial_note(&trial, choice, choice == quicker ? 1.0 : 2.0, 10);
+                }
+                printf(" %d ", fh_trial_choice(&trial, 8) && trial.costs[0] == 0);
+            }
+            return 0;
+        }
+        """
+    )
+    program = tmp_path / "trial"
+    subprocess.run(
+        [*build.compiler(), "-std=c11", "-D_GNU_SOURCE", "-I", build.KERNEL, tmp_path / "trial.c", "-o", program], check=True
+    )
+    sizes, plain_is_quicker, other_is_quicker = subprocess.run(
+        [program], capture_output=True, text=True, check=True
+    ).stdout.split("|")
+    assert sizes.split() == list("0122367777")
+    choices, anew = plain_is_quicker.split()
+    assert choices[:2] == "10" and choices[2:].count("1") == 2 and anew == "1"
+    choices, anew = other_is_quicker.split()
+    assert choices[:2] == "10" and choices[2:].count("0") == 2 and anew == "1"
 
 
 def test_drafts_are_given_up_where_they_do_not_pay(runtime):
