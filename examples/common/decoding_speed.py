@@ -5,7 +5,8 @@
 Every sentence has as many source as target tokens, which the decoders are told to write; their weights are random. The models have
 the sizes of the quickstart, of the Multi30k recipes, or of a preset of hrt_transformer. Compared are fairseq's greedy search, our engine's,
 hybrid-regressive decoding, CTranslate2 (where it is installed) and the native runtime (where it is built), which decodes the teacher and every
-family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) (two words at each end), and a directed acyclic graph of three vertices a source token, greedily.
+family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) (two words at each end), and a directed acyclic graph of three vertices a source token, greedily;
+the teacher, and HRT's first stage, with a beam of 5, too.
 --systems native,CTranslate2 leaves the slow ones away. With --shortlist both runtimes choose among that many random words a source word.
 Prints a table for each length: decoder calls, milliseconds a sentence, words (tokens) a second, and the ratio to the chosen system, medians of
 interleaved repeats with minimum and maximum; --json writes {system: {length: milliseconds}}.
@@ -46,12 +47,19 @@ from fairseq_hrt.systems import count_calls
 # Sizes of the recipes: (width, inner size, layers, heads, words).
 RECIPES = {"quickstart": (128, 512, 2, 4, 2800), "multi30k": (256, 1024, 3, 4, 8000)}
 GRAPH_SCALE = 3
-CTRANSLATE2 = {"CTranslate2 greedy": "float32", "CTranslate2 int8 greedy": "int8"}
+# Kind of the weights, and hypotheses that are kept.
+CTRANSLATE2 = {
+    "CTranslate2 greedy": ("float32", 1),
+    "CTranslate2 int8 greedy": ("int8", 1),
+    "CTranslate2 int8 beam 5": ("int8", 5),
+}
 # Native rows: the model, and how it is decoded. The target's length is forced where the family lets it be: graphs have the length of their path.
 NATIVE: Dict[str, Any] = {
     "native AT": ("AT", {}),
     "native HRT k=2": ("HRT", {"hrt_decode_chunk": "2", "hrt_nat_beam": 1}),
     "native HRT k=3": ("HRT", {"hrt_decode_chunk": "3", "hrt_nat_beam": 1}),
+    "native AT beam 5": ("AT", {"beam": 5}),
+    "native HRT k=2 beam 5": ("HRT", {"hrt_decode_chunk": "2", "beam": 5, "hrt_nat_beam": 1}),
     "native IBDecoder": ("IB", {}),
     "native IB+SA(2)": ("IB+SA(2)", {}),
     "native DAG": ("DAG", {"dag_decode_strategy": "greedy"}),
@@ -87,6 +95,7 @@ class CTranslate2Decoder:
         length: int,
         batches: Sequence[Any],
         *,
+        beam: int,
         shortlist: bool,
     ) -> None:
         import ctranslate2
@@ -94,7 +103,7 @@ class CTranslate2Decoder:
         self.name, self.generator, self.counters = name, None, GenerationCounters(known=False)
         threads = torch.get_num_threads()
         self.translator = ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=threads)
-        self.length, self.shortlist = length, shortlist
+        self.length, self.beam, self.shortlist = length, beam, shortlist
         self.words = [
             [[dictionary[token] for token in row[:-1]] for row in batch["net_input"]["src_tokens"]] for batch in batches
         ]
@@ -106,7 +115,7 @@ class CTranslate2Decoder:
     def decode(self, sample: List[List[str]]) -> Any:
         """Translates it."""
         return self.translator.translate_batch(
-            sample, beam_size=1, min_decoding_length=self.length, max_decoding_length=self.length, suppress_sequences=[[PADDING]],
+            sample, beam_size=self.beam, min_decoding_length=self.length, max_decoding_length=self.length, suppress_sequences=[[PADDING]],
             use_vmap=self.shortlist,
         )  # fmt: skip
 
@@ -235,10 +244,12 @@ class Systems:
             systems.append(Decoder("fairseq greedy", stock, [at], batches))
         if self.wanted("AT greedy"):
             systems.append(Decoder("AT greedy", AutoregressiveGenerator([at], dictionary, options), [at], batches))
-        for name, kind in CTRANSLATE2.items():
+        for name, (kind, beam) in CTRANSLATE2.items():
             if self.folder.is_dir() and self.wanted(name):
                 short = self.shortlist is not None
-                systems.append(CTranslate2Decoder(name, self.folder, kind, dictionary, length, batches, shortlist=short))
+                systems.append(
+                    CTranslate2Decoder(name, self.folder, kind, dictionary, length, batches, beam=beam, shortlist=short)
+                )
         for size in (2, 3):
             if self.wanted(f"HRT k={size} (1,1)"):
                 chooser = ChunkChooser.parse(str(size), "inf:1", [2, 3])
@@ -249,7 +260,7 @@ class Systems:
                 # A graph's path has the length that it has.
                 limits = {} if model == "DAG" else {"min_len": length}
                 chosen = DecodeOptions(
-                    beam=1, max_len_b=length, scores=False, batch_size=self.given.batch_size, **limits, **own
+                    max_len_b=length, scores=False, batch_size=self.given.batch_size, **{"beam": 1, **limits, **own}
                 )
                 systems.append(NativeDecoder(name, self.engines[model], chosen, batches))
         return systems

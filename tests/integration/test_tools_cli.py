@@ -213,6 +213,9 @@ def test_decoding_speed(command, tmp_path):
         if "native AT" in found:
             for name in ("AT greedy", "HRT k=2 (1,1)", "HRT k=3 (1,1)"):
                 assert found["native " + name.replace(" greedy", "").replace(" (1,1)", "")] == found[name]
+            assert (
+                found["native AT beam 5"] == found["AT greedy"] and found["native HRT k=2 beam 5"] == found["HRT k=2 (1,1)"]
+            )
             assert found["native IBDecoder"] == f"{-(-(length + 1) // 2)}.0" and found["native DAG"] == "1.0"
     speed = json.loads((tmp_path / "speed.json").read_text())
     assert set(speed) == set(calls[0]) - {"System", "---"} and all(set(times) == {"5", "8"} for times in speed.values())
@@ -235,7 +238,7 @@ def test_decoding_speed(command, tmp_path):
         if line.startswith("| ")
     ]
     assert (
-        set(names) <= {"System", "CTranslate2 int8 greedy", *(name for name in speed if name.startswith("native"))}
+        set(names) <= {"System", *(name for name in speed if name.startswith(("native", "CTranslate2 int8")))}
         and len(names) > 1
     )
     refused = command("python", script, "--lengths", "5,x", check=False)
