@@ -36,7 +36,7 @@ def student(command, toy_data, tmp_path_factory):
     return folder / "checkpoint_last.pt", output.stdout + output.stderr
 
 
-def test_training_logs_what_the_room_promises(student):
+def test_training_logs_what_is_documented(student):
     inner = next(line for line in student[1].splitlines() if "train_inner" in line)
     for name in ("nll_loss", "glance_accuracy", "glance_rate", "vertices_per_token", "skipped_share", "skipped_sentences"):
         assert f" {name}=" in inner
@@ -110,27 +110,6 @@ def test_scores_of_references(command, toy_data, student):
     scored = command("fairseq-generate", toy_data, *DECODE, "--path", student[0], "--score-reference").stdout
     targets = {number: texts[0] for number, texts in lines(scored, "T").items()}
     assert {number: texts[0] for number, texts in hypotheses(scored).items()} == targets
-
-
-def test_it_learns(command, toy_data, tmp_path):
-    """The toy task copies letters; by two stages, as the papers train."""
-    training = [option for option in OPTIMIZER if option not in ("--lr", "0.003", "--dropout", "0.1")]
-    shared = [toy_data, *[size.replace("=16", "=64") for size in SIZES], *training, "--lr", "0.01", "--dropout", "0"]
-    command(
-        "fairseq-train", *shared, *NLL, "--max-update", "300", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "30",
-        "--dag-glance-schedule", "0.5:0.1@300", "--save-dir", tmp_path / "nll",
-    )  # fmt: skip
-    right = {}
-    command(
-        "fairseq-train", *shared, *FUZZY, "--lr", "0.002", "--max-update", "60", "--save-dir", tmp_path / "fuzzy",
-        "--finetune-from-model", tmp_path / "nll" / "checkpoint_last.pt",
-    )  # fmt: skip
-    for name in ("nll", "fuzzy"):
-        path = tmp_path / name / "checkpoint_last.pt"
-        output = command("fairseq-generate", toy_data, *DECODE, "--path", path, "--dag-keep-repeats").stdout
-        targets = {number: texts[0] for number, texts in lines(output, "T").items()}
-        right[name] = sum(texts[0] == targets[number] for number, texts in hypotheses(output).items())
-    assert right["nll"] >= 3 and right["fuzzy"] >= 3, right
 
 
 TRAINING = [*NLL, *SIZES, *RESUMABLE, "--max-update", "30", "--save-interval-updates", "5",

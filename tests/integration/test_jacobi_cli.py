@@ -84,7 +84,7 @@ def test_options_of_the_draft(command, toy_data, teacher, expected, draft):
         assert message in refused(command, "fairseq-generate", toy_data, *arguments, "--jacobi-draft-options", wrong)
 
 
-def test_checkpoints_of_other_rooms(command, toy_data, draft, costs):
+def test_checkpoints_of_other_families(command, toy_data, draft, costs):
     """HRT's C_d=1 is autoregressive; what writes in another order is refused by name."""
     family, path = draft
     arguments = [*DECODE, *costs, "--path", path, "--jacobi-window", "3"]
@@ -123,7 +123,7 @@ def test_what_is_refused(command, toy_data, teacher, options, message):
     assert message in refused(command, "fairseq-generate", toy_data, *DECODE, "--path", teacher, *options.split())
 
 
-def test_beam_output_is_none_of_this_room(command, toy_data, teacher):
+def test_beam_output_is_refused(command, toy_data, teacher):
     """The default beam of fairseq is 5: the message tells what to write."""
     arguments = [option for option in DECODE if option not in ("--beam", "1")]
     assert "give --beam 1" in refused(command, "fairseq-generate", toy_data, *arguments, "--path", teacher)

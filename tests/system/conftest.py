@@ -6,13 +6,33 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def learn(command, tmp_path_factory):
+def train(command):
+    """A function that trains a tiny model on ``data``, with its checkpoints in ``folder``; it returns the last of them."""
+    sides = [
+        argument
+        for side in ("encoder", "decoder")
+        for argument in (f"--{side}-layers=1", f"--{side}-embed-dim=64", f"--{side}-ffn-embed-dim=128")
+    ]
+
+    def run(data, folder, *options):
+        command(
+            "fairseq-train", data, "--user-dir", "fairseq_hrt", "--dropout=0.0", *sides, "--optimizer", "adam", "--lr", "0.005",
+            "--lr-scheduler", "inverse_sqrt", "--seed", "1", "--cpu", "--num-workers", "0", "--no-epoch-checkpoints",
+            "--save-dir", folder, "--log-format", "simple", "--share-decoder-input-output-embed", "--disable-validation", *options,
+        )  # fmt: skip
+        return folder / "checkpoint_last.pt"
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def learn(command, train, tmp_path_factory):
     """A function that trains a tiny model on ``sizes`` sentences of ``draw(generator, size)``; it returns (data, checkpoint).
 
     ``draw`` gives the sources and targets of a split.
     """
 
-    def train(draw, sizes, *options):
+    def run(draw, sizes, *options):
         folder = tmp_path_factory.mktemp("capitals")
         generator = random.Random(3)
         for split, size in sizes.items():
@@ -21,19 +41,9 @@ def learn(command, tmp_path_factory):
         data = folder / "bin"
         splits = [f"--{split}pref={folder / split}" for split in sizes]
         command("fairseq-preprocess", "-s", "de", "-t", "en", *splits, "--destdir", data)
-        sides = [
-            argument
-            for side in ("encoder", "decoder")
-            for argument in (f"--{side}-layers=1", f"--{side}-embed-dim=64", f"--{side}-ffn-embed-dim=128")
-        ]
-        command(
-            "fairseq-train", data, "--user-dir", "fairseq_hrt", "--dropout=0.0", *sides, *options, "--optimizer", "adam", "--lr", "0.005",
-            "--lr-scheduler", "inverse_sqrt", "--seed", "1", "--cpu", "--num-workers", "0", "--no-epoch-checkpoints",
-            "--save-dir", folder / "model", "--log-format", "simple", "--share-decoder-input-output-embed", "--disable-validation",
-        )  # fmt: skip
-        return data, folder / "model" / "checkpoint_last.pt"
+        return data, train(data, folder / "model", *options)
 
-    return train
+    return run
 
 
 @pytest.fixture(scope="session")

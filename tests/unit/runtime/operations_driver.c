@@ -20,14 +20,14 @@ static uint32_t bits(void) { /* xorshift */
 static int32_t between(int32_t low, int32_t high) { return low + (int32_t)(bits() % (uint32_t)(high - low + 1)); }
 static float number(void) { return (float)between(-1000, 1000) / 317.f; }
 
-static void *room(size_t size) {
+static void *allocate(size_t size) {
     void *found = NULL;
     size = size ? size : 1;
     if (posix_memalign(&found, FH_ALIGNMENT, size)) exit(2);
     return memset(found, 0xA5, size);
 }
 static float *numbers(size_t count) {
-    float *x = room(count * sizeof(float));
+    float *x = allocate(count * sizeof(float));
     for (size_t i = 0; i < count; i++) x[i] = number();
     return x;
 }
@@ -48,7 +48,7 @@ static int near(const float *x, const float *y, size_t count, float tolerance) {
 static void products(void) {
     int32_t rows = between(1, 20), inputs = between(1, 130), outputs = between(1, 200), kind = between(1, 2), positive = between(0, 1);
     size_t weights = (size_t)outputs * (size_t)inputs;
-    void *w = kind == FH_INT8 ? room(weights) : numbers(weights);
+    void *w = kind == FH_INT8 ? allocate(weights) : numbers(weights);
     if (kind == FH_INT8)
         for (size_t i = 0; i < weights; i++) ((int8_t *)w)[i] = (int8_t)(between(0, 3) ? between(-127, 127) : between(0, 1) ? 127 : -127);
     float *scales = numbers((size_t)outputs), *bias = numbers((size_t)outputs), *x = numbers((size_t)rows * (size_t)inputs);
@@ -56,28 +56,28 @@ static void products(void) {
         for (int32_t i = 0; i < rows * inputs; i++) x[i] = fabsf(x[i]);
     if (!between(0, 5)) x[between(0, rows * inputs - 1)] = between(0, 1) ? NAN : -INFINITY;
     fh_matrix matrix;
-    void *packed = room(fh_matrix_size((fh_kind)kind, outputs, inputs));
+    void *packed = allocate(fh_matrix_size((fh_kind)kind, outputs, inputs));
     check(!fh_matrix_pack(&matrix, packed, (fh_kind)kind, outputs, inputs, w, inputs, scales, between(0, 3) ? bias : NULL), "pack", rows, inputs, outputs);
     size_t count = (size_t)rows * (size_t)outputs;
     float *residual = numbers(count), *results[2], *values[2], *sums[2];
     int32_t *tokens[2], banned[3] = {between(-1, outputs), between(0, outputs - 1), between(0, outputs - 1)};
     int relu = between(0, 1), add = between(0, 1);
-    fh_rule *rules = room((size_t)rows * sizeof *rules);
+    fh_rule *rules = allocate((size_t)rows * sizeof *rules);
     for (int32_t r = 0; r < rows; r++) rules[r] = (fh_rule){banned, between(0, 3), between(-1, outputs), number()};
     for (int i = 0; i < 2; i++) {
         const fh_operations *ops = i ? fast : plain;
         fh_input input;
-        void *buffer = room(fh_input_size((fh_kind)kind, rows, inputs));
+        void *buffer = allocate(fh_input_size((fh_kind)kind, rows, inputs));
         ops->prepare(&input, buffer, (fh_kind)kind, x, inputs, rows, inputs, positive);
-        results[i] = room(count * sizeof(float));
-        values[i] = room((size_t)rows * sizeof(float));
-        sums[i] = room((size_t)rows * sizeof(float));
-        tokens[i] = room((size_t)rows * sizeof(int32_t));
+        results[i] = allocate(count * sizeof(float));
+        values[i] = allocate((size_t)rows * sizeof(float));
+        sums[i] = allocate((size_t)rows * sizeof(float));
+        tokens[i] = allocate((size_t)rows * sizeof(int32_t));
         ops->product(&matrix, &input, results[i], outputs, relu, add ? residual : NULL, outputs);
         ops->best(&matrix, &input, rules, tokens[i], values[i], sums[i]);
         int32_t part = between(1, rows), first = between(0, rows - part);
         fh_input some = fh_input_rows(&input, first, part);
-        float *again = room((size_t)part * (size_t)outputs * sizeof(float));
+        float *again = allocate((size_t)part * (size_t)outputs * sizeof(float));
         ops->product(&matrix, &some, again, outputs, relu, add ? residual + (ptrdiff_t)first * outputs : NULL, outputs);
         check(!memcmp(again, results[i] + (ptrdiff_t)first * outputs, (size_t)part * (size_t)outputs * sizeof(float)), "a row among others", rows, inputs, outputs);
         free(again);
@@ -94,8 +94,8 @@ static void products(void) {
     check(ends[0] == ends[1] && (ends[0] < 0 || !memcmp(ids[0], ids[1], (size_t)ends[0] * sizeof(int32_t))), "top", outputs, n, 0);
     int32_t chosen[3] = {between(0, outputs - 1), between(0, outputs - 1), 0};
     fh_matrix few;
-    void *selected = room(fh_matrix_size((fh_kind)kind, 3, inputs));
-    float *row = room((size_t)inputs * sizeof(float)), *same = room((size_t)inputs * sizeof(float));
+    void *selected = allocate(fh_matrix_size((fh_kind)kind, 3, inputs));
+    float *row = allocate((size_t)inputs * sizeof(float)), *same = allocate((size_t)inputs * sizeof(float));
     check(!fh_matrix_select(&few, selected, &matrix, chosen, 3), "select", outputs, inputs, 0);
     fh_matrix_row(&matrix, chosen[1], row);
     fh_matrix_row(&few, 1, same);
@@ -110,7 +110,7 @@ static void rows_of_numbers(void) {
     float *x = numbers(count), *gain = numbers((size_t)width), *bias = numbers((size_t)width), *out[2];
     for (int i = 0; i < 2; i++) {
         const fh_operations *ops = i ? fast : plain;
-        out[i] = room(count * sizeof(float));
+        out[i] = allocate(count * sizeof(float));
         ops->norm(x, width, rows, width, gain, bias, 1e-5f, out[i], width);
     }
     check(near(out[1], out[0], count, 1e-3f), "norm", rows, width, 0);
@@ -130,28 +130,28 @@ static void rows_of_numbers(void) {
 static void attention(void) {
     int32_t rows = between(1, 9), tokens = between(1, 70), heads = between(1, 3), width = between(1, 70), window = between(0, 2) ? 0 : between(1, 20);
     int32_t dimension = heads * width;
-    fh_cache cache = {room(fh_cache_size(heads, width, tokens) * sizeof(float)), heads, width};
+    fh_cache cache = {allocate(fh_cache_size(heads, width, tokens) * sizeof(float)), heads, width};
     float *keys = numbers((size_t)tokens * (size_t)dimension), *values = numbers((size_t)tokens * (size_t)dimension), *queries = numbers((size_t)rows * (size_t)dimension);
     for (int32_t at = 0; at < tokens;) {
         int32_t part = between(1, tokens - at);
         fh_cache_put(&cache, at, part, keys + (ptrdiff_t)at * dimension, dimension, values + (ptrdiff_t)at * dimension, dimension);
         at += part;
     }
-    int32_t *visible = room((size_t)rows * sizeof(int32_t)), *here = room((size_t)rows * sizeof(int32_t)), *there = room((size_t)tokens * sizeof(int32_t));
+    int32_t *visible = allocate((size_t)rows * sizeof(int32_t)), *here = allocate((size_t)rows * sizeof(int32_t)), *there = allocate((size_t)tokens * sizeof(int32_t));
     for (int32_t r = 0; r < rows; r++) visible[r] = between(-1, tokens + 1), here[r] = between(0, 50);
     for (int32_t t = 0; t < tokens; t++) there[t] = between(0, 50);
-    uint8_t *mask = room((size_t)rows * (size_t)tokens);
+    uint8_t *mask = allocate((size_t)rows * (size_t)tokens);
     for (int32_t i = 0; i < rows * tokens; i++) mask[i] = (uint8_t)!!between(0, 3);
     fh_relative relative;
-    float *table = numbers(((size_t)window * 2 + 1) * (size_t)width), *packed = room(fh_relative_size(window, width) * sizeof(float));
+    float *table = numbers(((size_t)window * 2 + 1) * (size_t)width), *packed = allocate(fh_relative_size(window, width) * sizeof(float));
     if (window) fh_relative_pack(&relative, packed, table, window, width);
-    float *scratch = room(fh_attention_scratch(tokens, window) * sizeof(float)), *out[2], *weights[2], *scores[2];
+    float *scratch = allocate(fh_attention_scratch(tokens, window) * sizeof(float)), *out[2], *weights[2], *scores[2];
     int use_mask = between(0, 1), use_visible = between(0, 1);
     for (int i = 0; i < 2; i++) {
         const fh_operations *ops = i ? fast : plain;
-        out[i] = room((size_t)rows * (size_t)dimension * sizeof(float));
-        weights[i] = room((size_t)rows * (size_t)tokens * sizeof(float));
-        scores[i] = room(((size_t)tokens + FH_BLOCK - 1) / FH_BLOCK * FH_BLOCK * sizeof(float));
+        out[i] = allocate((size_t)rows * (size_t)dimension * sizeof(float));
+        weights[i] = allocate((size_t)rows * (size_t)tokens * sizeof(float));
+        scores[i] = allocate(((size_t)tokens + FH_BLOCK - 1) / FH_BLOCK * FH_BLOCK * sizeof(float));
         fh_attention call = {.cache = &cache, .tokens = tokens, .rows = rows, .queries = queries, .ldq = dimension, .out = out[i], .ldo = dimension,
                              .visible = use_visible ? visible : NULL, .mask = use_mask ? mask : NULL, .ldm = tokens, .relative = window ? &relative : NULL,
                              .query_positions = here, .key_positions = there, .weights = weights[i], .ldw = tokens, .scratch = scratch};

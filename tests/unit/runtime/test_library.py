@@ -1,6 +1,5 @@
-"""Building the kernel, refusing one that must not be loaded, choosing an instruction set; the same under sanitizers and for ARM."""
+"""Building the kernel, refusing one that must not be loaded, choosing an instruction set."""
 
-import os
 import platform
 import shutil
 import subprocess
@@ -100,74 +99,3 @@ for file in sorted(folder.glob("*.py")):
 """
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
-
-
-# ---------------------------------------------------------------------- other builds of the same sources
-
-
-def run_driver(program, *arguments, environment=None):
-    finished = subprocess.run(
-        [*map(str, program), *map(str, arguments)], capture_output=True, text=True, env={**os.environ, **(environment or {})}
-    )
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    return finished.stdout.split()
-
-
-@pytest.mark.slow
-@needs_compiler
-def test_operations_under_sanitizers(tmp_path, kernel):
-    """Buffers of exactly the stated size, random sizes, every instruction set that this machine can run."""
-    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O0", "-g1"]
-    probe = tmp_path / "probe.c"
-    probe.write_text("int main(void) { return 0; }\n")
-    command = build.compiler()
-    if subprocess.run([*command, *flags, str(probe), "-o", str(tmp_path / "probe")], capture_output=True).returncode:
-        pytest.skip("the compiler has no sanitizers")
-    folder = tmp_path / "kernel"
-    folder.mkdir()
-    # The operations alone: decoding has tests of its own.
-    for path in build.sources():
-        if path.suffix == ".h" or path.stem.startswith("operations_") or path.stem in ("dispatch", "packing"):
-            shutil.copy(path, folder)
-    built = build.compile_library(tmp_path / build.LIBRARY, kernel=folder, objects=tmp_path / "objects", extra=flags)
-    program = tmp_path / "driver"
-    subprocess.run(
-        [
-            *command,
-            *flags,
-            "-D_GNU_SOURCE",
-            "-I",
-            str(folder),
-            str(DRIVER),
-            str(built.library),
-            f"-Wl,-rpath,{tmp_path}",
-            "-lm",
-            "-o",
-            str(program),
-        ],
-        check=True,
-    )
-    assert run_driver([program], 1, 300) == library.instruction_sets(kernel).usable
-
-
-@pytest.mark.slow
-def test_operations_on_arm_under_an_emulator(tmp_path):
-    compiler, emulator, root = "aarch64-linux-gnu-gcc", shutil.which("qemu-aarch64"), "/usr/aarch64-linux-gnu"
-    if not shutil.which(compiler) or not emulator or not Path(root).is_dir():
-        pytest.skip(f"needs {compiler}, its C library and qemu-aarch64")
-    common = [compiler, *build.FLAGS, "-O2", "-I", str(KERNEL)]
-    objects = []
-    for name, flags in {
-        "packing": [],
-        "operations_plain": [],
-        "dispatch": ["-DFH_HAVE_NEON_DOTPROD"],
-        "operations_neon_dotprod": build.INSTRUCTION_SETS["neon_dotprod"],
-    }.items():
-        objects.append(tmp_path / f"{name}.o")
-        subprocess.run([*common, *flags, "-c", str(KERNEL / f"{name}.c"), "-o", str(objects[-1])], check=True)
-    program = tmp_path / "driver"
-    subprocess.run([*common, str(DRIVER), *map(str, objects), "-lm", "-o", str(program)], check=True)
-    assert run_driver([emulator, "-L", root, program], 1, 60) == ["neon_dotprod", "plain"]
-    assert run_driver([emulator, "-cpu", "cortex-a53", "-L", root, program], 1, 5) == ["plain"], (
-        "a processor without dot products"
-    )

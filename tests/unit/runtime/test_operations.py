@@ -205,8 +205,8 @@ def test_a_row_does_not_depend_on_its_neighbours(ops, kind, outputs):
 
 def test_rows_may_stand_apart_and_results_may_replace_the_residual(ops):
     weights, scales, bias, _ = int8_case(1, 33, 70, 11)
-    room = np.random.default_rng(1).standard_normal((9, 50)).astype(np.float32)
-    x = room[:, 10:43]
+    wider = np.random.default_rng(1).standard_normal((9, 50)).astype(np.float32)
+    x = wider[:, 10:43]
     expected = int8_product(weights, scales, bias, *quantised(x))
     wide = np.zeros((9, 90), np.float32)
     out = wide[:, 5:75]
@@ -388,10 +388,10 @@ def test_layer_norm(ops, rows, width, seed):
     found = ops.norm(x, gain, bias, 1e-5)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-3)
     # In place, where rows are shorter than their distance.
-    room = np.full((rows, width + 3), 7, np.float32)
-    room[:, :width] = x
-    np.testing.assert_array_equal(ops.norm(room[:, :width], gain, bias, 1e-5, out=room[:, :width]), found)
-    assert (room[:, width:] == 7).all() and ops.check_guards()
+    wider = np.full((rows, width + 3), 7, np.float32)
+    wider[:, :width] = x
+    np.testing.assert_array_equal(ops.norm(wider[:, :width], gain, bias, 1e-5, out=wider[:, :width]), found)
+    assert (wider[:, width:] == 7).all() and ops.check_guards()
 
 
 def test_layer_norm_shows_not_a_number(ops):

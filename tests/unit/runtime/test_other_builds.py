@@ -1,0 +1,110 @@
+"""The kernel built otherwise: under sanitizers, and for ARM."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import runtime_driver
+
+import fairseq_hrt
+from fairseq_hrt.hub.runtime_model import write_runtime_model
+from fairseq_hrt.runtime import build, library
+
+pytestmark = pytest.mark.slow
+
+DRIVER = Path(__file__).with_name("operations_driver.c")
+
+
+def run_driver(program, *arguments):
+    finished = subprocess.run([*map(str, program), *map(str, arguments)], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return finished.stdout.split()
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory):
+    """A function that builds the kernel under sanitizers, once each: it returns (library, flags, what has to be loaded first)."""
+    known = {}
+
+    def make(sanitizers):
+        if sanitizers not in known:
+            command = build.compiler()
+            if command is None:
+                pytest.skip("no C compiler")
+            name = {"address,undefined": "libasan.so", "thread": "libtsan.so"}[sanitizers]
+            preload = subprocess.run([*command, f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
+            if not Path(preload).is_file():
+                pytest.skip(f"the compiler has no {name}")
+            flags = [f"-fsanitize={sanitizers}", "-O0", "-g1"]
+            if "undefined" in sanitizers:
+                flags.append("-fno-sanitize-recover=all")
+            folder = tmp_path_factory.mktemp("sanitized")
+            built = build.compile_library(folder / build.LIBRARY, objects=folder / "objects", extra=flags)
+            known[sanitizers] = (built.library, flags, preload)
+        return known[sanitizers]
+
+    return make
+
+
+def test_operations_under_sanitizers(tmp_path, kernel, sanitized):
+    """Buffers of exactly the stated size, random sizes, every instruction set that this machine can run."""
+    built, flags, _ = sanitized("address,undefined")
+    program = tmp_path / "driver"
+    subprocess.run(
+        [
+            *build.compiler(), *flags, "-D_GNU_SOURCE", "-I", str(build.KERNEL), str(DRIVER), str(built),
+            f"-Wl,-rpath,{built.parent}", "-lm", "-o", str(program),
+        ],
+        check=True,
+    )  # fmt: skip
+    assert run_driver([program], 1, 300) == library.instruction_sets(kernel).usable
+
+
+@pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
+def test_decoding_under_sanitizers(runtime, files, tmp_path, sanitized, sanitizers):
+    """Every way of decoding and damaged files; memory, undefined behaviour, and data races of threads."""
+    built, _, preload = sanitized(sanitizers)
+    environment = {**os.environ, "LD_PRELOAD": preload, "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+                   "TSAN_OPTIONS": "exitcode=66", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
+    mutations = "40" if "address" in sanitizers else "0"
+    if sanitizers == "thread":
+        # Its products are large enough for several threads.
+        sizes = dict(
+            encoder_embed_dim=64,
+            decoder_embed_dim=64,
+            encoder_layers=1,
+            decoder_layers=1,
+            max_source_positions=5,
+            max_target_positions=4,
+        )
+        model = runtime.build(symbols=9000, share_all_embeddings=True, **sizes)
+        files = [*files, tmp_path / "large.safetensors"]
+        write_runtime_model(model, *model.dictionaries, files[-1])
+    arguments = [runtime_driver.__file__, Path(fairseq_hrt.__file__).parent, mutations, "3", built, *files]
+    finished = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, env=environment)
+    assert finished.returncode == 0 and "done" in finished.stdout, finished.stdout[-2000:] + finished.stderr[-6000:]
+
+
+def test_operations_on_arm_under_an_emulator(tmp_path):
+    compiler, emulator, root = "aarch64-linux-gnu-gcc", shutil.which("qemu-aarch64"), "/usr/aarch64-linux-gnu"
+    if not shutil.which(compiler) or not emulator or not Path(root).is_dir():
+        pytest.skip(f"needs {compiler}, its C library and qemu-aarch64")
+    common = [compiler, *build.FLAGS, "-O2", "-I", str(build.KERNEL)]
+    objects = []
+    for name, flags in {
+        "packing": [],
+        "operations_plain": [],
+        "dispatch": ["-DFH_HAVE_NEON_DOTPROD"],
+        "operations_neon_dotprod": build.INSTRUCTION_SETS["neon_dotprod"],
+    }.items():
+        objects.append(tmp_path / f"{name}.o")
+        subprocess.run([*common, *flags, "-c", str(build.KERNEL / f"{name}.c"), "-o", str(objects[-1])], check=True)
+    program = tmp_path / "driver"
+    subprocess.run([*common, str(DRIVER), *map(str, objects), "-lm", "-o", str(program)], check=True)
+    assert run_driver([emulator, "-L", root, program], 1, 60) == ["neon_dotprod", "plain"]
+    assert run_driver([emulator, "-cpu", "cortex-a53", "-L", root, program], 1, 5) == ["plain"], (
+        "a processor without dot products"
+    )
