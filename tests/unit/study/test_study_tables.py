@@ -45,7 +45,7 @@ def test_the_main_table(study, made):
     at, student, other = paths[0].read_text().split("\n")[2:5]
     assert at == r"| AT | 60.50 |  | 80.50 | 1.010 |  | 15.00 | 100 | 2.00 / 2.00 | 6.0 | 6 | 27.3 \| 26.8 |"
     assert student.startswith("| student | 30.25 | −30.25 (p = 0.0") and "1.00 / 1.00" in student
-    assert "| 30.25 ± 0.00 (2, 1 not run yet) |" in student
+    assert "| 30.25 ± 0.00 (30.25, 30.25, not run yet) |" in student
     assert other == "| other | not run yet |  |  |  |  |  |  |  | 2.0 | 3 |  |"
     assert "BLEU `b`, chrF `c`" in paths[0].read_text()
     # What has nothing to show yet is no part of the report.
