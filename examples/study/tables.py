@@ -13,7 +13,7 @@ Rows are listed in the matrix:
     seeds = ["test-hrt-seed2"]        # the same system trained with other seeds
     paper = "27.85 (AT 27.45)"        # what the paper has
 
-    [[table]]                         # what was trained with other seeds, of every row of a table for which it exists:
+    [[table]]                         # what was trained with other seeds, of every row of a table that does not say, where it exists:
     name = "main"
     seeds = ["-seed2"]                # test-hrt-seed2
     [[table]]                         # the same rows for other models:
@@ -98,8 +98,8 @@ def read_rows(raw: Mapping[str, Any]) -> List[Row]:
 
 
 def _with_seeds(row: Row, table: Mapping[str, Any], tests: Collection[Optional[str]]) -> Row:
-    """A row of the ``[[table]]`` with its benchmarks of other seeds, those that are entries of the matrix."""
-    if row.table != table.get("name"):
+    """A row of the ``[[table]]`` with its benchmarks of other seeds, its own or those that are entries of the matrix."""
+    if row.table != table.get("name") or row.seeds:
         return row
     return replace(row, seeds=[row.test + seed for seed in table.get("seeds", []) if row.test + seed in tests])
 

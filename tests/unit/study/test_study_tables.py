@@ -101,11 +101,11 @@ def test_other_seeds_of_a_table(study):
     raw = {
         "entry": [{"name": "test-at"}, {"name": "test-nat"}],
         "copy": [{"suffix": "-seed2", "entries": ["test-at"]}, {"suffix": "-fr", "entries": ["test-at"]}],
-        "row": [row, alone, {**row, "table": "other"}],
+        "row": [row, alone, {**row, "table": "other"}, {**row, "label": "AT again", "seeds": ["test-nat"]}],
         "table": [{"name": "main", "seeds": ["-seed2", "-seed3"]}],
     }
     found = study.tables.read_rows(raw)
-    assert [own.seeds for own in found] == [["test-at-seed2"], [], ()]
+    assert [own.seeds for own in found] == [["test-at-seed2"], [], (), ["test-nat"]]
 
 
 def test_what_is_not_finished_is_only_listed(study):
