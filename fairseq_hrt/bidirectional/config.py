@@ -34,6 +34,14 @@ class BidirectionalModelConfig(TransformerConfig):
             "directions is an autoregressive model in interleaved order, the baseline of the mutual information"
         },
     )
+    bidirectional_distinct_starts: bool = field(
+        default=False,
+        metadata={
+            "help": "begin directions from right to left with <s> and the others with </s>, instead of all with </s>: what "
+            "is fine-tuned from a left-to-right model tells its ends apart from the first update on, otherwise it may take "
+            "a thousand"
+        },
+    )
     bidirectional_vanilla_mask: bool = field(
         default=False,
         metadata={"help": "ablation: words of one step do not attend each other's inputs to their right"},

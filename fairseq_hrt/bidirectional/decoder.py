@@ -19,6 +19,7 @@ class BidirectionalDecoder(TransformerDecoderBase):
         directions, tokens_per_step, block: h, c and z.
         causal: the words of one step do not see each other's inputs to the right (an ablation, or z = 1).
         independent, middle_to_side: see :class:`BidirectionalModelConfig`.
+        opposite_start: id of the start symbol of directions from right to left; None: that of the others.
     """
 
     def __init__(self, cfg: BidirectionalModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
@@ -33,6 +34,7 @@ class BidirectionalDecoder(TransformerDecoderBase):
         self.causal: bool = cfg.bidirectional_vanilla_mask or self.block == 1
         self.independent: bool = cfg.bidirectional_independent_directions
         self.middle_to_side: bool = cfg.bidirectional_middle_to_side
+        self.opposite_start: Optional[int] = dictionary.bos() if cfg.bidirectional_distinct_starts else None
         self.embed_positions: Optional[nn.Module]
         if self.embed_positions is not None and not cfg.decoder.learned_pos:
             self.embed_positions = SlotPositions(
@@ -124,12 +126,18 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
         raise ValueError(
             "bidirectional_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention; remove them"
         )
-    for name, fits in (("middle_to_side", directions == 2), ("independent_directions", directions >= 2)):
+    for name, fits in (
+        ("middle_to_side", directions == 2),
+        ("independent_directions", directions >= 2),
+        ("distinct_starts", directions >= 2),
+    ):
         if getattr(cfg, f"bidirectional_{name}") and not fits:
             flag = name.replace("_", "-")
             raise ValueError(f"--bidirectional-{flag} with --bidirectional-directions {directions}: it needs "
                              f"{'two' if name == 'middle_to_side' else 'two or more'} directions")  # fmt: skip
     block = cfg.bidirectional_block
+    if block == 1 and cfg.bidirectional_distinct_starts:
+        raise ValueError("--bidirectional-distinct-starts with --bidirectional-block 1: one word a step has one start symbol")
     if block is not None and block != 1 and block != directions * cfg.bidirectional_tokens_per_step:
         raise ValueError(
             f"--bidirectional-block {block}: give 1, or leave it out for directions times tokens per step "

@@ -13,7 +13,7 @@ from ..engine import Memory, log_mean, log_softmax
 from .repeats import deduplicate
 from .sample import SlotSample
 from .search import LENGTH_PENALTIES, BlockPlan, block_search
-from .slots import natural_index, natural_order, slot_positions
+from .slots import natural_index, natural_order, slot_positions, start_symbols
 
 
 class BidirectionalGenerator(AutoregressiveGenerator):
@@ -40,7 +40,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     ) -> None:
         super().__init__(models, dictionary, options)
         self.decoder = models[0].decoder
-        names = ("directions", "block", "causal", "independent", "middle_to_side")
+        names = ("directions", "block", "causal", "independent", "middle_to_side", "opposite_start")
         if len({tuple(getattr(model.decoder, name) for name in names) for model in models}) > 1:
             raise ValueError(
                 "the models of an ensemble must agree in --bidirectional-directions, --bidirectional-tokens-per-step "
@@ -86,9 +86,15 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         )
         slots = rules.longest_limit + decoder.block
         positions = slot_positions(slots, decoder.directions) if decoder.directions < 3 else torch.arange(slots)
+        symbols = start_symbols(
+            decoder.block,
+            decoder.directions,
+            start=self.eos if start is None else start,
+            opposite=decoder.opposite_start,
+        )
         device = limits.device
         plan = BlockPlan(
-            start=self.eos if start is None else start,
+            start=symbols.to(device),
             block=decoder.block,
             constraints=rules,
             causal=decoder.causal,

@@ -1,13 +1,13 @@
 """Training samples in slots; what a slot is says :mod:`.slots`."""
 
 from dataclasses import dataclass
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 
 from ..training import choose_targets, draw_raw
-from .slots import natural_index
+from .slots import natural_index, start_symbols
 
 
 class SlotSample(NamedTuple):
@@ -30,6 +30,7 @@ def slot_sample(
     start: int,
     pad: int,
     eos: int,
+    opposite_start: Optional[int] = None,
     middle_to_side: bool = False,
     train_dead_slots: bool = False,
 ) -> SlotSample:
@@ -43,7 +44,7 @@ def slot_sample(
         targets: LongTensor ``[B, T]``, natural order with ``</s>``, padded on the right.
         directions: h.
         block: z, slots predicted in one step.
-        start: id of the start symbol.
+        start, opposite_start: ids of the start symbols, see :func:`.slots.start_symbols`.
         pad, eos: ids.
         middle_to_side: see :func:`.slots.natural_index`.
         train_dead_slots: dead slots learn to say ``</s>``.
@@ -53,7 +54,8 @@ def slot_sample(
     slots = torch.arange(width, device=targets.device)
     filled = torch.nn.functional.pad(targets, (0, width - targets.size(1)), value=pad)
     ordered = filled.gather(1, natural_index(slots, scored - 1, directions, middle_to_side=middle_to_side))
-    delayed = torch.cat([ordered.new_full((len(ordered), block), start), ordered[:, : width - block]], 1)
+    starts = start_symbols(block, directions, start=start, opposite=opposite_start).to(ordered)
+    delayed = torch.cat([starts.expand(len(ordered), block), ordered[:, : width - block]], 1)
     if train_dead_slots:
         ends = -(-scored // block) * block
         ordered = ordered.masked_fill((slots >= scored) & (slots < ends), eos)
@@ -67,7 +69,7 @@ class ViewConfig:
     Attributes:
         directions, block: h and z.
         start, pad, eos: ids.
-        middle_to_side, train_dead_slots: see :func:`slot_sample`.
+        opposite_start, middle_to_side, train_dead_slots: see :func:`slot_sample`.
         raw_probability: share of sentences that learn their raw target where there is a distilled one.
     """
 
@@ -76,6 +78,7 @@ class ViewConfig:
     start: int
     pad: int
     eos: int
+    opposite_start: Optional[int] = None
     middle_to_side: bool = False
     train_dead_slots: bool = False
     raw_probability: float = 0.0
@@ -103,6 +106,7 @@ def training_view(batch: Mapping[str, Any], *, seed: int, update: int, config: V
         start=config.start,
         pad=config.pad,
         eos=config.eos,
+        opposite_start=config.opposite_start,
         middle_to_side=config.middle_to_side,
         train_dead_slots=config.train_dead_slots,
     )

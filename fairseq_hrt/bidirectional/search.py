@@ -32,7 +32,7 @@ class BlockPlan:
     """What to search for.
 
     Attributes:
-        start: id of the start symbol.
+        start: LongTensor ``[z]``, start symbols of the slots.
         block: z, words of one step.
         constraints: rules for single slots.
         causal: a word of a step does not see the step's inputs to its right.
@@ -48,7 +48,7 @@ class BlockPlan:
         positions: LongTensor, signed positions of the slots for hooks.
     """
 
-    start: int
+    start: Tensor
     block: int
     constraints: Constraints
     causal: bool
@@ -148,7 +148,7 @@ def _greedy(
     # Row r decodes sentence rows[r]; finished ones stay, unread, until dropping them is worth the copy.
     rows = list(range(len(words)))
     open_rows = set(rows)
-    current = sentences.new_full((len(rows), plan.block), plan.start)
+    current = plan.start.repeat(len(rows), 1)
     step = 0
     while open_rows:
         best, current = _predict(ensemble, states, current, step, 1, plan).max(-1)
@@ -246,7 +246,7 @@ def _beam(
     sentences, beams, block = states[0].sentences, plan.beam, plan.block
     eos, pad, device = plan.constraints.eos, plan.constraints.pad, sentences.device
     written = _Written(sentences.numel(), plan)
-    current = sentences.new_full((sentences.numel() * beams, block), plan.start)
+    current = plan.start.repeat(sentences.numel() * beams, 1)
     # All hypotheses of a sentence are equal at first; only one of them may have successors.
     totals = torch.full((sentences.numel(), beams), float("-inf"), device=device)
     totals[:, 0] = 0

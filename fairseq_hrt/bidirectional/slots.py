@@ -10,6 +10,8 @@ slot n, so N = n + 1 slots are scored. The decoder reads z start symbols and the
                             position +1   -1  | +2   -2  | +3   -3
 """
 
+from typing import Optional
+
 import torch
 from torch import Tensor
 
@@ -80,6 +82,23 @@ def slot_positions(slots: int, directions: int) -> Tensor:
     if directions == 2:
         return (slot // 2 + 1) * (1 - 2 * (slot % 2))
     return torch.stack([slot // directions, slot % directions], -1)
+
+
+def start_symbols(slots: int, directions: int, *, start: int, opposite: Optional[int] = None) -> Tensor:
+    """What the decoder reads in the slots of the first step: LongTensor ``[slots]``.
+
+    Args:
+        slots: z.
+        directions: h.
+        start: id of the symbol before words that are written from left to right.
+        opposite: and from right to left (from middle to side: to the right); None: the same, as in the paper.
+    """
+    check_directions(directions)
+    symbols = torch.full((slots,), start)
+    if opposite is None or directions == 1:
+        return symbols
+    backwards = torch.arange(slots) % directions >= directions // 2
+    return symbols.masked_fill(backwards, opposite)
 
 
 def slot_mask(slots: int, directions: int, tokens_per_step: int, *, independent: bool = False) -> Tensor:

@@ -60,6 +60,7 @@ class BidirectionalTranslationTask(EngineTranslationTask):
             start=dictionary.eos(),
             pad=dictionary.pad(),
             eos=dictionary.eos(),
+            opposite_start=decoder.opposite_start,
             middle_to_side=decoder.middle_to_side,
             train_dead_slots=train_dead_slots,
             raw_probability=self.cfg.raw_probability,

@@ -24,7 +24,7 @@ def make_model(tiny, *, symbols=12, seed=1, **overrides):
     """A bidirectional model in float64 with peaked, different distributions; flags without their prefix."""
     torch.manual_seed(seed)
     names = ("directions", "tokens_per_step", "block", "vanilla_mask", "vanilla_positions", "middle_to_side",
-             "independent_directions")  # fmt: skip
+             "independent_directions", "distinct_starts")  # fmt: skip
     settings = dict(TINY)
     settings.update({f"bidirectional_{name}" if name in names else name: v for name, v in overrides.items()})
     args = Namespace(**settings)
@@ -98,9 +98,11 @@ class BlockOracle:
     """
 
     def __init__(
-        self, model, net_input, *, limit, min_length=1, lenpen=1.0, gnmt=False, normalize=True, unkpen=0.0, temperature=1.0
+        self, model, net_input, *, limit, min_length=1, lenpen=1.0, gnmt=False, normalize=True, unkpen=0.0, temperature=1.0,
+        start=None
     ):
         self.model, self.block = model, model.decoder.block
+        self.start = start
         self.net_input = net_input
         self.encoder_out = model.encoder(net_input["src_tokens"], src_lengths=net_input["src_lengths"])
         self.limit, self.min_length, self.lenpen, self.gnmt = limit, min_length, lenpen, gnmt
@@ -113,7 +115,7 @@ class BlockOracle:
 
     def log_probs(self, words):
         """``[z][V]`` of the block after ``words``, with the rules."""
-        inputs = torch.tensor([[EOS] * self.block + list(words)])
+        inputs = torch.tensor([(self.start or [EOS] * self.block) + list(words)])
         logits = self.model.decoder(inputs, encoder_out=self.encoder_out)[0][0, -self.block :]
         scores = torch.log_softmax(logits / self.temperature, -1)
         scores[:, PAD] = -math.inf

@@ -7,7 +7,7 @@ def test_the_defaults_are_those_of_the_paper():
     """Two directions, one word each, label smoothing 0.1, nothing taught behind </s>, no ablation."""
     model, task = BidirectionalModelConfig(), BidirectionalTaskConfig()
     assert (model.bidirectional_directions, model.bidirectional_tokens_per_step, model.bidirectional_block) == (2, 1, None)
-    for ablation in ("vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions"):
+    for ablation in ("vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions", "distinct_starts"):
         assert getattr(model, f"bidirectional_{ablation}") is False
     assert BidirectionalLossConfig().label_smoothing == 0.1
     assert (task.bidirectional_train_dead_slots, task.bidirectional_truncate_target) == (False, False)

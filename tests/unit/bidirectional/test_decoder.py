@@ -11,7 +11,7 @@ from fairseq_hrt.bidirectional.slots import natural_index, slot_mask
 from fairseq_hrt.engine.transformer import TransformerEngine
 
 SHAPES = [(1, 1), (1, 3), (2, 1), (2, 2), (2, 4), (4, 1), (6, 1)]
-ABLATIONS = ["vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions"]
+ABLATIONS = ["vanilla_mask", "vanilla_positions", "middle_to_side", "independent_directions"]  # distinct starts: test_search
 
 
 def assert_close(found, expected):
@@ -140,6 +140,8 @@ def test_other_numbers_of_directions_are_refused(family):
         (dict(directions=2, decoder_learned_pos=True), "--decoder-learned-pos with --bidirectional-directions 2"),
         (dict(directions=4, middle_to_side=True), "--bidirectional-middle-to-side.*needs two"),
         (dict(directions=1, independent_directions=True), "--bidirectional-independent-directions"),
+        (dict(directions=1, distinct_starts=True), "--bidirectional-distinct-starts.*needs two or more"),
+        (dict(directions=2, block=1, distinct_starts=True), "--bidirectional-distinct-starts with --bidirectional-block 1"),
         (dict(directions=2, block=3), "--bidirectional-block 3"),
         (dict(directions=2, adaptive_softmax_cutoff="4,8"), "--adaptive-softmax-cutoff"),
     ],

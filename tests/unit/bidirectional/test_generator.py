@@ -64,6 +64,8 @@ def test_an_ensemble_averages_probabilities(family):
     assert scores == pytest.approx(probabilities.max(-1).values.log().tolist(), abs=TOLERANCE)
     with pytest.raises(ValueError, match="must agree"):
         BidirectionalGenerator([models[0], family.bidirectional(directions=4)], family.dictionary(), DecodingOptions(beam=1))
+    with pytest.raises(ValueError, match="must agree"):
+        BidirectionalGenerator([models[0], family.bidirectional(distinct_starts=True)], family.dictionary(), DecodingOptions())
 
 
 @torch.no_grad()

@@ -57,6 +57,9 @@ def test_a_view_written_out():
     middle = replace(CONFIG, middle_to_side=True, start=3)
     view = training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=middle)
     assert view.target.tolist() == [[5, 6, 4, 7, EOS, PAD]] and view.input[0, :2].tolist() == [3, 3]
+    starts = replace(CONFIG, block=4, opposite_start=0)
+    view = training_view({"target": torch.tensor([[4, 5, 6, 7, EOS]])}, seed=1, update=1, config=starts)
+    assert view.input.tolist() == [[EOS, 0, EOS, 0, 4, 7, 5, 6]]
 
 
 def test_which_targets_a_view_teaches(family):

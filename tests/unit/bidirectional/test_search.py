@@ -142,6 +142,34 @@ def test_ablations_decode_what_they_train(family, ablation, beam):
         assert [h["tokens"].tolist() for h in found[row]] == [family.natural(words, 2, middle) for words in expected]
 
 
+@pytest.mark.parametrize("directions, count, beam", [(2, 1, 1), (2, 1, 2), (2, 2, 1), (4, 1, 1)])
+@torch.no_grad()
+def test_distinct_starts(family, directions, count, beam):
+    """Training and decoding begin alike, with <s> where words are written from right to left."""
+    task, model = family.task(model=dict(directions=directions, tokens_per_step=count, symbols=4, distinct_starts=True))
+    start = [EOS, EOS, 0, 0] if directions == 4 else [EOS, 0] * count
+    assert task.slots(torch.tensor([[4, 5, 6, EOS]])).input[0, : len(start)].tolist() == start
+    sample = family.sample([4, 3], symbols=4)
+    found = family.generator(model, 4, beam=beam, nbest=beam, max_len_b=5).generate(None, sample)
+    different = False
+    for row in range(2):
+        oracle, plain = (family.oracle(model, family.one(sample, row), limit=5, start=own) for own in (start, None))
+        expected = [oracle.greedy()] if beam == 1 else [list(words) for words, _ in oracle.beam(2, paper=False)]
+        assert [h["tokens"].tolist() for h in found[row]] == [family.natural(words, directions) for words in expected]
+        different |= oracle.log_probs([]) != plain.log_probs([])
+    assert different
+
+
+@torch.no_grad()
+def test_a_start_symbol_of_the_user_is_that_of_words_from_the_left(family):
+    model = family.bidirectional(directions=2, symbols=6, distinct_starts=True)
+    generator, sample = family.generator(model, 6, beam=1, max_len_b=5), family.sample([4], symbols=6)
+    memories = generator.ensemble.encode(sample["net_input"])
+    (found,) = generator.decode_memories(memories, start=5)
+    expected = family.oracle(model, family.one(sample, 0), limit=5, start=[5, 0]).greedy()
+    assert found[0].tokens == family.natural(expected, 2)
+
+
 @pytest.mark.parametrize("directions, count", [(2, 1), (2, 8), (8, 1)])
 @pytest.mark.parametrize("beam", [1, 3])
 @torch.no_grad()
@@ -239,7 +267,7 @@ def test_paper_scoring_does_not_cut_translations(family):
             table[row, slot, words[slot] if slot < length else EOS] = 0.9
     rules = Constraints(dictionary, min_length=1, max_lengths=torch.full((5,), slots - 3))
     plan = BlockPlan(
-        start=EOS, block=2, constraints=rules, causal=False, visible=lambda first, device: None, slots=torch.arange(slots),
+        start=torch.tensor([EOS, EOS]), block=2, constraints=rules, causal=False, visible=lambda first, device: None, slots=torch.arange(slots),
         positions=torch.arange(slots), beam=4, nbest=1, paper_scoring=True, lenpen=0.6, length_penalty="gnmt", normalize=True, temperature=1.0,
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from walking import order_by_walking
 
-from fairseq_hrt.bidirectional.slots import natural_index, natural_order, slot_mask, slot_order, slot_positions
+from fairseq_hrt.bidirectional.slots import natural_index, natural_order, slot_mask, slot_order, slot_positions, start_symbols
 
 DIRECTIONS = [1, 2, 4, 6, 8]
 
@@ -41,6 +41,14 @@ def test_a_slot_always_has_the_same_direction(directions):
             walk = order[direction::directions]
             right = direction < directions // 2
             assert walk == sorted(walk, reverse=not right)
+
+
+@pytest.mark.parametrize("directions, count", [(1, 1), (1, 3), (2, 1), (2, 2), (4, 1), (4, 2), (6, 1)])
+def test_start_symbols_say_where_a_direction_goes(directions, count):
+    slots, order = directions * count, slot_order(60, directions)
+    found = start_symbols(slots, directions, start=2, opposite=0)
+    assert found.tolist() == [2 if order[slot] < order[slot + directions] else 0 for slot in range(slots)]
+    assert start_symbols(slots, directions, start=2).tolist() == [2] * slots
 
 
 def test_lengths_of_a_batch():

@@ -140,6 +140,8 @@ ORDERS = {
     "vanilla": dict(bidirectional_vanilla_mask=True, bidirectional_vanilla_positions=True),
     "middle": dict(bidirectional_middle_to_side=True), "independent": dict(bidirectional_independent_directions=True),
     "independent c=2": dict(bidirectional_independent_directions=True, bidirectional_tokens_per_step=2, decoder_layers=1),
+    "starts": dict(bidirectional_distinct_starts=True),
+    "starts h=4 c=2": dict(bidirectional_distinct_starts=True, bidirectional_directions=4, bidirectional_tokens_per_step=2),
 }  # fmt: skip
 
 
@@ -150,7 +152,7 @@ SLOTS = (
 
 
 @pytest.mark.parametrize(
-    "order, options", [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)][:-4]
+    "order, options", [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)]
 )
 def test_bidirectional(runtime, order, options):
     model = runtime.build("bidirectional_transformer", seed=3, **ORDERS[order])
