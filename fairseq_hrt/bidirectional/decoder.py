@@ -137,7 +137,9 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
                              f"{'two' if name == 'middle_to_side' else 'two or more'} directions")  # fmt: skip
     block = cfg.bidirectional_block
     if block == 1 and cfg.bidirectional_distinct_starts:
-        raise ValueError("--bidirectional-distinct-starts with --bidirectional-block 1: one word a step has one start symbol")
+        raise ValueError(
+            "--bidirectional-distinct-starts with --bidirectional-block 1: one word a step has one start symbol"
+        )
     if block is not None and block != 1 and block != directions * cfg.bidirectional_tokens_per_step:
         raise ValueError(
             f"--bidirectional-block {block}: give 1, or leave it out for directions times tokens per step "

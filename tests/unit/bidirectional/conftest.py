@@ -98,8 +98,18 @@ class BlockOracle:
     """
 
     def __init__(
-        self, model, net_input, *, limit, min_length=1, lenpen=1.0, gnmt=False, normalize=True, unkpen=0.0, temperature=1.0,
-        start=None
+        self,
+        model,
+        net_input,
+        *,
+        limit,
+        min_length=1,
+        lenpen=1.0,
+        gnmt=False,
+        normalize=True,
+        unkpen=0.0,
+        temperature=1.0,
+        start=None,
     ):
         self.model, self.block = model, model.decoder.block
         self.start = start

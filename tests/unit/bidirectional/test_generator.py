@@ -65,7 +65,9 @@ def test_an_ensemble_averages_probabilities(family):
     with pytest.raises(ValueError, match="must agree"):
         BidirectionalGenerator([models[0], family.bidirectional(directions=4)], family.dictionary(), DecodingOptions(beam=1))
     with pytest.raises(ValueError, match="must agree"):
-        BidirectionalGenerator([models[0], family.bidirectional(distinct_starts=True)], family.dictionary(), DecodingOptions())
+        BidirectionalGenerator(
+            [models[0], family.bidirectional(distinct_starts=True)], family.dictionary(), DecodingOptions()
+        )
 
 
 @torch.no_grad()

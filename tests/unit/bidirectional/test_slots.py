@@ -4,7 +4,14 @@ import pytest
 import torch
 from walking import order_by_walking
 
-from fairseq_hrt.bidirectional.slots import natural_index, natural_order, slot_mask, slot_order, slot_positions, start_symbols
+from fairseq_hrt.bidirectional.slots import (
+    natural_index,
+    natural_order,
+    slot_mask,
+    slot_order,
+    slot_positions,
+    start_symbols,
+)
 
 DIRECTIONS = [1, 2, 4, 6, 8]
 

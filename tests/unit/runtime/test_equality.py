@@ -151,9 +151,7 @@ SLOTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "order, options", [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)]
-)
+@pytest.mark.parametrize("order, options", [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)])
 def test_bidirectional(runtime, order, options):
     model = runtime.build("bidirectional_transformer", seed=3, **ORDERS[order])
     runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, **options}))
