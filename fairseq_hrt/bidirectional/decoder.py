@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from .config import BidirectionalModelConfig
 from .position_vectors import SlotPositions
-from .slots import check_directions, slot_mask
+from .slots import check_directions, slot_mask, start_symbols
 
 
 class BidirectionalDecoder(TransformerDecoderBase):
@@ -68,6 +68,18 @@ class BidirectionalDecoder(TransformerDecoderBase):
             return None
         slots = torch.arange(first + self.block, device=device)
         return slots[first:].unsqueeze(1) % self.directions == slots % self.directions
+
+    def slot_vectors(self, count: int) -> Tensor:
+        """Position vectors ``[count, D]`` for a decoder that begins every slot with ``</s>``, as the native runtime does.
+
+        The first slots read their start symbol and nothing else, so that its difference from ``</s>`` can be part of their positions.
+        """
+        assert isinstance(self.embed_positions, SlotPositions)
+        vectors, words = self.embed_positions.slot_table(count).clone(), self.embed_tokens.weight
+        eos = self.dictionary.eos()
+        starts = start_symbols(self.block, self.directions, start=eos, opposite=self.opposite_start)[:count]
+        vectors[: len(starts)] += self.embed_scale * (words[starts] - words[eos])
+        return vectors
 
     def forward(
         self,

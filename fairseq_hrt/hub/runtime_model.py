@@ -10,7 +10,6 @@ from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from ..bidirectional.slots import start_symbols
 from ..engine import FairseqModule, TransformerEngine, UnsupportedModelError
 from ..runtime.format import ACTIVATIONS, EMBEDDINGS, STORED, Header, write_model
 
@@ -224,27 +223,14 @@ def _position_table(module: FairseqModule, count: int) -> Tensor:
     """Vectors of positions 0 to ``count`` - 1."""
     positions = module.embed_positions
     if hasattr(positions, "slot_table"):
-        table: Tensor = positions.slot_table(count)
-        return table + _start_symbols(module, count)
+        vectors: Tensor = module.slot_vectors(count)
+        return vectors
     offset = module.padding_idx + 1
     if isinstance(positions, LearnedPositionalEmbedding):
         return positions.weight[offset : offset + count]
     return SinusoidalPositionalEmbedding.get_embedding(offset + count, positions.embedding_dim, positions.padding_idx)[
         offset:
     ]
-
-
-def _start_symbols(decoder: FairseqModule, count: int) -> Tensor:
-    """What ``[count, D]`` makes start symbols of their own of the one that the runtime begins each slot with.
-
-    The first slots are read with their start symbol alone, so that its difference can be part of their positions.
-    """
-    weight = decoder.embed_tokens.weight
-    added = weight.new_zeros(count, weight.size(1))
-    eos = decoder.dictionary.eos()
-    symbols = start_symbols(decoder.block, decoder.directions, start=eos, opposite=decoder.opposite_start)[:count]
-    added[: len(symbols)] = decoder.embed_scale * (weight[symbols] - weight[eos])
-    return added
 
 
 def _norm(found: Dict[str, Tensor], name: str, norm: Optional[FairseqModule]) -> None:
