@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import sys
 from itertools import combinations
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 @pytest.fixture(scope="module")
 def analyses(study):
-    return {name: importlib.import_module(name) for name in ("by_length", "masking", "stages", "threads")}
+    return {name: importlib.import_module(name) for name in ("by_length", "first_step", "masking", "stages", "threads")}
 
 
 def test_sentences_are_grouped_by_length(analyses):
@@ -295,3 +296,106 @@ def test_what_stages_cannot_measure_is_refused(analyses, staged, tmp_path, monke
     monkeypatch.setattr(analyses["stages"], "Decoder", lambda options: staged)
     (tmp_path / "few").write_text("a\n" * 4)
     assert "few has 4 lines, the test set 5 sentences" in message("--references", str(tmp_path / "few"))
+
+
+def two_ended(tiny, directions, **options):
+    """(model, task) that writes from both ends."""
+    from argparse import Namespace
+
+    from fairseq.models import ARCH_CONFIG_REGISTRY
+    from tiny_weights import TINY, sharpen
+
+    from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
+    from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
+    from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
+
+    torch.manual_seed(3)
+    args = Namespace(**TINY, bidirectional_directions=directions, **options)
+    ARCH_CONFIG_REGISTRY["bidirectional_transformer"](args)
+    words = tiny.dictionary(9)
+    model = BidirectionalTransformerModel.build_model(args, Namespace(source_dictionary=words, target_dictionary=words))
+    sharpen(model.double().eval())
+    task = BidirectionalTranslationTask(BidirectionalTaskConfig(seed=5), words, words)
+    task.decoder = model.decoder
+    return model, task
+
+
+@pytest.mark.parametrize("directions, right", [(2, 1), (4, 2)])
+def test_the_first_step_of_every_sentence_alone(analyses, tiny, directions, right):
+    model, task = two_ended(tiny, directions)
+    sources = [[4, 5, 6, 7, 2], [9, 8, 2], [6, 2]]
+    targets = [[5, 6, 7, 8, 9, 4, 2], [7, 5, 2], [8, 4, 6, 2]]
+    first = {(2, 0): [5, 7, 8], (2, 1): [4, 5, 6], (4, 0): [5, 7, 8], (4, 2): [7, 2, 4]}
+    expected = {"difference": torch.zeros(3), "same": 0, "left": 0.0, "right": 0.0}
+    for number, source in enumerate(sources):
+        states = []
+
+        def keep(layer, inputs, outputs, states=states):
+            states.append(outputs[0][:, 0])
+
+        hooks = [layer.register_forward_hook(keep) for layer in model.decoder.layers]
+        encoded = model.encoder(torch.tensor([source]), src_lengths=torch.tensor([len(source)]))
+        logits = model.decoder(torch.tensor([[2] * directions]), encoder_out=encoded)[0][0].log_softmax(-1)
+        for hook in hooks:
+            hook.remove()
+        words, positions = model.decoder.embed_tokens.weight[2], model.decoder.embed_positions.slot_table(directions)
+        states.insert(0, model.decoder.embed_scale * words + positions)
+        expected["difference"] += torch.stack([(own[0] - own[right]).norm() / own[0].norm() for own in states]).detach() / 3
+        expected["same"] += int(logits[0].argmax() == logits[right].argmax()) / 3
+        for name, slot in (("left", 0), ("right", right)):
+            expected[name] -= float(logits[slot, first[directions, slot][number]]) / math.log(2) / 3
+    batch = {
+        "target": torch.tensor([own + [1] * (7 - len(own)) for own in targets]),
+        "net_input": {
+            "src_tokens": torch.tensor([[1] * (5 - len(own)) + own for own in sources]),
+            "src_lengths": torch.tensor([5, 3, 2]),
+        },
+    }
+    found = analyses["first_step"].first_step(model, task, iter([batch]))
+    assert found.difference == pytest.approx(expected["difference"].tolist(), rel=1e-4)
+    assert (found.same, found.left, found.right) == pytest.approx(
+        (expected["same"], expected["left"], expected["right"]), rel=1e-4
+    )
+    slots = task.slots(batch["target"])
+    losses = torch.nn.functional.cross_entropy(
+        model(**batch["net_input"], slots=slots), slots.target[slots.target.ne(1)], reduction="mean"
+    )
+    assert found.all == pytest.approx(float(losses) / math.log(2), rel=1e-4)
+
+
+def test_the_table_of_first_steps(analyses, tiny, tmp_path, monkeypatch, capsys):
+    """A start is measured in the first model; what cannot be measured is named."""
+    module, (model, task) = analyses["first_step"], two_ended(tiny, 2)
+    other, _ = two_ended(tiny, 2, bidirectional_distinct_starts=True)
+    start, _ = two_ended(tiny, 2)
+    with torch.no_grad():
+        for value in start.parameters():
+            value.add_(torch.randn_like(value), alpha=0.1)
+    data = [{"target": [5, 6, 2], "source": [4, 2]}, {"target": [7, 2], "source": [4, 9, 2]}]
+
+    class Dataset(list):
+        def collater(self, members):
+            targets = torch.tensor([own["target"] + [1] * (3 - len(own["target"])) for own in members])
+            sources = torch.tensor([[1] * (3 - len(own["source"])) + own["source"] for own in members])
+            return {"target": targets, "net_input": {"src_tokens": sources, "src_lengths": sources.ne(1).sum(1)}}
+
+    task.load_dataset, task.dataset = (lambda split: None), (lambda split: Dataset(data))
+    models = {"a": model, "b": other, "start": start, "plain": tiny.model()}
+    monkeypatch.setattr(module, "load", lambda path, options: (models[str(path)], task))
+    arguments = ["data", "-s", "de", "-t", "en", "--model", "one=a", "--model", "two=b", "--out", str(tmp_path / "out")]
+    assert module.main([*arguments, "--start", "zero=start"]) == 0
+    found = json.loads((tmp_path / "out/first_step.json").read_text())
+    assert list(found) == ["zero", "one", "two"] and found["zero"]["all"] != found["one"]["all"]
+    lines = (tmp_path / "out/first_step.md").read_text().splitlines()
+    assert lines[4].startswith("| two | ") and lines[4].endswith(
+        f"| {found['two']['right']:.2f} | {found['two']['all']:.2f} |"
+    )
+    cases = (
+        ("one", "'one' is not NAME=PATH"), ("one=plain", "plain is no model that writes from two ends"), ("one=none.pt", "none.pt"),
+    )  # fmt: skip
+    for wrong, message in cases:
+        if "none" in wrong:
+            monkeypatch.undo()
+        with pytest.raises(SystemExit):
+            module.main(["data", "-s", "de", "-t", "en", "--model", wrong, "--out", str(tmp_path / "out")])
+        assert message in capsys.readouterr().err
