@@ -24,11 +24,11 @@ DECODE = [*TASK, *"--cpu --batch-size 7 --max-len-b 20".split()]
 
 @pytest.fixture(scope="module")
 def student(command, toy_data, teacher, tmp_path_factory):
-    """IBDecoder + SA from the teacher on mixed targets, validated with bare --eval-bleu; (checkpoint, output)."""
+    """IBDecoder + SA with two start symbols from the teacher on mixed targets, validated with bare --eval-bleu; (checkpoint, output)."""
     folder = tmp_path_factory.mktemp("student")
     output = command(
         "fairseq-train", toy_data, *MODEL, *SIZES, *VALIDATED, "--max-update", "8", "--save-dir", folder,
-        "--bidirectional-tokens-per-step", "2", "--bidirectional-train-dead-slots",
+        "--bidirectional-tokens-per-step", "2", "--bidirectional-train-dead-slots", "--bidirectional-distinct-starts",
         "--finetune-from-model", teacher, "--distilled-data", toy_data, "--raw-probability", "0.5", "--eval-bleu",
     )  # fmt: skip
     return folder / "checkpoint_last.pt", output.stdout + output.stderr
