@@ -11,10 +11,14 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDe
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from torch import Tensor
 
-from .decoding import DecodingOptions, EngineGenerator
+from .decoding import DecodingOptions, EngineGenerator, Rescorer
 from .engine import follow_precision
 from .loading.checkpoints import architecture_name
+from .loading.models import load_other_models
 from .training import with_distilled_targets
+
+# Tasks of models that can write from left to right: HRT's do so in chunks of one word.
+LEFT_TO_RIGHT = ("translation", "translation_autoregressive", "translation_jacobi", "translation_hrt")
 
 
 class EngineTranslationTask(TranslationTask):
@@ -149,7 +153,40 @@ class EngineTranslationTask(TranslationTask):
         self.require_family(models)
         self._source_positions = [model.max_positions()[0] for model in models]
         options = DecodingOptions.from_args(args, static_weights=not self._building_model)
-        return self.make_generator(models, options)
+        generator = self.make_generator(models, options)
+        if getattr(self.cfg, "rescore_path", None) is not None:
+            generator.rank_by(self.make_rescorer(generator))
+        return generator
+
+    def make_rescorer(self, generator: EngineGenerator) -> Rescorer:
+        """What ranks the translations of the generator by ``--rescore-path``.
+
+        Raises:
+            OSError: a file is missing or unreadable.
+            ValueError: a model that does not write from left to right, or one with other dictionaries.
+        """
+        # Before anything is loaded.
+        generator.require_candidates()
+        paths = utils.split_paths(self.cfg.rescore_path)
+
+        def choose(config: Any) -> Dict[str, Any]:
+            if config._name not in LEFT_TO_RIGHT:
+                raise ValueError(
+                    f"--rescore-path {paths[0]}: the checkpoint belongs to the task {config._name}; give an autoregressive model, "
+                    f"which belongs to {' or '.join(LEFT_TO_RIGHT)}"
+                )
+            return {}
+
+        _, models = load_other_models(
+            "--rescore-path",
+            paths,
+            data=self.cfg.data,
+            source=self.source_dictionary,
+            target=self.target_dictionary,
+            choose=choose,
+        )
+        self.require_left_to_right(models)
+        return Rescorer(models, self.target_dictionary, generator.counters, lenpen=self.cfg.rescore_lenpen)
 
     def get_interactive_tokens_and_lengths(
         self, lines: Sequence[str], encode_fn: Callable[[str], str]

@@ -8,6 +8,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
+from ..decoding import RescoringConfig
 from ..training import DistillationConfig
 from .search import LENGTH_PENALTIES
 
@@ -61,7 +62,7 @@ class BidirectionalModelConfig(TransformerConfig):
 
 
 @dataclass
-class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
+class BidirectionalTaskConfig(RescoringConfig, DistillationConfig, TranslationConfig):
     """Training samples and decoding."""
 
     bidirectional_train_dead_slots: bool = field(

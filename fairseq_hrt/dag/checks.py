@@ -3,13 +3,15 @@
 from ..decoding import DecodingOptions
 from .config import DagTaskConfig
 
+# Strategies that find several translations of a sentence.
+SEVERAL = ("beam", "sample")
+
 
 def check_options(strategy: str, options: DecodingOptions, config: DagTaskConfig) -> None:
     """Raises ValueError for options that the strategy cannot honour, naming them."""
-    several = ("beam", "sample")
     repeats = ("lookahead", "sample")
     problems = (
-        (options.nbest > 1 and strategy not in several, f"--nbest {options.nbest}", several),
+        (options.nbest > 1 and strategy not in SEVERAL, f"--nbest {options.nbest}", SEVERAL),
         (options.temperature != 1.0 and strategy != "sample", f"--temperature {options.temperature}", ("sample",)),
         (options.no_repeat_ngram_size > 0 and strategy not in repeats, "--no-repeat-ngram-size", repeats),
         (config.dag_no_repeat_consecutive > 0 and strategy not in repeats, "--dag-no-repeat-consecutive", repeats),

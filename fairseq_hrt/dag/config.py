@@ -8,6 +8,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
+from ..decoding import RescoringConfig
 from .glancing import FORCINGS, STRATEGIES
 
 
@@ -55,7 +56,7 @@ class DagModelConfig(TransformerConfig):
 
 
 @dataclass
-class DagTaskConfig(TranslationConfig):
+class DagTaskConfig(RescoringConfig, TranslationConfig):
     """Training pairs and decoding."""
 
     dag_filter_ratio: Optional[float] = field(

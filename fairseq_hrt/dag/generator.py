@@ -14,7 +14,7 @@ from ..decoding import DecodingOptions, DecodingStep, EngineGenerator, Hypothesi
 from ..engine import Memory
 from ..ops import best_printing_path, dag_best_alignment, joint_viterbi, without_repeats
 from .beam import BeamPlan, LanguageModel, prefix_beam
-from .checks import check_options
+from .checks import SEVERAL, check_options
 from .config import DagTaskConfig
 from .graph import GraphBuilder, Graphs
 from .graph_description import describe, to_dot
@@ -54,6 +54,8 @@ class DagGenerator(EngineGenerator):
         ValueError: options that the strategy does not know.
     """
 
+    more_candidates = "--dag-decode-strategy beam (or sample) and --beam 2 or more"
+
     def __init__(
         self,
         models: Sequence[FairseqEncoderDecoderModel],
@@ -79,6 +81,10 @@ class DagGenerator(EngineGenerator):
         self.graph_hooks: List[Callable[[Graphs, List[List[Hypothesis]]], None]] = []
         self._builder: Optional[GraphBuilder] = None
         self._warned_of_clamping = False
+
+    @property
+    def candidates(self) -> int:
+        return self.beam if self.strategy in SEVERAL else 1
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]

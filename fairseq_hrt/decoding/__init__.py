@@ -5,6 +5,7 @@ from .constraints import Constraints, length_limits
 from .generator import AutoregressiveGenerator, EngineGenerator
 from .hypothesis import Hypothesis
 from .options import DecodingOptions
+from .rescoring import Rescorer, RescoringConfig
 from .steps import DecodingStep, StepHook, attached
 from .transfer import lists_to_host, to_host
 
@@ -16,6 +17,8 @@ __all__ = [
     "EngineGenerator",
     "Hypothesis",
     "NumericalError",
+    "Rescorer",
+    "RescoringConfig",
     "SearchPlan",
     "StepHook",
     "attached",

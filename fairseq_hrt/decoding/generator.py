@@ -14,6 +14,7 @@ from .beam_search import SearchPlan, search
 from .constraints import Constraints, length_limits
 from .hypothesis import Hypothesis
 from .options import DecodingOptions
+from .rescoring import Rescorer
 from .steps import StepHook, attached
 
 
@@ -29,8 +30,12 @@ class EngineGenerator:
         counters: what was executed.
         step_hooks: called with every :class:`DecodingStep`.
         lexicon: see :meth:`align_words`; None while nobody wants to know where words come from.
+        rescorer: see :meth:`rank_by`; None where hypotheses stay in the order of their search.
         eos: read by fairseq's command line to strip the end symbol from its output.
     """
+
+    # How to get several translations of a sentence.
+    more_candidates = "--beam 2 or more"
 
     def __init__(
         self, models: Sequence[FairseqEncoderDecoderModel], dictionary: Dictionary, options: DecodingOptions
@@ -44,6 +49,7 @@ class EngineGenerator:
         self.step_hooks: List[StepHook] = []
         self._ensemble: Optional[EngineEnsemble] = None
         self.lexicon: Optional[Mapping[str, str]] = None
+        self.rescorer: Optional[Rescorer] = None
         longest = self.decoder_positions - 1
         if options.min_len > longest:
             raise ValueError(
@@ -94,10 +100,27 @@ class EngineGenerator:
         self.ensemble.refresh()
         with torch.inference_mode():
             hypotheses = self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
+            if self.rescorer is not None:
+                hypotheses = self.rescorer.rank(sample["net_input"], hypotheses, like=self.models[0])
         self.counters.sentences += len(hypotheses)
         if self.lexicon is not None:
             align(self.ensemble, sample["net_input"], hypotheses, self.dictionary, start=bos_token)
         return [[self._finish(hypothesis) for hypothesis in best[: self.options.beam]] for best in hypotheses]
+
+    @property
+    def candidates(self) -> int:
+        """Most translations of a sentence that :meth:`decode` finds."""
+        return self.beam
+
+    def require_candidates(self) -> None:
+        """Raises ValueError where there is only one translation to choose from."""
+        if self.candidates < 2:
+            raise ValueError(f"--rescore-path: there is only one translation to choose from; give {self.more_candidates}")
+
+    def rank_by(self, rescorer: Rescorer) -> None:
+        """From now on another model says which of a sentence's translations is the best; see :meth:`require_candidates`."""
+        self.require_candidates()
+        self.rescorer = rescorer
 
     def align_words(self, lexicon: Mapping[str, str]) -> None:
         """From now on each hypothesis says which source word each of its words comes from.
@@ -136,11 +159,11 @@ class EngineGenerator:
             memories: the encoded batch.
             capacity: positions for what is written; None: those of the models' decoders.
         """
+        capacity = self.decoder_positions if capacity is None else capacity
+        if self.rescorer is not None:
+            capacity = min(capacity, self.rescorer.target_positions)
         return length_limits(
-            memories[0].lengths,
-            max_len_a=self.options.max_len_a,
-            max_len_b=self.options.max_len_b,
-            capacity=self.decoder_positions if capacity is None else capacity,
+            memories[0].lengths, max_len_a=self.options.max_len_a, max_len_b=self.options.max_len_b, capacity=capacity
         )
 
     @property

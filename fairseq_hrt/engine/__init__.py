@@ -8,7 +8,7 @@ from .cache import DecoderState, Memory
 from .counters import GenerationCounters
 from .ensemble import EngineEnsemble, reorder
 from .layers import FairseqModule, UnsupportedModelError
-from .precision import at_least_float32, follow_precision, log_mean, log_softmax
+from .precision import at_least_float32, follow_precision, log_mean, log_softmax, on_device
 from .relative_positions import relative_index
 from .transformer import TransformerEngine
 
@@ -24,6 +24,7 @@ __all__ = [
     "follow_precision",
     "log_mean",
     "log_softmax",
+    "on_device",
     "relative_index",
     "reorder",
 ]

@@ -11,6 +11,9 @@ from .counters import GenerationCounters
 from .precision import log_mean, log_softmax
 from .transformer import TransformerEngine
 
+# Words whose predictions over the whole vocabulary are held at a time.
+SCORED_AT_ONCE = 512
+
 
 class EngineEnsemble:
     """The engines of an ensemble behind the interface of one.
@@ -67,6 +70,31 @@ class EngineEnsemble:
             state = engine.start(memory, stride=1, capacity=tokens.size(1))
             engine.step(state, tokens, positions, attention=found)
         return sum(found[1:], found[0]) / len(found)
+
+    def score(self, memories: List[Memory], targets: Tensor, wanted: Tensor, *, start: int, beams: int = 1) -> Tensor:
+        """Log-probabilities of known words that are written from left to right, in one pass.
+
+        Args:
+            targets: LongTensor ``[R, T]``, R = B * ``beams``; what fills a row up stands behind its words.
+            wanted: BoolTensor ``[R, T]``, the words that count.
+            start: the start symbol.
+
+        Returns:
+            float32 or float64 ``[n]``, those of the wanted words row by row.
+        """
+        tokens = torch.cat([torch.full_like(targets[:, :1], start), targets[:, :-1]], 1)
+        self.counters.decoder_calls += len(self.engines)
+        self.counters.decoder_tokens += len(self.engines) * tokens.numel()
+        positions = torch.arange(tokens.size(1), device=tokens.device)
+        words = targets[wanted].unsqueeze(1)
+        parts = []
+        for engine, memory in zip(self.engines, memories):
+            state = engine.start(memory, beams=beams, stride=1, capacity=0)
+            features = engine.step(state, tokens, positions, remember=False)[wanted]
+            # A whole batch of beams may need gigabytes for its logits.
+            pairs = zip(features.split(SCORED_AT_ONCE), words.split(SCORED_AT_ONCE))
+            parts.append(torch.cat([log_softmax(engine.logits(part)).gather(1, own) for part, own in pairs]).squeeze(1))
+        return log_mean(parts)
 
     def log_probabilities(
         self,

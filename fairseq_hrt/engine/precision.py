@@ -40,6 +40,25 @@ def follow_precision(model: FairseqModule) -> None:
     model.prepare_for_inference_ = partial(_prepare, model)
 
 
+def on_device(models: Sequence[FairseqModule], like: FairseqModule) -> bool:
+    """Moves and casts models to where another one is, and to its precision.
+
+    Returns:
+        Whether anything had to be moved.
+    """
+    wanted: Optional[torch.nn.Parameter] = next(like.parameters(), None)
+    if wanted is None:
+        return False
+    strangers = [
+        model
+        for model in models
+        if any((own.device, own.dtype) != (wanted.device, wanted.dtype) for own in model.parameters())
+    ]
+    for model in strangers:
+        model.to(device=wanted.device, dtype=wanted.dtype)
+    return bool(strangers)
+
+
 def _prepare(model: FairseqModule, cfg: DictConfig) -> None:
     """What the model's class does, after the cast.
 

@@ -8,6 +8,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
+from ..decoding import RescoringConfig
 from ..training import DistillationConfig
 
 
@@ -36,7 +37,7 @@ class HRTModelConfig(TransformerConfig):
 
 
 @dataclass
-class HRTTaskConfig(DistillationConfig, TranslationConfig):
+class HRTTaskConfig(RescoringConfig, DistillationConfig, TranslationConfig):
     """Training curriculum and decoding."""
 
     hrt_curriculum_steps: Optional[int] = field(

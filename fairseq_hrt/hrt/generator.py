@@ -35,6 +35,8 @@ class HRTGenerator(AutoregressiveGenerator):
         eos_last_chunk: forbid ``</s>`` in the second stage before the last chunk.
     """
 
+    more_candidates = "--beam and --hrt-nat-beam 2 or more"
+
     def __init__(
         self,
         models: Sequence[FairseqEncoderDecoderModel],
@@ -69,6 +71,10 @@ class HRTGenerator(AutoregressiveGenerator):
         self.chooser = chooser
         self.eos_last_chunk = eos_last_chunk
         self._layouts: Dict[Tuple[int, int, torch.device], Tuple[Tensor, Tensor]] = {}
+
+    @property
+    def candidates(self) -> int:
+        return self.beam if 1 in self.chooser.sizes else min(self.beam, self.nat_beam)
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]

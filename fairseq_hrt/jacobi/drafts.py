@@ -1,16 +1,12 @@
 """Where guesses come from. A guess is never wrong in the result, only more or less useful."""
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
-import torch
-from fairseq import tasks
 from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..engine import Memory
-from ..loading.checkpoints import read_checkpoint, require_known_task, task_name
-from ..loading.data_options import task_of_training
-from ..loading.models import build_models, dictionary_option
+from ..loading.models import dictionary_option, load_other_models
 
 # Drafts by another model are named by its family.
 MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
@@ -171,33 +167,20 @@ def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, t
         ValueError: another family, other dictionaries, or options that are no dictionary.
     """
     overrides = dictionary_option("--jacobi-draft-options", options, "{'hrt_decode_chunk': '2'}")
-    state = read_checkpoint(path)
-    require_known_task(task_name(state["cfg"].task), path)
-    config = task_of_training(state["cfg"].task, path)
-    if config._name != f"translation_{family}":
-        raise ValueError(
-            f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs to the task {config._name}"
-        )
-    unknown = [name for name in overrides if name not in config]
-    if unknown:
-        raise ValueError(f"--jacobi-draft-options: the task {config._name} has no option {', '.join(unknown)}")
-    for name, value in {**overrides, "data": data}.items():
-        config[name] = value
-    task = tasks.setup_task(config)
-    for side, mine, theirs in (("source", source, task.source_dictionary), ("target", target, task.target_dictionary)):
-        if mine.symbols != theirs.symbols:
-            raise ValueError(f"--jacobi-draft-path {path}: its {side} dictionary is not that of the model that checks")
-    return task, build_models([path], task, states={path: state}).models
+
+    def choose(config: Any) -> Dict[str, Any]:
+        if config._name != f"translation_{family}":
+            raise ValueError(
+                f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs to the task {config._name}"
+            )
+        unknown = [name for name in overrides if name not in config]
+        if unknown:
+            raise ValueError(f"--jacobi-draft-options: the task {config._name} has no option {', '.join(unknown)}")
+        return overrides
+
+    return load_other_models("--jacobi-draft-path", [path], data=data, source=source, target=target, choose=choose)
 
 
 def translations(hypotheses: Sequence[Sequence[Dict[str, Any]]]) -> List[List[int]]:
     """Tokens of the best hypothesis of each sentence."""
     return [best[0]["tokens"].tolist() for best in hypotheses]
-
-
-def on_device(models: Sequence[torch.nn.Module], like: torch.nn.Module) -> None:
-    """Moves and casts models to where another one is."""
-    parameter: Optional[torch.nn.Parameter] = next(like.parameters(), None)
-    if parameter is not None:
-        for model in models:
-            model.to(device=parameter.device, dtype=parameter.dtype)

@@ -7,7 +7,7 @@ from fairseq.tasks import register_task
 from torch import Tensor
 
 from ..decoding import DecodingOptions, EngineGenerator
-from ..engine import Memory
+from ..engine import Memory, on_device
 from ..task import EngineTranslationTask
 from .config import JacobiTaskConfig
 from .drafts import (
@@ -17,7 +17,6 @@ from .drafts import (
     NGramDrafter,
     SourceDrafter,
     load_draft_model,
-    on_device,
     translations,
 )
 from .generator import JacobiGenerator

@@ -8,17 +8,19 @@ import ast
 import contextlib
 import io
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
-from fairseq import checkpoint_utils, options, utils
+from fairseq import checkpoint_utils, options, tasks, utils
+from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import nn
 
 from ..decoding import DecodingOptions
-from .checkpoints import one_line, read_checkpoint, reading
+from .checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
+from .data_options import task_of_training
 
 
 class LoadedModels(NamedTuple):
@@ -152,6 +154,44 @@ def build_models(
             found, saved = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
             models += found
     return LoadedModels([model.eval() for model in models], saved)
+
+
+def load_other_models(
+    option: str,
+    paths: Sequence[str],
+    *,
+    data: str,
+    source: Dictionary,
+    target: Dictionary,
+    choose: Callable[[Any], Mapping[str, Any]],
+) -> Tuple[FairseqTask, List[nn.Module]]:
+    """Models beside those of the command, built through the task that the first of them was trained with.
+
+    Args:
+        option: that names them, for messages.
+        paths: checkpoints.
+        data: data folder, for its dictionaries.
+        source, target: the dictionaries that theirs must equal.
+        choose: from the configuration of their task to the options that are to be changed in it; raises ValueError where it is the
+            wrong one.
+
+    Returns:
+        (task, models on the CPU).
+
+    Raises:
+        OSError: a file is missing or unreadable.
+        ValueError: what ``choose`` refuses, a file that cannot be loaded, or other dictionaries.
+    """
+    state = read_checkpoint(paths[0])
+    require_known_task(task_name(state["cfg"].task), paths[0])
+    config = task_of_training(state["cfg"].task, paths[0])
+    for name, value in {**choose(config), "data": data}.items():
+        config[name] = value
+    task = tasks.setup_task(config)
+    for side, mine, theirs in (("source", source, task.source_dictionary), ("target", target, task.target_dictionary)):
+        if mine.symbols != theirs.symbols:
+            raise ValueError(f"{option} {paths[0]}: its {side} dictionary is not that of the model that is decoded")
+    return task, build_models(paths, task, states={paths[0]: state}).models
 
 
 def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:

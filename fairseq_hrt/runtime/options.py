@@ -148,6 +148,7 @@ NEUTRAL = {
     "bidirectional_scoring": ("canonical",), "dag_no_repeat_consecutive": ("0",), "dag_lm_path": ("None",),
     "hrt_nat_beam": ("None",), "hrt_decode_chunk": ("None",), "dag_decode_upsample_scale": ("None",), "jacobi_window": ("None",),
     "jacobi_prefix_length": ("None",), "jacobi_draft_path": ("None",), "jacobi_draft_options": ("{}",),
+    "rescore_path": ("None",), "rescore_lenpen": ("1", "1.0"),
 }  # fmt: skip
 
 

@@ -63,6 +63,53 @@ def test_generate(command, toy_data, student, options):
         assert all(len(history[number]) == int(texts[0]) for number, texts in steps.items())
 
 
+def test_the_teacher_chooses(command, toy_data, student, teacher, tmp_path):
+    """The translations of the beam, in the order of what stock fairseq says the teacher thinks of them."""
+    arguments = [toy_data, *DECODE, "--path", student[0], "--beam", "4", "--nbest", "4"]
+    own = hypotheses(command("fairseq-generate", *arguments).stdout)
+    output = command("fairseq-generate", *arguments, "--rescore-path", teacher, "--rescore-lenpen", "0.5").stdout
+    chosen, scores = hypotheses(output), lines(output, "P")
+    assert {number: sorted(texts) for number, texts in own.items()} == {
+        number: sorted(texts) for number, texts in chosen.items()
+    }
+    assert own != chosen
+    for numbers in scores.values():
+        found = [list(map(float, text.split())) for text in numbers]
+        totals = [sum(values) / len(values) ** 0.5 for values in found]
+        assert totals == sorted(totals, reverse=True)
+    # The favourites, as references of a data set.
+    sources = {number: texts[0] for number, texts in lines(output, "S").items()}
+    for side, texts in (("de", sources), ("en", {number: texts[0] for number, texts in chosen.items()})):
+        (tmp_path / f"test.{side}").write_text("".join(f"{texts[number]}\n" for number in range(20)))
+    command(
+        "fairseq-preprocess", "--source-lang", "de", "--target-lang", "en", "--testpref", tmp_path / "test", "--destdir",
+        tmp_path / "bin", "--srcdict", toy_data / "dict.de.txt", "--tgtdict", toy_data / "dict.en.txt",
+    )  # fmt: skip
+    scored = command(
+        "fairseq-generate", tmp_path / "bin", "--task", "translation", "--cpu", "--path", teacher, "--score-reference"
+    ).stdout
+    for number, texts in lines(scored, "P").items():
+        expected = list(map(float, texts[0].split()))
+        assert list(map(float, scores[number][0].split())) == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ("--beam 1 --rescore-path {teacher}", "only one translation to choose from; give --beam 2 or more"),
+        ("--beam 2 --rescore-path {student}", "{student}: the checkpoint belongs to the task translation_bidirectional"),
+        ("--beam 2 --rescore-path {teacher}.gone", "{teacher}.gone"),
+        ("--beam 2 --rescore-path {teacher} --rescore-lenpen nan", "--rescore-lenpen nan must be a finite number"),
+    ],
+)
+def test_who_cannot_choose(command, toy_data, student, teacher, options, message):
+    names = {"teacher": teacher, "student": student[0]}
+    arguments = [option.format(**names) for option in options.split()]
+    assert message.format(**names) in refused(
+        command, "fairseq-generate", toy_data, *DECODE, "--path", student[0], *arguments
+    )
+
+
 def test_a_trained_model_writes_targets_in_natural_order(command, toy_data, tmp_path):
     """The toy task copies letters: a wrong order could not reach this BLEU."""
     training = [option for option in OPTIMIZER if option not in ("--lr", "0.003", "--dropout", "0.1")]

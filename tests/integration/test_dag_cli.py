@@ -67,11 +67,13 @@ def fuzzy(command, toy_data, student, tmp_path_factory):
         "--dag-decode-strategy joint-viterbi --dag-decode-length-beta 1.2 --fp16",
         "--dag-decode-strategy beam --beam 4 --nbest 2 --lenpen 1.1",
         "--dag-decode-strategy sample --nbest 2 --temperature 0.7 --dag-sample-topp 0.9",
+        "--dag-decode-strategy beam --beam 4 --nbest 2 --rescore-path {teacher}",
         "--print-step --retain-iter-history --unkpen 3",
     ],
 )
-def test_generate(command, toy_data, fuzzy, options):
-    output = command("fairseq-generate", toy_data, *DECODE, "--path", fuzzy, *options.split()).stdout
+def test_generate(command, toy_data, fuzzy, teacher, options):
+    arguments = options.format(teacher=teacher).split()
+    output = command("fairseq-generate", toy_data, *DECODE, "--path", fuzzy, *arguments).stdout
     found, scores = hypotheses(output), lines(output, "P")
     assert sorted(found) == list(range(20))
     assert all(len(texts) == (2 if "--nbest" in options else 1) for texts in found.values())
@@ -159,6 +161,7 @@ def test_fine_tuned_from_an_autoregressive_teacher(command, toy_data, teacher, t
         ("--prefix-size 1", "--prefix-size"),
         ("--nbest 2 --beam 2", "--nbest 2 needs --dag-decode-strategy beam or sample"),
         ("--min-len 4", "--min-len 4 needs"),
+        ("--beam 4 --rescore-path at.pt", "only one translation to choose from; give --dag-decode-strategy beam"),
         ("--dag-decode-upsample-scale 0", "--dag-decode-upsample-scale 0"),
         ("--dag-decode-strategy beam --dag-lm-path no.arpa", "kenlm"),
         ("--match-source-len", "--match-source-len: not supported"),

@@ -76,14 +76,15 @@ def test_a_checkpoint_names_no_class_of_this_package(student):
         "--hrt-decode-chunk 1 --beam 1",
         "--hrt-decode-chunk 2 --beam 4 --hrt-nat-beam 2 --nbest 2",
         "--hrt-decode-chunk 3 --beam 1 --lenpen 0.6",
+        "--hrt-decode-chunk 3 --beam 4 --rescore-path {student}",
         "--hrt-decode-chunk auto --hrt-chunk-table 4:1,6:2,inf:3 --beam 2 --fp16",
         "--beam 2 --hrt-eos-last-chunk --print-step --retain-iter-history",
     ],
 )
 def test_generate(command, toy_data, student, options):
-    output = command(
-        "fairseq-generate", toy_data, *DECODE, "--path", student[0] / "checkpoint_last.pt", *options.split()
-    ).stdout
+    path = student[0] / "checkpoint_last.pt"
+    arguments = options.format(student=path).split()
+    output = command("fairseq-generate", toy_data, *DECODE, "--path", path, *arguments).stdout
     found, scores = hypotheses(output), lines(output, "P")
     assert sorted(found) == list(range(20))
     assert all(len(texts) == (2 if "--nbest" in options else 1) for texts in found.values())
@@ -199,6 +200,10 @@ def test_two_processes_learn_what_one_learns(toy_data, command, tmp_path):
         ("--hrt-decode-chunk auto --hrt-chunk-table 9:2", "--hrt-chunk-table '9:2'"),
         ("--match-source-len --retain-dropout", "--match-source-len, --retain-dropout: not supported"),
         ("--prefix-size 1", "use --hrt-decode-chunk 1"),
+        (
+            "--beam 4 --hrt-nat-beam 1 --rescore-path at.pt",
+            "only one translation to choose from; give --beam and --hrt-nat-beam 2",
+        ),
     ],
 )
 def test_impossible_decoding(command, toy_data, student, options, message):

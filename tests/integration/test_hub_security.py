@@ -232,6 +232,7 @@ BUNDLES = {
         "'dag_lm_path'",
     ),
     "a draft": (lambda h: h.describe(task="translation_jacobi", options={"jacobi_draft_path": "../outside/model.pt"}), "'jacobi_draft_path'"),
+    "a model that chooses": (lambda h: h.describe(options={"rescore_path": "../outside/model.pt"}), "'rescore_path'"),
     "a file of costs": (lambda h: h.describe(task="translation_jacobi", options={"jacobi_cost_file": "/tmp/x"}), "'jacobi_cost_file'"),
     "options of a draft": (lambda h: h.describe(task="translation_jacobi", options={"jacobi_draft_options": "{}"}), "'jacobi_draft_options'"),
     "subwords that load a file": (options(bpe="sentencepiece", sentencepiece_model="/etc/passwd"), "'bpe'"),

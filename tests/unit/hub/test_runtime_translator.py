@@ -65,6 +65,7 @@ def test_what_the_runtime_does_not_know(bundles, caplog):
         ({"task": "translation_hrt"}, "translation_hrt"),
         ({"task": "translation_jacobi", "jacobi_draft": "ngram"}, "--jacobi-draft ngram"),
         ({"task": "translation_jacobi", "jacobi_draft_path": "a.pt"}, "--jacobi-draft-path a.pt"),
+        ({"rescore_path": "a.pt"}, "--rescore-path a.pt"),
         ({"no_such": 1}, "--no-such"),
     ):
         with pytest.raises(UnsupportedOption, match=f"{message}.*--engine torch"):

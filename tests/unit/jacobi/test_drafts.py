@@ -7,7 +7,6 @@ import torch
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
 
-from fairseq_hrt.jacobi import drafts
 from fairseq_hrt.jacobi.drafts import ModelDrafter, NGramDrafter, SourceDrafter, load_draft_model
 from fairseq_hrt.loading import models
 
@@ -25,8 +24,8 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
         target_dictionary=other if wrong == "target" else dictionary,
     )
     model = torch.nn.Linear(1, 1)
-    monkeypatch.setattr(drafts, "read_checkpoint", lambda path: read.append(path) or state)
-    monkeypatch.setattr(drafts.tasks, "setup_task", lambda config: task)
+    monkeypatch.setattr(models, "read_checkpoint", lambda path: read.append(path) or state)
+    monkeypatch.setattr(models.tasks, "setup_task", lambda config: task)
 
     def load(paths, *, task, state):
         assert state is not None
@@ -40,8 +39,8 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
         assert not model.training and config.data == "here" and config.beta == 2 and read == ["a.pt"]
         return
     message = {
-        "source": "its source dictionary is not that of the model that checks",
-        "target": "its target dictionary is not that of the model that checks",
+        "source": "its source dictionary is not that of the model that is decoded",
+        "target": "its target dictionary is not that of the model that is decoded",
         "task": "--jacobi-draft hrt with --jacobi-draft-path a.pt: the checkpoint belongs to the task translation_dag",
         "option": "the task translation_hrt has no option gamma",
         "text": "is not a Python dictionary",
