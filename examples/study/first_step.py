@@ -23,6 +23,7 @@ from fairseq import checkpoint_utils
 from tables import markdown
 
 from fairseq_hrt.bidirectional.decoder import BidirectionalDecoder
+from fairseq_hrt.loading.checkpoints import read_checkpoint, reading, require_known_task, task_name
 
 
 class FirstStep(NamedTuple):
@@ -43,9 +44,13 @@ class FirstStep(NamedTuple):
 
 @torch.inference_mode()
 def first_step(model: Any, task: Any, batches: Iterator[Dict[str, Any]]) -> FirstStep:
-    """Measures a model in evaluation mode on batches of its task."""
+    """Measures a model with two directions, in evaluation mode, on batches of its task.
+
+    Raises:
+        ValueError: no reference has a word.
+    """
     sums: Dict[str, Any] = {"difference": 0.0, "same": 0.0, "left": 0.0, "right": 0.0}
-    right, sentences, bits, tokens = max(model.decoder.directions // 2, 1), 0, 0.0, 0
+    right, sentences, scored_right, bits, tokens = 1, 0, 0, 0.0, 0
     for batch in batches:
         slots, source = task.slots(batch["target"]), batch["net_input"]
         encoded = model.encoder(source["src_tokens"], src_lengths=source["src_lengths"])
@@ -59,17 +64,27 @@ def first_step(model: Any, task: Any, batches: Iterator[Dict[str, Any]]) -> Firs
         sums["same"] += float(costs[:, 0].argmin(1).eq(costs[:, right].argmin(1)).sum())
         sums["left"] += float(own[:, 0].sum())
         sums["right"] += float(own[:, right].sum())
+        scored_right += int(scored[:, right].sum())
         sentences, bits, tokens = sentences + len(own), bits + float(own.sum()), tokens + int(scored.sum())
-    found = {key: value / sentences for key, value in sums.items()}
+    if not scored_right:
+        raise ValueError("no reference has a word: there is nothing that both ends could write")
+    # A reference without words has no last one.
+    found = {key: value / (scored_right if key == "right" else sentences) for key, value in sums.items()}
     return FirstStep(found["difference"].tolist(), found["same"], found["left"], found["right"], bits / tokens)
 
 
 def load(path: Path, options: argparse.Namespace) -> Tuple[Any, Any]:
-    """(model, task) of a checkpoint."""
-    languages = {"source_lang": options.source_lang, "target_lang": options.target_lang}
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
-        [str(path)], arg_overrides={"data": options.data, **languages}
-    )
+    """(model, task) of a checkpoint.
+
+    Raises:
+        OSError: the file or the data are missing.
+        ValueError: no checkpoint that can be decoded, named.
+    """
+    overrides = {"data": options.data, "source_lang": options.source_lang, "target_lang": options.target_lang}
+    state = read_checkpoint(path)
+    require_known_task(task_name(state["cfg"].task), str(path))
+    with reading(path, "cannot be loaded", keep=(OSError,)):
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides, state=state)
     return model.eval(), task
 
 
@@ -78,15 +93,19 @@ def run(options: argparse.Namespace) -> None:
 
     Raises:
         OSError: a file is missing.
-        RuntimeError: the weights of --start are of another size than those of --model.
-        ValueError: a model does not write from two ends.
+        ValueError: a model does not write from two ends, the weights of --start are not those of such a model, or two have one name.
     """
+    names = [name for name, _ in (*options.model, *options.start)]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two models are named {name!r}; give each its own name")
     found: Dict[str, FirstStep] = {}
     for number, (name, path) in enumerate(options.model):
         model, task = load(path, options)
         decoder = model.decoder
-        if not isinstance(decoder, BidirectionalDecoder) or decoder.directions == 1 or decoder.block == 1:
-            raise ValueError(f"{path} is no model that writes from two ends in one step")
+        ends = isinstance(decoder, BidirectionalDecoder) and decoder.directions == 2 and not decoder.middle_to_side
+        if not ends or decoder.block == 1:
+            raise ValueError(f"{path} is no model that writes from the two ends of a sentence in one step")
         task.load_dataset(options.gen_subset)
 
         def batches(task: Any = task) -> Iterator[Dict[str, Any]]:
@@ -97,7 +116,8 @@ def run(options: argparse.Namespace) -> None:
 
         own = first_step(model, task, batches())
         for start_name, start_path in options.start if number == 0 else []:
-            model.load_state_dict(load(start_path, options)[0].state_dict(), strict=True)
+            with reading(start_path, f"has no weights from which {path} could start", keep=(OSError,)):
+                model.load_state_dict(load(start_path, options)[0].state_dict(), strict=True)
             found[start_name] = first_step(model, task, batches())
         found[name] = own
     rows = []
@@ -149,7 +169,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parser.parse_args(arguments)
     try:
         run(options)
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, ValueError) as error:
         parser.error(str(error))
     return 0
 

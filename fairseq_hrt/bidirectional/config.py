@@ -38,9 +38,9 @@ class BidirectionalModelConfig(TransformerConfig):
     bidirectional_distinct_starts: bool = field(
         default=False,
         metadata={
-            "help": "begin directions from right to left with <s> and the others with </s>, instead of all with </s>: what "
-            "is fine-tuned from a left-to-right model tells its ends apart from the first update on, otherwise it may take "
-            "a thousand"
+            "help": "begin directions from right to left (with --bidirectional-middle-to-side: to the right end) with <s> and "
+            "the others with </s>, instead of all with </s>: what is fine-tuned from a left-to-right model tells its ends "
+            "apart from the first update on, otherwise it may take a thousand"
         },
     )
     bidirectional_vanilla_mask: bool = field(

@@ -15,6 +15,27 @@ from .sample import SlotSample
 from .search import LENGTH_PENALTIES, BlockPlan, block_search
 from .slots import natural_index, natural_order, slot_positions, start_symbols
 
+# Attributes of a decoder that say in which order it writes, and the options that set them.
+ORDER = {
+    "directions": "--bidirectional-directions",
+    "block": "--bidirectional-tokens-per-step, --bidirectional-block",
+    "causal": "--bidirectional-vanilla-mask",
+    "independent": "--bidirectional-independent-directions",
+    "middle_to_side": "--bidirectional-middle-to-side",
+    "opposite_start": "--bidirectional-distinct-starts",
+}
+
+
+def require_one_order(models: Sequence[FairseqEncoderDecoderModel]) -> None:
+    """Raises ValueError for an ensemble whose models write in different orders or begin differently, naming the option."""
+    for name, option in ORDER.items():
+        values = [getattr(model.decoder, name) for model in models]
+        for number, value in enumerate(values):
+            if value != values[0]:
+                raise ValueError(
+                    f"the models of an ensemble must agree in {option}: model {number + 1} does not agree with the first one"
+                )
+
 
 class BidirectionalGenerator(AutoregressiveGenerator):
     """Block-wise greedy or beam search of ``bidirectional_transformer`` models.
@@ -40,12 +61,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     ) -> None:
         super().__init__(models, dictionary, options)
         self.decoder = models[0].decoder
-        names = ("directions", "block", "causal", "independent", "middle_to_side", "opposite_start")
-        if len({tuple(getattr(model.decoder, name) for name in names) for model in models}) > 1:
-            raise ValueError(
-                "the models of an ensemble must agree in --bidirectional-directions, --bidirectional-tokens-per-step "
-                "and the other options of their order"
-            )
+        require_one_order(models)
         if length_penalty not in LENGTH_PENALTIES:
             raise ValueError(f"--bidirectional-length-penalty {length_penalty}: choose one of {', '.join(LENGTH_PENALTIES)}")
         single = self.decoder.directions == 1 and self.decoder.block == 1

@@ -10,7 +10,7 @@ from ..decoding import DecodingOptions
 from ..task import EngineTranslationTask
 from ..training import truncate_targets
 from .config import BidirectionalTaskConfig
-from .generator import BidirectionalGenerator, SlotScorer
+from .generator import BidirectionalGenerator, SlotScorer, require_one_order
 from .model import BidirectionalTransformerModel
 from .sample import SlotSample, ViewConfig, training_view
 
@@ -46,6 +46,7 @@ class BidirectionalTranslationTask(EngineTranslationTask):
         )
 
     def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any) -> SlotScorer:
+        require_one_order(models)
         self.decoder = models[0].decoder
         return SlotScorer(self.target_dictionary, self.slots)
 

@@ -62,12 +62,26 @@ def test_an_ensemble_averages_probabilities(family):
     # Probabilities, not their sums or products: those of the words of the first step are known.
     scores = [float(best["positional_scores"][place]) for place in (0, -2)]
     assert scores == pytest.approx(probabilities.max(-1).values.log().tolist(), abs=TOLERANCE)
-    with pytest.raises(ValueError, match="must agree"):
-        BidirectionalGenerator([models[0], family.bidirectional(directions=4)], family.dictionary(), DecodingOptions(beam=1))
-    with pytest.raises(ValueError, match="must agree"):
-        BidirectionalGenerator(
-            [models[0], family.bidirectional(distinct_starts=True)], family.dictionary(), DecodingOptions()
-        )
+
+
+@pytest.mark.parametrize(
+    "other, option",
+    [
+        (dict(directions=4), "--bidirectional-directions"),
+        (dict(tokens_per_step=2), "--bidirectional-tokens-per-step, --bidirectional-block"),
+        (dict(middle_to_side=True), "--bidirectional-middle-to-side"),
+        (dict(distinct_starts=True), "--bidirectional-distinct-starts"),
+    ],
+)
+def test_an_ensemble_writes_in_one_order(family, other, option):
+    """Whether it translates or scores."""
+    task, model = family.task()
+    models = [model, model, family.bidirectional(**other)]
+    message = f"must agree in {option}: model 3 does not agree with the first one"
+    with pytest.raises(ValueError, match=message):
+        BidirectionalGenerator(models, family.dictionary(), DecodingOptions())
+    with pytest.raises(ValueError, match=message):
+        task.build_generator(models, SimpleNamespace(score_reference=True))
 
 
 @torch.no_grad()

@@ -320,12 +320,12 @@ def two_ended(tiny, directions, **options):
     return model, task
 
 
-@pytest.mark.parametrize("directions, right", [(2, 1), (4, 2)])
-def test_the_first_step_of_every_sentence_alone(analyses, tiny, directions, right):
-    model, task = two_ended(tiny, directions)
-    sources = [[4, 5, 6, 7, 2], [9, 8, 2], [6, 2]]
-    targets = [[5, 6, 7, 8, 9, 4, 2], [7, 5, 2], [8, 4, 6, 2]]
-    first = {(2, 0): [5, 7, 8], (2, 1): [4, 5, 6], (4, 0): [5, 7, 8], (4, 2): [7, 2, 4]}
+def test_the_first_step_of_every_sentence_alone(analyses, tiny):
+    """The fourth sentence has an empty reference, and so no last word."""
+    model, task = two_ended(tiny, 2)
+    sources = [[4, 5, 6, 7, 2], [9, 8, 2], [6, 2], [7, 2]]
+    targets = [[5, 6, 7, 8, 9, 4, 2], [7, 5, 2], [8, 4, 6, 2], [2]]
+    first, last = [5, 7, 8, 2], [4, 5, 6]
     expected = {"difference": torch.zeros(3), "same": 0, "left": 0.0, "right": 0.0}
     for number, source in enumerate(sources):
         states = []
@@ -335,20 +335,21 @@ def test_the_first_step_of_every_sentence_alone(analyses, tiny, directions, righ
 
         hooks = [layer.register_forward_hook(keep) for layer in model.decoder.layers]
         encoded = model.encoder(torch.tensor([source]), src_lengths=torch.tensor([len(source)]))
-        logits = model.decoder(torch.tensor([[2] * directions]), encoder_out=encoded)[0][0].log_softmax(-1)
+        logits = model.decoder(torch.tensor([[2, 2]]), encoder_out=encoded)[0][0].log_softmax(-1)
         for hook in hooks:
             hook.remove()
-        words, positions = model.decoder.embed_tokens.weight[2], model.decoder.embed_positions.slot_table(directions)
+        words, positions = model.decoder.embed_tokens.weight[2], model.decoder.embed_positions.slot_table(2)
         states.insert(0, model.decoder.embed_scale * words + positions)
-        expected["difference"] += torch.stack([(own[0] - own[right]).norm() / own[0].norm() for own in states]).detach() / 3
-        expected["same"] += int(logits[0].argmax() == logits[right].argmax()) / 3
-        for name, slot in (("left", 0), ("right", right)):
-            expected[name] -= float(logits[slot, first[directions, slot][number]]) / math.log(2) / 3
+        expected["difference"] += torch.stack([(own[0] - own[1]).norm() / own[0].norm() for own in states]).detach() / 4
+        expected["same"] += int(logits[0].argmax() == logits[1].argmax()) / 4
+        expected["left"] -= float(logits[0, first[number]]) / math.log(2) / 4
+        if number < 3:
+            expected["right"] -= float(logits[1, last[number]]) / math.log(2) / 3
     batch = {
         "target": torch.tensor([own + [1] * (7 - len(own)) for own in targets]),
         "net_input": {
             "src_tokens": torch.tensor([[1] * (5 - len(own)) + own for own in sources]),
-            "src_lengths": torch.tensor([5, 3, 2]),
+            "src_lengths": torch.tensor([5, 3, 2, 2]),
         },
     }
     found = analyses["first_step"].first_step(model, task, iter([batch]))
@@ -361,6 +362,9 @@ def test_the_first_step_of_every_sentence_alone(analyses, tiny, directions, righ
         model(**batch["net_input"], slots=slots), slots.target[slots.target.ne(1)], reduction="mean"
     )
     assert found.all == pytest.approx(float(losses) / math.log(2), rel=1e-4)
+    empty = {"target": batch["target"][3:], "net_input": {name: rows[3:] for name, rows in batch["net_input"].items()}}
+    with pytest.raises(ValueError, match="no reference has a word"):
+        analyses["first_step"].first_step(model, task, iter([empty]))
 
 
 def test_the_table_of_first_steps(analyses, tiny, tmp_path, monkeypatch, capsys):
@@ -380,7 +384,8 @@ def test_the_table_of_first_steps(analyses, tiny, tmp_path, monkeypatch, capsys)
             return {"target": targets, "net_input": {"src_tokens": sources, "src_lengths": sources.ne(1).sum(1)}}
 
     task.load_dataset, task.dataset = (lambda split: None), (lambda split: Dataset(data))
-    models = {"a": model, "b": other, "start": start, "plain": tiny.model()}
+    middle, _ = two_ended(tiny, 2, bidirectional_middle_to_side=True)
+    models = {"a": model, "b": other, "start": start, "plain": tiny.model(), "middle": middle}
     monkeypatch.setattr(module, "load", lambda path, options: (models[str(path)], task))
     arguments = ["data", "-s", "de", "-t", "en", "--model", "one=a", "--model", "two=b", "--out", str(tmp_path / "out")]
     assert module.main([*arguments, "--start", "zero=start"]) == 0
@@ -391,11 +396,16 @@ def test_the_table_of_first_steps(analyses, tiny, tmp_path, monkeypatch, capsys)
         f"| {found['two']['right']:.2f} | {found['two']['all']:.2f} |"
     )
     cases = (
-        ("one", "'one' is not NAME=PATH"), ("one=plain", "plain is no model that writes from two ends"), ("one=none.pt", "none.pt"),
+        ("one", "'one' is not NAME=PATH"), ("one=plain", "plain is no model that writes from the two ends"),
+        ("one=middle", "middle is no model that writes from the two ends"), ("zero=a", "two models are named 'zero'"),
+        ("one=a", "plain has no weights from which a could start"),
+        ("one=none.pt", "none.pt"), (f"one={tmp_path / 'foreign.pt'}", "foreign.pt is no checkpoint of fairseq"),
     )  # fmt: skip
+    torch.save({"a": 1}, tmp_path / "foreign.pt")
     for wrong, message in cases:
         if "none" in wrong:
             monkeypatch.undo()
         with pytest.raises(SystemExit):
-            module.main(["data", "-s", "de", "-t", "en", "--model", wrong, "--out", str(tmp_path / "out")])
+            start = ["--start", "zero=plain"]
+            module.main(["data", "-s", "de", "-t", "en", "--model", wrong, *start, "--out", str(tmp_path / "out")])
         assert message in capsys.readouterr().err
