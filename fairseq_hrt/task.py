@@ -180,7 +180,7 @@ class EngineTranslationTask(TranslationTask):
         _, models = load_other_models(
             "--rescore-path",
             paths,
-            data=self.cfg.data,
+            beside=self.cfg,
             source=self.source_dictionary,
             target=self.target_dictionary,
             choose=choose,

@@ -117,7 +117,7 @@ class Rescorer:
         targets = torch.tensor([row + [self.eos] * (width - len(row)) for row in rows], device=device)
         lengths = [len(row) for row in rows]
         wanted = torch.arange(width, device=device) < torch.tensor(lengths, device=device).unsqueeze(1)
-        ensemble.reserve_positions(width + 1)
+        ensemble.reserve_positions(width)
         found = ensemble.score(ensemble.encode(net_input), targets, wanted, start=self.eos, beams=beams)
         return [list(part) for part in _split(found.tolist(), lengths)]
 

@@ -150,13 +150,13 @@ class ModelDrafter(Drafter):
         return best
 
 
-def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, target: Dictionary, options: str) -> Any:
+def load_draft_model(path: str, family: str, *, beside: Any, source: Dictionary, target: Dictionary, options: str) -> Any:
     """The task and the models of a draft, built through the task it was trained with.
 
     Args:
         path: checkpoint.
         family: one of MODEL_DRAFTS.
-        data: data folder, for its dictionaries.
+        beside: configuration of the task that checks: its data folder and languages.
         source, target: the dictionaries of the model that checks.
         options: of the draft's task, a Python dictionary as text.
 
@@ -178,7 +178,7 @@ def load_draft_model(path: str, family: str, *, data: str, source: Dictionary, t
             raise ValueError(f"--jacobi-draft-options: the task {config._name} has no option {', '.join(unknown)}")
         return overrides
 
-    return load_other_models("--jacobi-draft-path", [path], data=data, source=source, target=target, choose=choose)
+    return load_other_models("--jacobi-draft-path", [path], beside=beside, source=source, target=target, choose=choose)
 
 
 def translations(hypotheses: Sequence[Sequence[Dict[str, Any]]]) -> List[List[int]]:

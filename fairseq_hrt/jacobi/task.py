@@ -56,7 +56,7 @@ class JacobiTranslationTask(EngineTranslationTask):
         task, drafting = load_draft_model(
             path,
             draft,
-            data=self.cfg.data,
+            beside=self.cfg,
             source=self.source_dictionary,
             target=self.target_dictionary,
             options=self.cfg.jacobi_draft_options,

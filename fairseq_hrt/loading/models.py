@@ -160,7 +160,7 @@ def load_other_models(
     option: str,
     paths: Sequence[str],
     *,
-    data: str,
+    beside: Any,
     source: Dictionary,
     target: Dictionary,
     choose: Callable[[Any], Mapping[str, Any]],
@@ -170,7 +170,7 @@ def load_other_models(
     Args:
         option: that names them, for messages.
         paths: checkpoints.
-        data: data folder, for its dictionaries.
+        beside: configuration of the task that decodes: its data folder has the dictionaries; its languages are theirs where they name none.
         source, target: the dictionaries that theirs must equal.
         choose: from the configuration of their task to the options that are to be changed in it; raises ValueError where it is the
             wrong one.
@@ -185,8 +185,12 @@ def load_other_models(
     state = read_checkpoint(paths[0])
     require_known_task(task_name(state["cfg"].task), paths[0])
     config = task_of_training(state["cfg"].task, paths[0])
-    for name, value in {**choose(config), "data": data}.items():
+    for name, value in {**choose(config), "data": beside.data}.items():
         config[name] = value
+    for name in ("source_lang", "target_lang"):
+        # Left open in a training that took the languages from the names of its files.
+        if config.get(name) is None:
+            config[name] = getattr(beside, name)
     task = tasks.setup_task(config)
     for side, mine, theirs in (("source", source, task.source_dictionary), ("target", target, task.target_dictionary)):
         if mine.symbols != theirs.symbols:

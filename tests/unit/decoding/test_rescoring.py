@@ -94,8 +94,9 @@ def test_company_changes_nothing(tiny, seed, batch, beam, lenpen):
     assert_independent(generator, batch)
 
 
-def test_no_translation_is_longer_than_both_can_read(tiny):
-    model, other = tiny.model(seed=1), tiny.model(seed=2, max_target_positions=6)
+@pytest.mark.parametrize("learned", [False, True])
+def test_no_translation_is_longer_than_both_can_read(tiny, learned):
+    model, other = tiny.model(seed=1), tiny.model(seed=2, max_target_positions=6, decoder_learned_pos=learned)
     generator = generator_of(tiny, model, [other], max_len_b=50, min_len=40)
     for best in generator.generate([model], tiny.sample([5, 3])):
         assert all(h["tokens"].numel() == 6 for h in best)

@@ -16,7 +16,9 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
     """Same dictionaries, the named family, known options; the checkpoint is read once."""
     other = Dictionary()
     dictionary, read = tiny.dictionary(), []
-    config = OmegaConf.create({"_name": "translation_hrt" if wrong != "task" else "translation_dag", "data": "x", "beta": 1})
+    config = OmegaConf.create(
+        {"_name": "translation_hrt" if wrong != "task" else "translation_dag", "data": "x", "source_lang": "nl", "beta": 1}
+    )
     state = {"cfg": OmegaConf.create({"task": config})}
     config = state["cfg"].task
     task = SimpleNamespace(
@@ -33,10 +35,17 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
 
     monkeypatch.setattr(models.checkpoint_utils, "load_model_ensemble", load)
     options = {"option": "{'gamma': 1}", "text": "[1]"}.get(wrong, "{'beta': 2}")
-    arguments = dict(data="here", source=dictionary, target=dictionary, options=options)
+    beside = SimpleNamespace(data="here", source_lang="de", target_lang="en")
+    arguments = dict(beside=beside, source=dictionary, target=dictionary, options=options)
     if wrong is None:
         assert load_draft_model("a.pt", "hrt", **arguments) == (task, [model])
-        assert not model.training and config.data == "here" and config.beta == 2 and read == ["a.pt"]
+        assert (
+            not model.training
+            and config.data == "here"
+            and config.beta == 2
+            and (config.source_lang, config.target_lang) == ("nl", "en")
+            and read == ["a.pt"]
+        )
         return
     message = {
         "source": "its source dictionary is not that of the model that is decoded",

@@ -51,7 +51,7 @@ def test_a_draft_model_is_loaded_as_the_options_say(tiny, monkeypatch, family):
     task, model = make_task(tiny, draft=family, draft_path="draft.pt", draft_options="{'beta': 2}"), tiny.model()
     drafter = task.make_drafter([model])
     dictionaries = dict(source=task.source_dictionary, target=task.target_dictionary)
-    assert asked == [("draft.pt", family, dict(data="corpus", options="{'beta': 2}", **dictionaries))]
+    assert asked == [("draft.pt", family, dict(beside=task.cfg, options="{'beta': 2}", **dictionaries))]
     ((models, options),) = made
     assert type(drafter) is ModelDrafter and models is generator.models and options.beam == 1
 
