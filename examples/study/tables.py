@@ -130,6 +130,12 @@ def number(value: Optional[float], digits: int = 2) -> str:
     return MISSING if value is None else f"{value:.{digits}f}"
 
 
+def signed(difference: float) -> str:
+    """Two digits and the sign, which nothing has that rounds to zero."""
+    text = f"{difference:+.2f}".replace("-", "−")
+    return text if text.strip("+−0.") else "0.00"
+
+
 def paired_bootstrap(baseline: List[str], other: List[str], references: List[str], samples: int = 1000) -> float:
     """p of sacreBLEU's paired bootstrap test for the difference in BLEU."""
     # sacreBLEU counts the samples whose difference is larger than the real one: none where both are the same text.
@@ -219,7 +225,7 @@ class MainTable:
         if base is None:
             return MISSING
         p = significance(self.figures, row, other)
-        difference = f"{bleu - base['quality']['bleu']:+.2f}".replace("-", "−")
+        difference = signed(bleu - base["quality"]["bleu"])
         return difference if p is None else f"{difference} (p = {p:.3f})"
 
     def speed(self, row: Row) -> List[str]:

@@ -37,6 +37,10 @@ def test_ratios_are_taken_within_repeats(study, system):
     assert "times" not in study.outcomes.reduced({"systems": [slow, fast]}, "other")[1]["speeds"]["1"]
 
 
+def test_differences_have_a_sign(study):
+    assert [study.tables.signed(value) for value in (-1, 0.206, 0.004, -0.004)] == ["−1.00", "+0.21", "0.00", "0.00"]
+
+
 def test_the_main_table(study, made):
     raw, entries, store = made
     figures = study.figures.Figures(entries, store, reference="B")
