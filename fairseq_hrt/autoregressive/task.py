@@ -7,13 +7,13 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig
 
-from ..decoding import AutoregressiveGenerator, DecodingOptions
+from ..decoding import AutoregressiveGenerator, DecodingOptions, RescoringConfig
 from ..task import EngineTranslationTask
 
 
 @dataclass
-class AutoregressiveTranslationConfig(TranslationConfig):
-    """fairseq's translation options, none added."""
+class AutoregressiveTranslationConfig(RescoringConfig, TranslationConfig):
+    """fairseq's translation options, and which model chooses from the beam."""
 
 
 @register_task("translation_autoregressive", dataclass=AutoregressiveTranslationConfig)
