@@ -118,7 +118,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             slots=torch.arange(slots, device=device),
             positions=positions.to(device),
             beam=self.beam,
-            nbest=min(options.nbest, self.beam),
+            nbest=min(self.wanted, self.beam),
             paper_scoring=self.paper_scoring,
             length_penalty=self.length_penalty,
             lenpen=options.lenpen,

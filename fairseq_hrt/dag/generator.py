@@ -247,7 +247,7 @@ class DagGenerator(EngineGenerator):
         )
         candidates, ends = graphs.top_tokens(config.dag_candidates), graphs.end_scores()
         found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
-        for number in range(self.options.nbest):
+        for number in range(self.wanted):
             keys = sentence_keys(source, self.dictionary.pad(), number)
             vertices, words, scores = walk(graphs.links, candidates, graphs.last, rules, eos=self.eos, keys=keys)
             for row, best in enumerate(found):
@@ -268,7 +268,7 @@ class DagGenerator(EngineGenerator):
         ends, emissions = weight * graphs.end_scores().to(graphs.links), graphs.probabilities(weight)
         plan = BeamPlan(
             beam=options.beam,
-            nbest=options.nbest,
+            nbest=self.wanted,
             lenpen=options.lenpen if options.normalize else 0.0,
             limits=limits,
             shortest=options.min_len,
@@ -279,7 +279,7 @@ class DagGenerator(EngineGenerator):
         )
         texts = prefix_beam(graphs.links, emissions, ends, graphs.last, plan)
         found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
-        for number in range(options.nbest):
+        for number in range(self.wanted):
             placed = self._with_paths(graphs, texts.tokens[:, number], emissions, ends)
             totals, ranks = texts.log_probs[:, number].tolist(), texts.ranks[:, number].tolist()
             for best, hypothesis, total, rank in zip(found, placed, totals, ranks):

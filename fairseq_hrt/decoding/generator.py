@@ -112,6 +112,11 @@ class EngineGenerator:
         """Most translations of a sentence that :meth:`decode` finds."""
         return self.beam
 
+    @property
+    def wanted(self) -> int:
+        """Translations of a sentence that a search has to find: all that it can where another model chooses."""
+        return self.options.nbest if self.rescorer is None else self.candidates
+
     def require_candidates(self) -> None:
         """Raises ValueError where there is only one translation to choose from."""
         if self.candidates < 2:

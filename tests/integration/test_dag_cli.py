@@ -90,6 +90,25 @@ def test_an_ensemble(command, toy_data, student, fuzzy):
     assert sorted(hypotheses(output)) == list(range(20))
 
 
+@pytest.mark.parametrize("options", ["--dag-decode-strategy beam --beam 4", "--dag-decode-strategy sample --beam 6"])
+def test_the_teacher_chooses_from_the_whole_beam(command, toy_data, fuzzy, teacher, options):
+    """However many translations are asked for."""
+    arguments = [toy_data, *DECODE, "--path", fuzzy, *options.split()]
+    own, best, several = (
+        hypotheses(command("fairseq-generate", *arguments, *more).stdout)
+        for more in (
+            ["--nbest", arguments[-1]],
+            ["--rescore-path", teacher],
+            ["--rescore-path", teacher, "--nbest", arguments[-1]],
+        )
+    )
+    assert best == {number: texts[:1] for number, texts in several.items()}
+    assert {number: sorted(texts) for number, texts in own.items()} == {
+        number: sorted(texts) for number, texts in several.items()
+    }
+    assert best != {number: texts[:1] for number, texts in own.items()}
+
+
 def test_interactive_keeps_every_line(command, toy_data, student):
     text = "a b c\n\n" + "d " * 500 + "\nä ö 你好 \u200b x\na\n"
     output = command(
