@@ -12,9 +12,9 @@ from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from torch import Tensor
 
 from .decoding import DecodingOptions, EngineGenerator, Rescorer
-from .engine import follow_precision
+from .engine import UnsupportedModelError, follow_precision
 from .loading.checkpoints import architecture_name
-from .loading.models import load_other_models
+from .loading.models import load_other_model
 from .training import with_distilled_targets
 
 # Tasks of models that can write from left to right: HRT's do so in chunks of one word.
@@ -35,6 +35,8 @@ class EngineTranslationTask(TranslationTask):
     _building_model = False
     # What the models of the last generator can read.
     _source_positions: Sequence[int] = ()
+    # And what chooses among their translations.
+    _choosing_positions: Sequence[int] = ()
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
         """The model, and with ``--eval-bleu`` the generator of the validation.
@@ -154,8 +156,14 @@ class EngineTranslationTask(TranslationTask):
         self._source_positions = [model.max_positions()[0] for model in models]
         options = DecodingOptions.from_args(args, static_weights=not self._building_model)
         generator = self.make_generator(models, options)
+        self._choosing_positions = []
         if getattr(self.cfg, "rescore_path", None) is not None:
-            generator.rank_by(self.make_rescorer(generator))
+            rescorer = self.make_rescorer(generator)
+            generator.rank_by(rescorer)
+            self._choosing_positions = [rescorer.source_positions]
+            self._source_positions = [*self._source_positions, rescorer.source_positions]
+        elif getattr(self.cfg, "rescore_lenpen", 1.0) != 1.0:
+            raise ValueError(f"--rescore-lenpen {self.cfg.rescore_lenpen} needs --rescore-path")
         return generator
 
     def make_rescorer(self, generator: EngineGenerator) -> Rescorer:
@@ -167,26 +175,40 @@ class EngineTranslationTask(TranslationTask):
         """
         # Before anything is loaded.
         generator.require_candidates()
-        paths = utils.split_paths(self.cfg.rescore_path)
+        models: List[FairseqEncoderDecoderModel] = []
+        for path in utils.split_paths(self.cfg.rescore_path):
+            models += self._choosing_model(path)
+        try:
+            return Rescorer(models, self.target_dictionary, generator.counters, lenpen=self.cfg.rescore_lenpen)
+        except UnsupportedModelError as error:
+            raise ValueError(f"--rescore-path {self.cfg.rescore_path}: {error}") from None
+
+    def _choosing_model(self, path: str) -> List[FairseqEncoderDecoderModel]:
+        """A model that writes from left to right."""
 
         def choose(config: Any) -> Dict[str, Any]:
             if config._name not in LEFT_TO_RIGHT:
                 raise ValueError(
-                    f"--rescore-path {paths[0]}: the checkpoint belongs to the task {config._name}; give an autoregressive model, "
+                    f"--rescore-path {path}: the checkpoint belongs to the task {config._name}; give an autoregressive model, "
                     f"which belongs to {' or '.join(LEFT_TO_RIGHT)}"
                 )
             return {}
 
-        _, models = load_other_models(
+        _, models = load_other_model(
             "--rescore-path",
-            paths,
+            path,
             beside=self.cfg,
             source=self.source_dictionary,
             target=self.target_dictionary,
             choose=choose,
         )
         self.require_left_to_right(models)
-        return Rescorer(models, self.target_dictionary, generator.counters, lenpen=self.cfg.rescore_lenpen)
+        return models
+
+    def max_positions(self) -> Tuple[int, int]:
+        """What the task and a model that chooses can read."""
+        source, target = super().max_positions()
+        return min([source, *self._choosing_positions]), target
 
     def get_interactive_tokens_and_lengths(
         self, lines: Sequence[str], encode_fn: Callable[[str], str]

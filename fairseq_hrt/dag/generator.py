@@ -10,7 +10,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import DecodingOptions, DecodingStep, EngineGenerator, Hypothesis, attached, check_number
+from ..decoding import DecodingOptions, EngineGenerator, Hypothesis, attached, check_number, single_step
 from ..engine import Memory
 from ..ops import best_printing_path, dag_best_alignment, joint_viterbi, without_repeats
 from .beam import BeamPlan, LanguageModel, prefix_beam
@@ -80,6 +80,7 @@ class DagGenerator(EngineGenerator):
             self.language_model = LanguageModel(config.dag_lm_path, dictionary.symbols, config.dag_lm_weight)
         self.graph_hooks: List[Callable[[Graphs, List[List[Hypothesis]]], None]] = []
         self._builder: Optional[GraphBuilder] = None
+        self._graphs: Optional[Graphs] = None
         self._warned_of_clamping = False
 
     @property
@@ -102,9 +103,21 @@ class DagGenerator(EngineGenerator):
             found = self.by_path(graphs, limits)
         for best in found:
             check_number(best[0].score)
-        self._announce(memories[0], found)
+        self._graphs = graphs if self.graph_hooks else None
+        return found
+
+    def ranked(self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
+        """Hooks see what is written in the end."""
+        found = super().ranked(net_input, hypotheses)
+        if self.step_hooks:
+            step = single_step(
+                self.strategy, [best[0] for best in found], self.dictionary.pad(), net_input["src_tokens"].device
+            )
+            for announce in self.step_hooks:
+                announce(step)
         for hook in self.graph_hooks:
-            hook(graphs, found)
+            assert self._graphs is not None
+            hook(self._graphs, found)
         return found
 
     # ------------------------------------------------------------------ the graph
@@ -169,7 +182,9 @@ class DagGenerator(EngineGenerator):
         # Built from arguments the options are no dataclass.
         config = copy(self.config)
         config.dag_keep_repeats = True
-        return DagGenerator(self.models, self.dictionary, self.options, config=config, scale=self.scale)
+        other = DagGenerator(self.models, self.dictionary, self.options, config=config, scale=self.scale)
+        other.rescorer = self.rescorer
+        return other
 
     graph_dot = staticmethod(to_dot)
 
@@ -355,23 +370,3 @@ class DagGenerator(EngineGenerator):
         if self.options.retain_history:
             hypothesis.history = [hypothesis.tokens]
         return hypothesis
-
-    def _announce(self, memory: Memory, found: List[List[Hypothesis]]) -> None:
-        if not self.step_hooks:
-            return
-        best = [hypotheses[0] for hypotheses in found]
-        width = max(len(hypothesis.tokens) for hypothesis in best)
-
-        def padded(rows: Sequence[Sequence[Any]], value: Any) -> Tensor:
-            return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], device=memory.lengths.device)
-
-        step = DecodingStep(
-            self.strategy,
-            1,
-            torch.arange(len(best), device=memory.lengths.device),
-            torch.arange(1, width + 1, device=memory.lengths.device),
-            padded([hypothesis.tokens for hypothesis in best], self.dictionary.pad()),
-            padded([hypothesis.positional_scores for hypothesis in best], 0.0),
-        )
-        for hook in self.step_hooks:
-            hook(step)

@@ -6,7 +6,7 @@ from .generator import AutoregressiveGenerator, EngineGenerator
 from .hypothesis import Hypothesis
 from .options import DecodingOptions
 from .rescoring import Rescorer, RescoringConfig
-from .steps import DecodingStep, StepHook, attached
+from .steps import DecodingStep, StepHook, attached, single_step
 from .transfer import lists_to_host, to_host
 
 __all__ = [
@@ -27,5 +27,6 @@ __all__ = [
     "length_limits",
     "lists_to_host",
     "search",
+    "single_step",
     "to_host",
 ]

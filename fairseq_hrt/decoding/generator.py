@@ -100,8 +100,7 @@ class EngineGenerator:
         self.ensemble.refresh()
         with torch.inference_mode():
             hypotheses = self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
-            if self.rescorer is not None:
-                hypotheses = self.rescorer.rank(sample["net_input"], hypotheses, like=self.models[0])
+            hypotheses = self.ranked(sample["net_input"], hypotheses)
         self.counters.sentences += len(hypotheses)
         if self.lexicon is not None:
             align(self.ensemble, sample["net_input"], hypotheses, self.dictionary, start=bos_token)
@@ -148,6 +147,10 @@ class EngineGenerator:
     ) -> List[List[Hypothesis]]:
         """Decodes one batch, in inference mode; best hypotheses first."""
         raise NotImplementedError
+
+    def ranked(self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
+        """What :meth:`decode` has found, in the order that counts: its own, or that of the model which chooses."""
+        return hypotheses if self.rescorer is None else self.rescorer.rank(net_input, hypotheses, like=self.models[0])
 
     @property
     def beam(self) -> int:

@@ -4,7 +4,6 @@ As in noisy parallel decoding (Gu et al., 2018, "Non-Autoregressive Neural Machi
 translations, and an autoregressive model, mostly its teacher, says in a single pass over finished sentences which one it likes best.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Sequence
 
@@ -15,8 +14,10 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
 from ..engine import EngineEnsemble, GenerationCounters, on_device
-from .beam_search import check_number
+from .beam_search import NumericalError, check_number
 from .hypothesis import Hypothesis
+
+LARGEST_PENALTY = 20.0
 
 
 @dataclass
@@ -57,12 +58,17 @@ class Rescorer:
         *,
         lenpen: float = 1.0,
     ) -> None:
-        if not math.isfinite(lenpen):
-            raise ValueError(f"--rescore-lenpen {lenpen} must be a finite number")
+        if not abs(lenpen) <= LARGEST_PENALTY:
+            raise ValueError(f"--rescore-lenpen {lenpen} must lie between -{LARGEST_PENALTY:g} and {LARGEST_PENALTY:g}")
         self.models, self.lenpen = list(models), lenpen
         self.eos = dictionary.eos()
-        self.counters = counters
-        self._ensemble: Optional[EngineEnsemble] = None
+        self.pad = dictionary.pad()
+        self._ensemble = EngineEnsemble(self.models, counters, static_weights=True)
+
+    @property
+    def source_positions(self) -> int:
+        """Longest source that all models read, ``</s>`` included."""
+        return min(model.max_positions()[0] for model in self.models)
 
     @property
     def target_positions(self) -> int:
@@ -89,27 +95,24 @@ class Rescorer:
             ValueError: a source that is longer than the models read.
             NumericalError: NaN.
         """
-        moved = on_device(self.models, like)
-        if self._ensemble is None or moved:
-            self._ensemble = EngineEnsemble(self.models, self.counters, static_weights=True)
+        if on_device(self.models, like):
+            self._ensemble.refresh()
         self._check_sources(net_input["src_tokens"])
         beams = max(map(len, hypotheses))
         # Where a sentence has fewer hypotheses its last one fills the rows up; the copies are not read.
         rows = [best[min(rank, len(best) - 1)].tokens for best in hypotheses for rank in range(beams)]
-        scores = self._scores(self._ensemble, net_input, rows, beams)
+        scores = self._scores(net_input, rows, beams)
         ranked = []
         for sentence, best in enumerate(hypotheses):
             for hypothesis, own in zip(best, scores[sentence * beams :]):
                 hypothesis.positional_scores = own
                 hypothesis.score = sum(own) / len(own) ** self.lenpen
                 hypothesis.steps += 1
-                check_number(hypothesis.score)
+                _check(hypothesis.score)
             ranked.append(sorted(best, key=lambda hypothesis: -hypothesis.score))
         return ranked
 
-    def _scores(
-        self, ensemble: EngineEnsemble, net_input: Dict[str, Tensor], rows: Sequence[List[int]], beams: int
-    ) -> List[List[float]]:
+    def _scores(self, net_input: Dict[str, Tensor], rows: Sequence[List[int]], beams: int) -> List[List[float]]:
         """Log-probability of each token of each row."""
         device = net_input["src_tokens"].device
         width = max(map(len, rows))
@@ -117,17 +120,27 @@ class Rescorer:
         targets = torch.tensor([row + [self.eos] * (width - len(row)) for row in rows], device=device)
         lengths = [len(row) for row in rows]
         wanted = torch.arange(width, device=device) < torch.tensor(lengths, device=device).unsqueeze(1)
+        ensemble = self._ensemble
         ensemble.reserve_positions(width)
         found = ensemble.score(ensemble.encode(net_input), targets, wanted, start=self.eos, beams=beams)
         return [list(part) for part in _split(found.tolist(), lengths)]
 
     def _check_sources(self, sources: Tensor) -> None:
-        longest = min(model.max_positions()[0] for model in self.models)
-        if sources.size(1) > longest:
+        width, longest = sources.size(1), self.source_positions
+        if width > longest:
+            width = int(sources.ne(self.pad).sum(1).max())
+        if width > longest:
             raise ValueError(
-                f"--rescore-path: a source of {sources.size(1)} tokens is longer than the {longest} which that model reads; "
+                f"--rescore-path: a source of {width} tokens is longer than the {longest} which that model reads; "
                 f"leave it out with --max-source-positions {longest} --skip-invalid-size-inputs-valid-test"
             )
+
+
+def _check(score: float) -> None:
+    try:
+        check_number(score)
+    except NumericalError as error:
+        raise NumericalError(f"--rescore-path: {error}") from None
 
 
 def _split(values: List[float], lengths: Sequence[int]) -> List[List[float]]:

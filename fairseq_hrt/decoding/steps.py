@@ -10,9 +10,12 @@ The search loops know nothing of tables, pictures or terminals; they only announ
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Callable, Iterator, List, TypeVar
+from typing import Any, Callable, Iterator, List, Sequence, TypeVar
 
+import torch
 from torch import Tensor
+
+from .hypothesis import Hypothesis
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,23 @@ class DecodingStep:
     positions: Tensor
     tokens: Tensor
     scores: Tensor
+
+
+def single_step(stage: str, hypotheses: Sequence[Hypothesis], pad: int, device: torch.device) -> DecodingStep:
+    """The step of a decoder that writes whole translations, one of each sentence, in a single pass."""
+    width = max(len(hypothesis.tokens) for hypothesis in hypotheses)
+
+    def padded(rows: Sequence[Sequence[Any]], value: Any) -> Tensor:
+        return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], device=device)
+
+    return DecodingStep(
+        stage,
+        1,
+        torch.arange(len(hypotheses), device=device),
+        torch.arange(1, width + 1, device=device),
+        padded([hypothesis.tokens for hypothesis in hypotheses], pad),
+        padded([hypothesis.positional_scores for hypothesis in hypotheses], 0.0),
+    )
 
 
 StepHook = Callable[[DecodingStep], None]

@@ -6,7 +6,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..engine import Memory
-from ..loading.models import dictionary_option, load_other_models
+from ..loading.models import dictionary_option, load_other_model
 
 # Drafts by another model are named by its family.
 MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
@@ -178,7 +178,7 @@ def load_draft_model(path: str, family: str, *, beside: Any, source: Dictionary,
             raise ValueError(f"--jacobi-draft-options: the task {config._name} has no option {', '.join(unknown)}")
         return overrides
 
-    return load_other_models("--jacobi-draft-path", [path], beside=beside, source=source, target=target, choose=choose)
+    return load_other_model("--jacobi-draft-path", path, beside=beside, source=source, target=target, choose=choose)
 
 
 def translations(hypotheses: Sequence[Sequence[Dict[str, Any]]]) -> List[List[int]]:

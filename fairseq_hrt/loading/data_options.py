@@ -28,8 +28,8 @@ _WORDS = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.,:;~@+-]{0,199}")
 # How subwords are joined; fairseq knows a few names and the sign of subword-nmt.
 _JOINING = ("@@ ", "@@", "subword_nmt", "sentencepiece", "wordpiece", "none")
 _JOINED = ("post_process", "remove_bpe")
-# Texts that name files or carry further options.
-_NEVER = re.compile(r".*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*")
+# Texts that name files or carry further options, and what means nothing without such a file.
+_NEVER = re.compile(r".*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*|rescore_.*")
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,39}")
 _PACKAGE = __name__.split(".")[0]
 

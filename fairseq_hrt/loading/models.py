@@ -156,46 +156,56 @@ def build_models(
     return LoadedModels([model.eval() for model in models], saved)
 
 
-def load_other_models(
+def load_other_model(
     option: str,
-    paths: Sequence[str],
+    path: str,
     *,
     beside: Any,
     source: Dictionary,
     target: Dictionary,
     choose: Callable[[Any], Mapping[str, Any]],
 ) -> Tuple[FairseqTask, List[nn.Module]]:
-    """Models beside those of the command, built through the task that the first of them was trained with.
+    """A model beside those of the command, built through the task that it was trained with.
 
     Args:
-        option: that names them, for messages.
-        paths: checkpoints.
-        beside: configuration of the task that decodes: its data folder has the dictionaries; its languages are theirs where they name none.
-        source, target: the dictionaries that theirs must equal.
-        choose: from the configuration of their task to the options that are to be changed in it; raises ValueError where it is the
+        option: that names it, for messages.
+        path: checkpoint.
+        beside: configuration of the task that decodes: its data folder has the dictionaries, and its languages must be the model's.
+        source, target: the dictionaries that its own must equal.
+        choose: from the configuration of its task to the options that are to be changed in it; raises ValueError where it is the
             wrong one.
 
     Returns:
-        (task, models on the CPU).
+        (task, the model on the CPU).
 
     Raises:
         OSError: a file is missing or unreadable.
-        ValueError: what ``choose`` refuses, a file that cannot be loaded, or other dictionaries.
+        ValueError: what ``choose`` refuses, a file that cannot be loaded, other languages or dictionaries.
     """
-    state = read_checkpoint(paths[0])
-    require_known_task(task_name(state["cfg"].task), paths[0])
-    config = task_of_training(state["cfg"].task, paths[0])
+    if not path:
+        raise ValueError(f"{option}: a name of a checkpoint is empty; separate several by single colons")
+    try:
+        state = read_checkpoint(path)
+    except OSError as error:
+        raise type(error)(error.errno, f"{option}: {error.strerror}", path) from None
+    require_known_task(task_name(state["cfg"].task), path)
+    config = task_of_training(state["cfg"].task, path)
     for name, value in {**choose(config), "data": beside.data}.items():
         config[name] = value
     for name in ("source_lang", "target_lang"):
+        wanted = getattr(beside, name)
         # Left open in a training that took the languages from the names of its files.
         if config.get(name) is None:
-            config[name] = getattr(beside, name)
+            config[name] = wanted
+        if wanted is not None and config[name] != wanted:
+            raise ValueError(
+                f"{option} {path}: its {name.replace('_lang', ' language')} is {config[name]}, that of the model that is decoded {wanted}"
+            )
     task = tasks.setup_task(config)
     for side, mine, theirs in (("source", source, task.source_dictionary), ("target", target, task.target_dictionary)):
         if mine.symbols != theirs.symbols:
-            raise ValueError(f"{option} {paths[0]}: its {side} dictionary is not that of the model that is decoded")
-    return task, build_models(paths, task, states={paths[0]: state}).models
+            raise ValueError(f"{option} {path}: its {side} dictionary is not that of the model that is decoded")
+    return task, build_models([path], task, states={path: state}).models
 
 
 def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:

@@ -98,8 +98,10 @@ def test_the_teacher_chooses(command, toy_data, student, teacher, tmp_path):
     [
         ("--beam 1 --rescore-path {teacher}", "only one translation to choose from; give --beam 2 or more"),
         ("--beam 2 --rescore-path {student}", "{student}: the checkpoint belongs to the task translation_bidirectional"),
-        ("--beam 2 --rescore-path {teacher}.gone", "{teacher}.gone"),
-        ("--beam 2 --rescore-path {teacher} --rescore-lenpen nan", "--rescore-lenpen nan must be a finite number"),
+        ("--beam 2 --rescore-path {teacher}.gone", "--rescore-path: No such file or directory: '{teacher}.gone'"),
+        ("--beam 2 --rescore-path {teacher} --rescore-lenpen nan", "--rescore-lenpen nan must lie between -20 and 20"),
+        ("--beam 2 --rescore-lenpen 2", "--rescore-lenpen 2.0 needs --rescore-path"),
+        ("--beam 2 --rescore-path {teacher}:", "--rescore-path: a name of a checkpoint is empty"),
     ],
 )
 def test_who_cannot_choose(command, toy_data, student, teacher, options, message):

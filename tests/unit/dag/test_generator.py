@@ -13,6 +13,7 @@ from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.decoding.beam_search import NumericalError
 from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.decoding.rescoring import Rescorer
 
 STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]
 
@@ -493,3 +494,24 @@ def test_how_probable_translations_are(family, graphs, strategy, keep_repeats):
         total = truth.texts(graphs, limit=10)[tuple(tokens)]
         assert found.log_likelihood == pytest.approx(math.log(total), abs=1e-5)
     assert len(scores) == 3 and not generator.graph_hooks and generator.config.dag_keep_repeats == keep_repeats
+
+
+@pytest.mark.parametrize("strategy", ["beam", "sample"])
+def test_hooks_and_scores_are_of_what_another_model_chose(tiny, family, strategy):
+    models, other = [family.dag(seed=4)], tiny.lively(seed=2)
+    sample = tiny.sample([4, 6, 3])
+
+    def chosen(*rescoring):
+        generator = make_generator(tiny, models, strategy, options=dict(beam=5))
+        if rescoring:
+            generator.rank_by(Rescorer(rescoring, tiny.dictionary(), generator.counters))
+        steps, seen = [], []
+        generator.graph_hooks.append(lambda graphs, found: seen.extend(best[0].tokens for best in found))
+        with generator.watched(steps.append):
+            written = [best[0]["tokens"].tolist() for best in generator.generate(models, sample)]
+        assert seen == written
+        assert [[token for token in row if token != 1] for row in steps[0].tokens.tolist()] == written
+        return written, generator.score_translations(models, sample)
+
+    (first, own), (second, scores) = chosen(), chosen(other)
+    assert first != second and own != scores

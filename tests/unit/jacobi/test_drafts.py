@@ -11,13 +11,18 @@ from fairseq_hrt.jacobi.drafts import ModelDrafter, NGramDrafter, SourceDrafter,
 from fairseq_hrt.loading import models
 
 
-@pytest.mark.parametrize("wrong", [None, "source", "target", "task", "option", "text"])
+@pytest.mark.parametrize("wrong", [None, "source", "target", "language", "task", "option", "text"])
 def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
     """Same dictionaries, the named family, known options; the checkpoint is read once."""
     other = Dictionary()
     dictionary, read = tiny.dictionary(), []
     config = OmegaConf.create(
-        {"_name": "translation_hrt" if wrong != "task" else "translation_dag", "data": "x", "source_lang": "nl", "beta": 1}
+        {
+            "_name": "translation_hrt" if wrong != "task" else "translation_dag",
+            "data": "x",
+            "source_lang": "fr" if wrong == "language" else "nl",
+            "beta": 1,
+        }
     )
     state = {"cfg": OmegaConf.create({"task": config})}
     config = state["cfg"].task
@@ -35,7 +40,7 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
 
     monkeypatch.setattr(models.checkpoint_utils, "load_model_ensemble", load)
     options = {"option": "{'gamma': 1}", "text": "[1]"}.get(wrong, "{'beta': 2}")
-    beside = SimpleNamespace(data="here", source_lang="de", target_lang="en")
+    beside = SimpleNamespace(data="here", source_lang="nl", target_lang="en")
     arguments = dict(beside=beside, source=dictionary, target=dictionary, options=options)
     if wrong is None:
         assert load_draft_model("a.pt", "hrt", **arguments) == (task, [model])
@@ -50,6 +55,7 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
     message = {
         "source": "its source dictionary is not that of the model that is decoded",
         "target": "its target dictionary is not that of the model that is decoded",
+        "language": "--jacobi-draft-path a.pt: its source language is fr, that of the model that is decoded nl",
         "task": "--jacobi-draft hrt with --jacobi-draft-path a.pt: the checkpoint belongs to the task translation_dag",
         "option": "the task translation_hrt has no option gamma",
         "text": "is not a Python dictionary",
