@@ -24,3 +24,20 @@ def test_without_the_option_lines_stay_as_they_are(tiny):
     )
     task.build_generator([tiny.model()], GenerationConfig())
     assert task.get_interactive_tokens_and_lengths(["w1 " * 30], str.strip)[1] == [31]
+
+
+def test_a_model_that_chooses_limits_what_is_read(tiny, monkeypatch):
+    """Where it reads less than the task and the model that is decoded."""
+    config = AutoregressiveTranslationConfig(rescore_path="a.pt:b.pt", truncate_source=True, max_source_positions=40)
+    task = AutoregressiveTranslationTask(config, tiny.dictionary(), tiny.dictionary())
+    others = {"a.pt": tiny.model(seed=2, max_source_positions=30), "b.pt": tiny.model(seed=3, max_source_positions=20)}
+    monkeypatch.setattr("fairseq_hrt.task.load_other_model", lambda option, path, **more: (None, [others[path]]))
+    assert task.max_positions()[0] == 40
+    generator = task.build_generator([tiny.model()], GenerationConfig(beam=2))
+    assert generator.rescorer.models == list(others.values()) and task.max_positions()[0] == 20
+    assert task.get_interactive_tokens_and_lengths(["w1 " * 30], str.strip)[1] == [20]
+    with pytest.raises(ValueError, match="--rescore-lenpen 2.0 needs --rescore-path"):
+        task = AutoregressiveTranslationTask(
+            AutoregressiveTranslationConfig(rescore_lenpen=2.0), tiny.dictionary(), tiny.dictionary()
+        )
+        task.build_generator([tiny.model()], GenerationConfig(beam=2))
