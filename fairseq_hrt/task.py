@@ -175,13 +175,22 @@ class EngineTranslationTask(TranslationTask):
         """
         # Before anything is loaded.
         generator.require_candidates()
-        models: List[FairseqEncoderDecoderModel] = []
-        for path in utils.split_paths(self.cfg.rescore_path):
-            models += self._choosing_model(path)
+        models = self.choosing_models()
         try:
             return Rescorer(models, self.target_dictionary, generator.counters, lenpen=self.cfg.rescore_lenpen)
         except UnsupportedModelError as error:
             raise ValueError(f"--rescore-path {self.cfg.rescore_path}: {error}") from None
+
+    def choosing_models(self) -> List[FairseqEncoderDecoderModel]:
+        """The models that ``--rescore-path`` names, on the CPU.
+
+        Raises:
+            OSError, ValueError: as :meth:`make_rescorer`.
+        """
+        models: List[FairseqEncoderDecoderModel] = []
+        for path in utils.split_paths(self.cfg.rescore_path):
+            models += self._choosing_model(path)
+        return models
 
     def _choosing_model(self, path: str) -> List[FairseqEncoderDecoderModel]:
         """A model that writes from left to right."""

@@ -13,7 +13,7 @@ import json
 import shlex
 import shutil
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -69,6 +69,11 @@ class Bundle:
     def pipeline(self) -> TextPipeline:
         """Prepares its sources and restores its translations."""
         return TextPipeline(self.recipe, None if self.rules is None else MosesRules.load(self.folder / self.rules))
+
+    def target_pipeline(self) -> TextPipeline:
+        """Prepares given translations, by the rules of their own language; those of Moses are the installed ones."""
+        recipe = self.recipe
+        return TextPipeline(replace(recipe, source_lang=recipe.target_lang, target_lang=recipe.source_lang))
 
     @property
     def paths(self) -> List[Path]:

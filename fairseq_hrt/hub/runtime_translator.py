@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..runtime.engine import DecodeOptions, Engine, Result, UnsupportedOption
@@ -17,6 +18,7 @@ from .dictionary import Words
 from .graphs import describe_graph
 from .replacement import read_lexicon, with_words
 from .shortlist import read_shortlist
+from .text import TextPipeline
 from .translation import DEFAULTS, LONGEST, Translation, join_pieces
 
 logger = logging.getLogger(__name__)
@@ -166,11 +168,45 @@ class RuntimeTranslator:
         """What its translations depend on beside bundle and options; see :meth:`.translator.Translator.identity`."""
         return {"engine": "runtime", "shortlist": self.use_shortlist}
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> Any:
-        """Given translations are scored by PyTorch; see :meth:`.translator.Translator.score`."""
-        if self._fallback is None:
-            raise UnsupportedOption("the runtime translates but does not score given translations: use --engine torch")
-        return self.fallback_translator("given translations are scored by PyTorch").score(sources, targets, **options)
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 32, **decoding: Any
+    ) -> List[Translation]:
+        """Scores given translations; see :meth:`.translator.Translator.score`. A shortlist does not matter.
+
+        Models that write several words at once are left to PyTorch.
+        """
+        try:
+            if self.engine.header.family != "autoregressive":
+                raise UnsupportedOption(
+                    f"the runtime does not score given translations by a model of the family {self.engine.header.family}: use --engine torch"
+                )
+            self.decode_options(decoding, batch_size=batch_size)
+        except UnsupportedOption as error:
+            if self._fallback is None:
+                raise
+            return self.fallback_translator(str(error)).score(sources, targets, batch_size=batch_size, **decoding)
+        if len(sources) != len(targets):
+            raise ValueError(f"{len(sources)} sources but {len(targets)} targets: they must belong together line by line")
+        header, results = self.engine.header, []
+        rows: List[Tuple[Translation, List[int], List[int]]] = []
+        for number, (source, target) in enumerate(zip(sources, targets)):
+            pair = self.source.ids(self.pipeline.words(source)), self.target.ids(self._target_pipeline.words(target))
+            results.append(Translation(text=target, source=source))
+            for ids, longest in zip(pair, (header.longest_source, header.longest_target)):
+                if len(ids) >= longest:
+                    raise ValueError(f"pair {number} has {len(ids) + 1} subwords, more than the model takes")
+            if all(pair):
+                rows.append((results[-1], [*pair[0], header.eos], [*pair[1], header.eos]))
+        found = self.engine.score([row for _, row, _ in rows], [[target] for *_, target in rows], batch_size=batch_size)
+        for (one, *_), (scored,) in zip(rows, found):
+            one.tokens, one.score = self._words(scored), scored.score
+            # Who wrote them when is not known.
+            one.positional_scores, one.steps = scored.positional_scores, len(scored.tokens)
+        return results
+
+    @cached_property
+    def _target_pipeline(self) -> TextPipeline:
+        return self.bundle.target_pipeline()
 
     def fallback_translator(self, reason: str) -> Any:
         """The translator that takes over, loaded when it is first needed."""

@@ -249,10 +249,7 @@ class Translator:
 
     @cached_property
     def _target_pipeline(self) -> TextPipeline:
-        """Prepares targets by the rules of their own language."""
-        recipe = self.bundle.recipe
-        swapped = type(recipe)(recipe.target_lang, recipe.source_lang, recipe.tokenizer, recipe.subwords, recipe.codes)
-        return TextPipeline(swapped)
+        return self.bundle.target_pipeline()
 
     # ------------------------------------------------------------------ loading
 

@@ -9,7 +9,7 @@ import numpy as np
 from .format import ACTIVATIONS, FAMILIES, Header
 from .library import load_library
 
-INTERFACE = 3
+INTERFACE = 4
 OK, MEMORY, INVALID, NUMBER, REFUSED = range(5)
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi")
 # Jacobi decoding: modes from 1 on, and where guesses come from.
@@ -68,6 +68,12 @@ class Options(C.Structure):
     ]  # fmt: skip
 
 
+class Targets(C.Structure):
+    """fh_targets."""
+
+    _fields_ = [("tokens", C.POINTER(C.c_int32)), ("counts", C.POINTER(C.c_int32)), ("offsets", C.POINTER(C.c_int64))]
+
+
 class Results(C.Structure):
     """fh_results."""
 
@@ -117,6 +123,19 @@ def kernel() -> C.CDLL:
         "fh_decode": (
             C.c_int,
             [C.c_void_p, ints, longs, C.c_int32, C.POINTER(Options), C.POINTER(C.POINTER(Results)), *message],
+        ),
+        "fh_score": (
+            C.c_int,
+            [
+                C.c_void_p,
+                ints,
+                longs,
+                C.c_int32,
+                C.POINTER(Targets),
+                C.POINTER(Options),
+                C.POINTER(C.POINTER(Results)),
+                *message,
+            ],
         ),
         "fh_results_free": (None, [C.POINTER(Results)]),
     }

@@ -6,6 +6,7 @@
     options = DecodeOptions(beam=1, hrt_decode_chunk="3")
     for best in engine.decode([[17, 4, 2], [9, 2]], options):      # one list for each sentence, best first
         best[0].tokens, best[0].score                              # ids with </s>, what hypotheses are ranked by
+    engine.score([[17, 4, 2]], [[[5, 2], [6, 8, 2]]])              # log-probabilities of given translations of each source
     engine.set_shortlist(Shortlist(offsets, candidates, always))   # None switches it off
     engine.close()
 
@@ -145,11 +146,14 @@ class Engine:
         """Memory of the weights."""
         return int(self._kernel.fh_model_bytes(self._alive(self._model)))
 
-    def decode(self, sources: Sequence[Sequence[int]], options: DecodeOptions = DecodeOptions()) -> List[List[Result]]:
+    def decode(
+        self, sources: Sequence[Sequence[int]], options: DecodeOptions = DecodeOptions(), *, every: bool = False
+    ) -> List[List[Result]]:
         """Hypotheses of each source, best first, ``options.nbest`` at most.
 
         Args:
             sources: dictionary ids ending in ``</s>``.
+            every: all hypotheses that the search has found, whatever ``options.nbest`` says.
 
         Raises:
             UnsupportedOption: an option that this model or the runtime does not know.
@@ -157,6 +161,50 @@ class Engine:
             NumericalError: a probability is NaN.
             MemoryError: buffers could not grow.
         """
+        results = self._run("fh_decode", sources, options, every=every)
+        if options.bidirectional_deduplicate and self.header.family == "bidirectional":
+            for best in results:
+                for result in best:
+                    _deduplicate(result)
+        return results
+
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[Sequence[int]]],
+        *,
+        lenpen: float = 1.0,
+        batch_size: int = 32,
+    ) -> List[List[Result]]:
+        """What the model says of given translations, read in one pass; it must write one word after the other (hrt: with C_d = 1).
+
+        A shortlist does not matter here.
+
+        Args:
+            sources: dictionary ids ending in ``</s>``.
+            targets: translations of each source, any number, ``</s>`` last.
+            lenpen: ``score`` is the sum of the log-probabilities, divided by the length to this power.
+
+        Returns:
+            Results in the order of the translations.
+
+        Raises:
+            UnsupportedOption: the model writes several words at once.
+            ValueError, NumericalError, MemoryError: as :meth:`decode`.
+        """
+        if len(sources) != len(targets):
+            raise ValueError(f"{len(sources)} sources but translations of {len(targets)}: each source needs a list of them")
+        chunk = "1" if self.header.family == "hrt" else None
+        options = DecodeOptions(beam=1, min_len=0, lenpen=lenpen, batch_size=batch_size, hrt_decode_chunk=chunk)
+        flat, offsets = _flatten([target for own in targets for target in own])
+        counts = (C.c_int32 * max(len(targets), 1))(*map(len, targets))
+        given = binding.Targets(flat, counts, offsets)
+        return self._run("fh_score", sources, options, C.byref(given))
+
+    def _run(
+        self, function: str, sources: Sequence[Sequence[int]], options: DecodeOptions, *given: Any, every: bool = False
+    ) -> List[List[Result]]:
+        """Calls the kernel."""
         flat, offsets = _flatten(sources)
         message = binding.message_buffer()
         found = C.POINTER(binding.Results)()
@@ -165,19 +213,15 @@ class Engine:
             if self._options[0] != options:
                 self._options = (options, options_for(self.header, options))
             c_options, _ = self._options[1]
-            status = self._kernel.fh_decode(
-                engine, flat, offsets, len(sources), C.byref(c_options), C.byref(found), message, len(message)
+            c_options.nbest = options.beam if every else options.nbest
+            status = getattr(self._kernel, function)(
+                engine, flat, offsets, len(sources), *given, C.byref(c_options), C.byref(found), message, len(message)
             )
         _check(status, message)
         try:
-            results = _results(found.contents, options)
+            return _results(found.contents, options)
         finally:
             self._kernel.fh_results_free(found)
-        if options.bidirectional_deduplicate and self.header.family == "bidirectional":
-            for best in results:
-                for result in best:
-                    _deduplicate(result)
-        return results
 
     def set_shortlist(self, shortlist: Optional[Shortlist]) -> None:
         """Restricts the words of each sentence to candidates of its source words; None: all words again.

@@ -281,6 +281,11 @@ def _check_jacobi(header: Header, options: DecodeOptions) -> None:
         )
 
 
+def writes_in_order(header: Header) -> bool:
+    """Whether the model can write one word after the other: plainly, or as hrt with C_d = 1."""
+    return header.family != "dag" and (header.family != "bidirectional" or (header.block, header.directions) == (1, 1))
+
+
 def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options, Any]:
     """The options for C, checked against the model, and what has to stay while they are used.
 
@@ -300,8 +305,7 @@ def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options
     _check_jacobi(header, options)
     if header.family == "dag":
         _check_dag(options, scale)
-    blocks = header.family == "dag" or (header.family == "bidirectional" and (header.block, header.directions) != (1, 1))
-    if options.alignments and blocks:
+    if options.alignments and not writes_in_order(header):
         raise ValueError(
             f"alignments: the words of a {header.family}_transformer are not aligned with the source; --unkpen inf forbids <unk>"
         )

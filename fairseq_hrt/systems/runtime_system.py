@@ -20,11 +20,14 @@ from ..loading.checkpoints import task_of_checkpoint
 from ..loading.models import generation_config, load_models, option_arguments
 from ..runtime.engine import DecodeOptions, Engine, Result, Shortlist, read_header
 from ..runtime.options import options_for
+from ..runtime.rescoring import Rescorer
 from .specification import SystemSpec
 from .task_system import TaskSystem
 
 # Not options of fairseq-generate but of the runtime: kind of the weights, a lex or vmap file (a bundle's own: true), lossless drafts.
 OWN = ("weights", "shortlist", "hrt_draft_chunk", "hrt_draft_width", "dag_allow_unk")
+# Options of the model that chooses among the translations.
+RESCORING = ("rescore_path", "rescore_lenpen")
 
 
 class RuntimeSystem(TaskSystem):
@@ -32,7 +35,8 @@ class RuntimeSystem(TaskSystem):
 
     Args:
         spec: ``path`` is a checkpoint, a bundle, or a model file of the runtime; ``weights`` is ``int8`` (default) or ``float32`` for a
-            checkpoint, ``shortlist`` a file, or ``true`` for a bundle's own; other options are those of ``fairseq-generate``.
+            checkpoint, ``shortlist`` a file, or ``true`` for a bundle's own, ``rescore_path`` one checkpoint or a model file of the runtime;
+            other options are those of ``fairseq-generate``.
         data: see :func:`.specification.generate_arguments`.
 
     Raises:
@@ -55,9 +59,10 @@ class RuntimeSystem(TaskSystem):
             task_name = spec.task or task_of_checkpoint(utils.split_paths(spec.path)[0])
         config = generation_config([*data, "--path", spec.path, "--task", task_name, *option_arguments(options)], subject)
         task, saved = tasks.setup_task(config.task), config.task
+        self._temporary = tempfile.TemporaryDirectory(prefix="fairseq_hrt_")
+        folder = Path(self._temporary.name)
         if file is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="fairseq_hrt_")
-            file = Path(self._temporary.name) / "runtime.safetensors"
+            file = folder / "runtime.safetensors"
             saved = _convert(spec, config, task, own.get("weights", "int8"), file)
         self.file, self.engine = file, Engine.open(file, threads=torch.get_num_threads())
         header = self.engine.header
@@ -68,8 +73,15 @@ class RuntimeSystem(TaskSystem):
             raise ValueError(f"{subject}: {spec.path} has other dictionaries than the data: give the model's own data")
         if task_name not in TASKS[header.family]:
             raise ValueError(f"{subject}: engine=runtime decodes this model with task={TASKS[header.family][0]}")
+        rescoring = {name: options.pop(name) for name in RESCORING if name in options}
         self.decode_options = _decode_options(options_of_task(task_name, options), own)
         options_for(header, self.decode_options)
+        self.rescorer: Optional[Rescorer] = None
+        if rescoring:
+            self.judge_file = _judge(subject, rescoring, task, header.weights, folder / "judge.safetensors")
+            judge = Engine.open(self.judge_file, threads=self.engine.threads)
+            self.rescorer = Rescorer(judge, lenpen=float(task.cfg.rescore_lenpen))
+            self.rescorer.require(header, self.decode_options)
         require_one_dictionary(self.decode_options, task.source_dictionary.symbols, task.target_dictionary.symbols)
         self.engine.set_shortlist(_shortlist(bundle, task, data, own.get("shortlist", "false"), subject))
         super().__init__(
@@ -91,6 +103,8 @@ class RuntimeSystem(TaskSystem):
     def reloadable(self) -> SystemSpec:
         """The converted model instead of the checkpoint."""
         options = {name: value for name, value in self.spec.options.items() if name != "weights"}
+        if self.rescorer is not None:
+            options["rescore_path"] = str(self.judge_file)
         return (
             self.spec
             if Path(self.spec.path).is_dir()
@@ -100,7 +114,8 @@ class RuntimeSystem(TaskSystem):
     @property
     def model_bytes(self) -> int:
         """Size of the weights in memory."""
-        return self.engine.weight_bytes
+        judge = 0 if self.rescorer is None else self.rescorer.judge.weight_bytes
+        return self.engine.weight_bytes + judge
 
     def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
         """The sentences ``ids`` as lists of token ids."""
@@ -112,9 +127,13 @@ class RuntimeSystem(TaskSystem):
         return {"id": torch.arange(len(lines)), "tokens": rows}
 
     def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
-        found = self.engine.decode(sample["tokens"], self.decode_options)
+        rows, options = sample["tokens"], self.decode_options
+        if self.rescorer is None:
+            found = self.engine.decode(rows, options)
+        else:
+            found = self.rescorer.decode(self.engine, rows, options)
         self.counters.sentences += len(found)
-        self.counters.encoder_calls += 1
+        self.counters.encoder_calls += 1 if self.rescorer is None else 2
         # The passes of a batch are those of its longest translation.
         self.counters.decoder_calls += max((best[0].steps for best in found), default=0)
         return [[_hypothesis(result) for result in best] for best in found]
@@ -160,6 +179,27 @@ def _convert(spec: SystemSpec, config: DictConfig, task: FairseqTask, weights: s
     models, trained = load_models(paths, config, task, torch.device("cpu"))
     write_runtime_model(models[0], task.source_dictionary, task.target_dictionary, file, weights=weights)
     return trained.task
+
+
+def _judge(subject: str, given: Dict[str, str], task: FairseqTask, weights: str, file: Path) -> Path:
+    """The model file of what ``rescore_path`` names, written to ``file`` if it is a checkpoint.
+
+    Raises:
+        OSError: a file is missing or unreadable.
+        ValueError: there is none, or several, or one that cannot choose here.
+    """
+    if "rescore_path" not in given:
+        raise ValueError(f"{subject}: rescore_lenpen={given['rescore_lenpen']} needs rescore_path")
+    paths = utils.split_paths(given["rescore_path"])
+    if len(paths) != 1:
+        raise ValueError(
+            f"{subject}: engine=runtime chooses by one model, rescore_path= names {len(paths)}; leave engine away"
+        )
+    if paths[0].endswith(".safetensors"):
+        return Path(paths[0])
+    (model,) = task.choosing_models()
+    write_runtime_model(model, task.source_dictionary, task.target_dictionary, file, weights=weights)
+    return file
 
 
 def _decode_options(options: Dict[str, str], own: Dict[str, str]) -> DecodeOptions:

@@ -21,7 +21,7 @@ struct fh_engine {
     fh_pool *pool;
     fh_work *works; /* [threads] */
     fh_shortlists *shortlists;
-    fh_trial helping; /* a lone batch with helpers */
+    fh_trial helping[2]; /* a lone batch with helpers: decoded, scored */
 };
 
 typedef struct {
@@ -33,6 +33,7 @@ typedef struct {
     const fh_options *options;
     const int32_t *tokens;
     const int64_t *offsets;
+    const fh_given *given; /* [sentences], by number: translations to score; NULL: decode */
     entry *entries;  /* sorted */
     int32_t *starts; /* batch b holds entries starts[b] to starts[b + 1] - 1 */
     int32_t batches;
@@ -115,8 +116,7 @@ static int check_options(const fh_model *m, const fh_options *o, fh_error *error
         fits = fits && (o->jacobi_draft == FH_PREVIOUS || (o->jacobi_draft == FH_SOURCE && o->jacobi_mode == FH_FRONTIER &&
                                                           m->encoder.shape.vocabulary == m->decoder.shape.vocabulary));
     }
-    int blocks = s->family == FH_DAG || (s->family == FH_BIDIRECTIONAL && (s->block > 1 || s->directions > 1));
-    fits = fits && !(o->alignments && blocks) && !(o->graphs && s->family != FH_DAG);
+    fits = fits && !(o->alignments && !fh_writes_in_order(m)) && !(o->graphs && s->family != FH_DAG);
     return fits ? FH_OK : fh_fail(error, FH_INVALID, "the decoding options do not fit the model");
 }
 
@@ -214,7 +214,7 @@ static int decode_batch(fh_work *w, int32_t chunk, const int32_t *const *sources
             if (w->options->draft_chunk) return decode_lossless(w, chunk, sources, limits, found);
             return chunk == 1 ? fh_decode_plain(w, limits, found) : fh_decode_hrt(w, chunk, limits, found);
         case FH_BIDIRECTIONAL:
-            return w->model->shape.block == 1 && w->model->shape.directions == 1 ? fh_decode_plain(w, limits, found) : fh_decode_blocks(w, limits, found);
+            return fh_writes_in_order(w->model) ? fh_decode_plain(w, limits, found) : fh_decode_blocks(w, limits, found);
         case FH_DAG:
             return fh_decode_dag(w, found);
         default:
@@ -229,24 +229,31 @@ static void decode_entries(job *j, int32_t batch, int32_t thread) {
     int32_t count = j->starts[batch + 1] - j->starts[batch];
     memset(&w->error, 0, sizeof w->error);
     w->options = j->options;
-    w->shortlists = j->engine->shortlists;
+    /* Given translations have words that no shortlist has. */
+    w->shortlists = j->given ? NULL : j->engine->shortlists;
     w->team = j->team;
     size_t n = (size_t)count;
-    fh_found *found = calloc(n, sizeof *found + sizeof(int32_t *) + 2 * sizeof(int32_t));
+    fh_found *found = calloc(n, sizeof *found + sizeof(fh_given) + sizeof(int32_t *) + 2 * sizeof(int32_t));
     if (!found) {
         fh_out_of_memory(&j->errors[batch], n * sizeof *found);
         return;
     }
-    const int32_t **sources = (const int32_t **)(found + count);
+    fh_given *given = (fh_given *)(found + count);
+    const int32_t **sources = (const int32_t **)(given + count);
     int32_t *lengths = (int32_t *)(sources + count), *limits = lengths + count;
     for (int32_t i = 0; i < count; i++) {
         sources[i] = j->tokens + j->offsets[entries[i].number];
         lengths[i] = entries[i].length;
         limits[i] = entries[i].limit;
+        if (j->given) given[i] = j->given[entries[i].number];
     }
-    if (!fh_encode(w, sources, lengths, count) && !fh_shortlist_batch(w, sources, lengths, count))
-        decode_batch(w, entries[0].chunk, sources, limits, found);
-    for (int32_t i = 0; i < count; i++) fh_found_cut(&found[i], j->options->nbest);
+    if (!fh_encode(w, sources, lengths, count)) {
+        if (j->given)
+            fh_score_given(w, given, found);
+        else if (!fh_shortlist_batch(w, sources, lengths, count))
+            decode_batch(w, entries[0].chunk, sources, limits, found);
+    }
+    for (int32_t i = 0; i < count && !j->given; i++) fh_found_cut(&found[i], j->options->nbest);
     if (j->options->alignments && !w->error.code) fh_align(w, sources, found);
     for (int32_t i = 0; i < count; i++) {
         j->found[entries[i].number] = found[i];
@@ -274,110 +281,96 @@ static int32_t helpers(const job *j) {
     return !pays ? 0 : others < MOST_HELPERS ? others : MOST_HELPERS;
 }
 
-/* ------------------------------------------------------------------ results */
-
-static fh_results *flatten(const fh_found *found, int32_t sentences, fh_error *error) {
-    size_t hypotheses = 0, tokens = 0, vertices = 0, links = 0;
-    for (int32_t i = 0; i < sentences; i++) {
-        hypotheses += (size_t)found[i].count;
-        for (int32_t n = 0; n < found[i].count; n++) {
-            const fh_hypothesis *h = found[i].items[n];
-            size_t size = h->graph ? (size_t)h->graph->size : 0;
-            tokens += (size_t)h->length;
-            vertices += size;
-            links += size * size;
-        }
-    }
+/* Decodes or scores all sentences of a job whose numbers are filled in. */
+static int run_job(job *j, int32_t sentences, fh_results **results, fh_error *error) {
+    fh_engine *e = j->engine;
     size_t n = (size_t)sentences;
-    size_t bytes = sizeof(fh_results) + hypotheses * (3 * sizeof(int64_t) + sizeof(double) + 3 * sizeof(int32_t)) + n * sizeof(int32_t) +
-                   tokens * (3 * sizeof(int32_t) + sizeof(float)) + vertices * (sizeof(int32_t) + sizeof(float)) + links * sizeof(float);
-    fh_results *r = malloc(bytes);
-    if (!r) {
-        fh_out_of_memory(error, bytes);
-        return NULL;
+    j->entries = calloc(n + 1, sizeof *j->entries);
+    j->starts = calloc(n + 1, sizeof *j->starts);
+    j->found = calloc(n + 1, sizeof *j->found);
+    j->errors = calloc(n + 1, sizeof *j->errors);
+    if (!j->entries || !j->starts || !j->found || !j->errors) fh_out_of_memory(error, n * sizeof *j->errors);
+    if (!error->code && !make_entries(j, sentences, error)) {
+        int32_t more = helpers(j);
+        double start = more ? fh_seconds() : 0;
+        fh_trial *trial = &e->helping[j->given != NULL];
+        /* Without memory for a team the batch is decoded alone. */
+        if (more && fh_trial_choice(trial, more)) j->team = fh_team_new(1 + more);
+        fh_pool_run(e->pool, j->batches + (j->team ? more : 0), run_task, j);
+        double seconds = more ? fh_seconds() - start : 0;
+        for (int32_t b = 0; b < j->batches && !error->code; b++) *error = j->errors[b];
+        if (more && !error->code) fh_trial_note(trial, j->team != NULL, seconds, tokens_of(j->found, sentences));
+        if (!error->code) *results = fh_results_new(j->found, sentences, error);
     }
-    r->sentences = sentences;
-    r->hypotheses = (int32_t)hypotheses;
-    r->starts = (int64_t *)(r + 1);
-    r->vertex_starts = r->starts + hypotheses;
-    r->link_starts = r->vertex_starts + hypotheses;
-    r->scores = (double *)(r->link_starts + hypotheses);
-    r->counts = (int32_t *)(r->scores + hypotheses);
-    r->lengths = r->counts + n;
-    r->steps = r->lengths + hypotheses;
-    r->graph_sizes = r->steps + hypotheses;
-    r->tokens = r->graph_sizes + hypotheses;
-    r->token_steps = r->tokens + tokens;
-    r->places = r->token_steps + tokens;
-    r->vertex_tokens = r->places + tokens;
-    r->positional = (float *)(r->vertex_tokens + vertices);
-    r->vertex_scores = r->positional + tokens;
-    r->links = r->vertex_scores + vertices;
-    int64_t at = 0, vertex = 0, link = 0;
-    size_t number = 0;
-    for (int32_t i = 0; i < sentences; i++) {
-        r->counts[i] = found[i].count;
-        for (int32_t k = 0; k < found[i].count; k++, number++) {
-            const fh_hypothesis *h = found[i].items[k];
-            size_t length = (size_t)h->length;
-            r->starts[number] = at;
-            r->lengths[number] = h->length;
-            r->steps[number] = h->passes;
-            r->scores[number] = h->score;
-            memcpy(r->tokens + at, h->tokens, length * sizeof(int32_t));
-            memcpy(r->token_steps + at, h->steps, length * sizeof(int32_t));
-            memcpy(r->places + at, h->places, length * sizeof(int32_t));
-            memcpy(r->positional + at, h->scores, length * sizeof(float));
-            at += h->length;
-            size_t size = h->graph ? (size_t)h->graph->size : 0;
-            r->graph_sizes[number] = (int32_t)size;
-            r->vertex_starts[number] = vertex;
-            r->link_starts[number] = link;
-            if (!size) continue;
-            memcpy(r->vertex_tokens + vertex, h->graph->tokens, size * sizeof(int32_t));
-            memcpy(r->vertex_scores + vertex, h->graph->scores, size * sizeof(float));
-            memcpy(r->links + link, h->graph->links, size * size * sizeof(float));
-            vertex += (int64_t)size;
-            link += (int64_t)(size * size);
-        }
-    }
-    return r;
+    for (size_t i = 0; j->found && i < n; i++) fh_found_clear(&j->found[i]);
+    fh_team_free(j->team);
+    free(j->entries);
+    free(j->starts);
+    free(j->found);
+    free(j->errors);
+    return error->code;
+}
+
+static int check_offsets(const int64_t *offsets, int64_t count, const char *what, fh_error *error) {
+    if (count < 0 || count > INT32_MAX || offsets[0] != 0) return fh_fail(error, FH_INVALID, "%lld %ss", (long long)count, what);
+    for (int64_t i = 0; i < count; i++)
+        if (offsets[i] > offsets[i + 1]) return fh_fail(error, FH_INVALID, "%s %lld ends before it begins", what, (long long)i);
+    return FH_OK;
 }
 
 int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_options *options, fh_results **results,
               char *message, size_t size) {
     fh_error error = {0};
     *results = NULL;
-    if (sentences < 0 || offsets[0] != 0) fh_fail(&error, FH_INVALID, "%d sentences", (int)sentences);
-    for (int32_t i = 0; i < sentences && !error.code; i++)
-        if (offsets[i] > offsets[i + 1]) fh_fail(&error, FH_INVALID, "sentence %d ends before it begins", (int)i);
-    size_t n = (size_t)(sentences > 0 ? sentences : 0);
     job j = {.engine = e, .options = options, .tokens = tokens, .offsets = offsets};
-    if (!error.code && !check_options(e->model, options, &error)) {
-        j.entries = calloc(n + 1, sizeof *j.entries);
-        j.starts = calloc(n + 1, sizeof *j.starts);
-        j.found = calloc(n + 1, sizeof *j.found);
-        j.errors = calloc(n + 1, sizeof *j.errors);
-        if (!j.entries || !j.starts || !j.found || !j.errors) fh_out_of_memory(&error, n * sizeof *j.errors);
-    }
-    if (!error.code && !make_entries(&j, sentences, &error)) {
-        int32_t more = helpers(&j);
-        double start = more ? fh_seconds() : 0;
-        /* Without memory for a team the batch is decoded alone. */
-        if (more && fh_trial_choice(&e->helping, more)) j.team = fh_team_new(1 + more);
-        fh_pool_run(e->pool, j.batches + (j.team ? more : 0), run_task, &j);
-        double seconds = more ? fh_seconds() - start : 0;
-        for (int32_t b = 0; b < j.batches && !error.code; b++) error = j.errors[b];
-        if (more && !error.code) fh_trial_note(&e->helping, j.team != NULL, seconds, tokens_of(j.found, sentences));
-        if (!error.code) *results = flatten(j.found, sentences, &error);
-    }
-    for (size_t i = 0; j.found && i < n; i++) fh_found_clear(&j.found[i]);
-    fh_team_free(j.team);
-    free(j.entries);
-    free(j.starts);
-    free(j.found);
-    free(j.errors);
+    if (!check_offsets(offsets, sentences, "sentence", &error) && !check_options(e->model, options, &error)) run_job(&j, sentences, results, &error);
     return report(&error, message, size);
 }
 
-void fh_results_free(fh_results *results) { free(results); }
+static int check_target(const fh_model *m, const int32_t *tokens, int64_t length, int64_t number, fh_error *error) {
+    if (length < 1) return fh_fail(error, FH_INVALID, "translation %lld has no tokens; at least </s> is needed", (long long)number);
+    if (length > m->decoder.shape.longest)
+        return fh_fail(error, FH_INVALID, "translation %lld has %lld tokens, the model writes %d", (long long)number, (long long)length,
+                       (int)m->decoder.shape.longest);
+    for (int64_t i = 0; i < length; i++)
+        if (tokens[i] < 0 || tokens[i] >= m->decoder.shape.vocabulary || tokens[i] == m->shape.pad)
+            return fh_fail(error, FH_INVALID, "token %lld of translation %lld is %d, which is padding or not in the dictionary of %d words",
+                           (long long)i, (long long)number, (int)tokens[i], (int)m->decoder.shape.vocabulary);
+    return FH_OK;
+}
+
+/* The translations of each sentence, checked. */
+static int take_targets(const fh_model *m, const fh_targets *targets, int32_t sentences, fh_given *given, fh_error *error) {
+    int64_t all = 0;
+    for (int32_t i = 0; i < sentences; i++) {
+        if (targets->counts[i] < 0) return fh_fail(error, FH_INVALID, "sentence %d has %d translations", (int)i, (int)targets->counts[i]);
+        given[i] = (fh_given){targets->tokens, targets->offsets + all, targets->counts[i]};
+        all += targets->counts[i];
+    }
+    if (check_offsets(targets->offsets, all, "translation", error)) return error->code;
+    for (int64_t i = 0; i < all; i++) {
+        const int64_t *at = targets->offsets + i;
+        if (check_target(m, targets->tokens + at[0], at[1] - at[0], i, error)) return error->code;
+    }
+    return FH_OK;
+}
+
+int fh_score(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_targets *targets, const fh_options *options,
+             fh_results **results, char *message, size_t size) {
+    fh_error error = {0};
+    fh_given *given = NULL;
+    *results = NULL;
+    job j = {.engine = e, .options = options, .tokens = tokens, .offsets = offsets};
+    if (!fh_writes_in_order(e->model))
+        fh_fail(&error, FH_REFUSED, "given translations are scored by models that write one word after the other; this one does not");
+    else if (!check_offsets(offsets, sentences, "sentence", &error) && !check_options(e->model, options, &error)) {
+        size_t bytes = ((size_t)sentences + 1) * sizeof *given;
+        j.given = given = malloc(bytes);
+        if (!given)
+            fh_out_of_memory(&error, bytes);
+        else if (!take_targets(e->model, targets, sentences, given, &error))
+            run_job(&j, sentences, results, &error);
+    }
+    free(given);
+    return report(&error, message, size);
+}

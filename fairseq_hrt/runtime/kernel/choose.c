@@ -197,15 +197,19 @@ static float one_score(const fh_work *w, const float *row, float sum, const fh_c
 
 int fh_word_scores(fh_work *w, const float *features, const fh_ask *asks, int32_t rows, const int32_t *words, float *scores) {
     size_t d = (size_t)w->model->decoder.shape.width;
-    for (int32_t r = 0; r < rows; r++) {
+    for (int32_t first = 0, count; first < rows; first += count) {
         const fh_matrix *matrix;
         const fh_choice_list *list;
-        float *row = NULL;
-        same_matrix(w, asks, r, r + 1, &matrix, &list);
-        if (values_of(w, features + r * d, 1, matrix, &row)) return w->error.code;
-        float sum = w->model->operations->logsumexp(row, matrix->outputs);
-        if (!isfinite(sum) && !asks[r].guessed) return not_a_number(w);
-        scores[r] = isfinite(sum) ? one_score(w, row, sum, list, words[r]) : NAN;
+        float *values = NULL;
+        count = same_matrix(w, asks, first, rows, &matrix, &list);
+        if (count > HELD) count = HELD;
+        if (values_of(w, features + first * d, count, matrix, &values)) return w->error.code;
+        for (int32_t r = first; r < first + count; r++) {
+            const float *row = values + (size_t)(r - first) * matrix->outputs;
+            float sum = w->model->operations->logsumexp(row, matrix->outputs);
+            if (!isfinite(sum) && !asks[r].guessed) return not_a_number(w);
+            scores[r] = isfinite(sum) ? one_score(w, row, sum, list, words[r]) : NAN;
+        }
     }
     return FH_OK;
 }

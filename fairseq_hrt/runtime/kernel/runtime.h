@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 3 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 4 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
@@ -110,6 +110,17 @@ FH_PUBLIC int fh_engine_shortlist(fh_engine *engine, const int64_t *offsets, con
 /* Sentence i has the tokens offsets[i] to offsets[i + 1] - 1. */
 FH_PUBLIC int fh_decode(fh_engine *engine, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_options *options,
                         fh_results **results, char *message, size_t size);
+
+/* Given translations: counts[i] of sentence i, one behind the other; translation t has the tokens offsets[t] to offsets[t + 1] - 1, </s> included. */
+typedef struct {
+    const int32_t *tokens, *counts;
+    const int64_t *offsets;
+} fh_targets;
+
+/* Scores given translations word by word, by models that can write so: hypotheses in the given order. No shortlist, no bans; options say how
+ * scores are normalised. */
+FH_PUBLIC int fh_score(fh_engine *engine, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_targets *targets,
+                       const fh_options *options, fh_results **results, char *message, size_t size);
 FH_PUBLIC void fh_results_free(fh_results *results);
 
 #endif

@@ -75,6 +75,10 @@ int32_t fh_beam_width(const fh_work *w) {
     return w->options->beam < most ? w->options->beam : most;
 }
 
+int fh_writes_in_order(const fh_model *m) {
+    return m->shape.family != FH_DAG && (m->shape.family != FH_BIDIRECTIONAL || (m->shape.block == 1 && m->shape.directions == 1));
+}
+
 int fh_decode_plain(fh_work *w, const int32_t *limits, fh_found *found) {
     fh_buffer shortest = {0};
     if (fh_reserve(&shortest, (size_t)w->sentences, sizeof(int32_t), &w->error)) return w->error.code;

@@ -39,6 +39,9 @@ void fh_found_cut(fh_found *found, int32_t count);
 /* log-probability / length ** lenpen, or the log-probability itself. */
 double fh_rank(const fh_options *options, double total, int32_t length);
 
+/* All hypotheses of all sentences, copied. */
+fh_results *fh_results_new(const fh_found *found, int32_t sentences, fh_error *error);
+
 /* A left-to-right search: token i stands at position stride * (i + 1). */
 typedef struct {
     int32_t start, stride;
@@ -60,6 +63,18 @@ int fh_decode_drafts(fh_work *work, int32_t chunk, const int32_t *limits, fh_fou
 int fh_decode_jacobi(fh_work *work, const int32_t *const *sources, const int32_t *limits, fh_found *found);
 int fh_decode_blocks(fh_work *work, const int32_t *limits, fh_found *found);
 int fh_decode_dag(fh_work *work, fh_found *found);
+/* Whether the model can write one word after the other: plainly, or as hrt with C_d = 1. */
+int fh_writes_in_order(const fh_model *model);
+
+/* Given translations of one sentence: number i has the tokens offsets[i] to offsets[i + 1] - 1. */
+typedef struct {
+    const int32_t *tokens;
+    const int64_t *offsets;
+    int32_t count;
+} fh_given;
+
+/* What a model that writes in order says of them, in one pass. given, found: [sentences of the batch]; hypotheses keep the order of the given ones. */
+int fh_score_given(fh_work *work, const fh_given *given, fh_found *found);
 /* Fills in the places of all hypotheses of a batch that is encoded still. */
 int fh_align(fh_work *work, const int32_t *const *sources, fh_found *found);
 /* The rule of the maximum length: min(int(a x + b), capacity - 1), at least 0. */

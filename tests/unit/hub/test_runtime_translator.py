@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 import tiny_models
@@ -72,8 +73,8 @@ def test_what_the_runtime_does_not_know(bundles, caplog):
             native.translate(["a"], **options)
         with pytest.raises(UnsupportedOption, match=message):
             fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime", **options)
-    with pytest.raises(UnsupportedOption, match="score"):
-        native.score(["a"], ["A"])
+    with pytest.raises(UnsupportedOption, match="--sampling"):
+        native.score(["a"], ["A"], sampling=True)
     with pytest.raises(ValueError, match="batch_size=0"):
         native.translate(["a"], batch_size=0)
     # Left open, PyTorch takes over, and says so once.
@@ -81,9 +82,48 @@ def test_what_the_runtime_does_not_know(bundles, caplog):
     torch = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="torch")
     jacobi = {"task": "translation_jacobi", "jacobi_window": 3, "jacobi_draft": "ngram"}
     assert [auto.translate(LINES, **jacobi) for _ in range(2)] == [torch.translate(LINES)] * 2
-    assert auto.score(["a b"], ["A"])[0].score == pytest.approx(torch.score(["a b"], ["A"])[0].score)
     assert sum("PyTorch takes over" in record.message for record in caplog.records) == 1
     assert isinstance(fairseq_hrt.from_pretrained(bundles / "autoregressive", **jacobi), Translator)
+
+
+SOURCES = ["a b c", "", "j i h", "zzz a", "a", "b"]
+TARGETS = ["A B", "A", " ", "I zzz </s>", "A B C D E", "B"]
+
+
+def test_given_translations_have_the_scores_of_pytorch(bundles):
+    native, torch = (
+        fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
+        for engine in ("runtime", "torch")
+    )
+    for options in ({}, {"batch_size": 2}, {"lenpen": 2.0, "beam": 3, "max_len_b": 1}):
+        expected, found = (model.score(SOURCES, TARGETS, **options) for model in (torch, native))
+        for one, other in zip(found, expected):
+            close = [(given.score, given.positional_scores) for given in (one, other)]
+            assert (close[0][0] is None) == (close[1][0] is None)
+            assert close[0][0] is None or close[0][0] == pytest.approx(close[1][0], abs=1e-4)
+            assert close[0][1] == pytest.approx(close[1][1], abs=1e-4)
+            assert replace(one, score=0.0, positional_scores=[]) == replace(other, score=0.0, positional_scores=[])
+    assert native.score([], []) == []
+    for sources, targets, message in (
+        (["a"], [], "1 sources but 0 targets"),
+        (["a", "a " * 2000], ["A", "A"], "pair 1 has 2001 subwords, more than the model takes"),
+        (["a"], ["A " * 2000], "pair 0 has 2001 subwords, more than the model takes"),
+    ):
+        for model in (native, torch):
+            with pytest.raises(ValueError, match=message):
+                model.score(sources, targets)
+
+
+def test_given_translations_of_models_that_write_several_words_at_once(bundles, caplog):
+    """PyTorch reads them, and is asked for where it was left open."""
+    for family in ("hrt", "bidirectional", "dag"):
+        auto, torch = (
+            fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("auto", "torch")
+        )
+        assert auto.score(["a b"], ["A"]) == torch.score(["a b"], ["A"])
+        assert f"by a model of the family {family}: use --engine torch (PyTorch takes over)" in caplog.text
+        with pytest.raises(UnsupportedOption, match=f"given translations by a model of the family {family}"):
+            fairseq_hrt.from_pretrained(bundles / family, engine="runtime").score(["a"], ["A"])
 
 
 def test_jacobi_modes_of_a_call(bundles):

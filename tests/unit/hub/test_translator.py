@@ -9,7 +9,7 @@ import torch
 from tiny_models import SIZES, write_bundle
 
 import fairseq_hrt
-from fairseq_hrt.hub import translator
+from fairseq_hrt.hub import bundle, translator
 from fairseq_hrt.hub.translator import choose_device
 
 
@@ -52,8 +52,8 @@ def test_decoders_of_many_options_are_not_all_kept(model, monkeypatch):
 
 def test_scoring_prepares_its_text_once(folder, monkeypatch):
     model, made = fairseq_hrt.from_pretrained(folder, device="cpu"), []
-    original = translator.TextPipeline
-    monkeypatch.setattr(translator, "TextPipeline", lambda recipe: made.append(recipe) or original(recipe))
+    original = bundle.TextPipeline
+    monkeypatch.setattr(bundle, "TextPipeline", lambda *given: made.append(given[0]) or original(*given))
     model.score(["a b"] * 20, ["A B"] * 20)
     model.score(["a"], ["A"])
     assert [(recipe.source_lang, recipe.target_lang) for recipe in made] == [("en", "de")]

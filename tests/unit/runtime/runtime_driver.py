@@ -58,11 +58,34 @@ def decode_all(engine, generator, *, rounds=1):
                 found += engine.decode(rows[:1], options)
             except (ValueError, NumericalError):
                 continue
+            judge(engine, rows, [*found[: len(rows)]])
             for best in found:
                 for result in best:
                     assert result.tokens[-1] == header.eos and all(
                         0 <= token < header.target_vocabulary for token in result.tokens
                     )
+
+
+def judge(engine, rows, found):
+    """Scores what was written, and refuses what is no translation; models that write several words at once refuse everything."""
+    from fairseq_hrt.runtime.engine import NumericalError, UnsupportedOption
+
+    targets = [[result.tokens for result in best] for best in found]
+    wrong = [[[engine.header.target_vocabulary]], [[engine.header.pad]], [[]], [[engine.header.eos] * (1 << 15)]]
+    try:
+        scored = engine.score(rows, targets)
+    except UnsupportedOption:
+        assert engine.header.family not in ("autoregressive", "hrt")
+        return
+    except NumericalError:
+        return
+    assert [[result.tokens for result in best] for best in scored] == targets
+    for target in wrong:
+        try:
+            engine.score(rows[:1], [target])
+        except ValueError:
+            continue
+        raise AssertionError(f"{target} was taken for a translation")
 
 
 def damaged(content, generator):

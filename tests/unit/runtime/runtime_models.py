@@ -15,6 +15,7 @@ from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.model import DagTransformerModel
 from fairseq_hrt.decoding.generator import AutoregressiveGenerator
 from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.decoding.rescoring import Rescorer
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
@@ -130,11 +131,13 @@ def eager_graphs(model, rows, options):
     return found
 
 
-def eager_results(model, rows, options, *, align=False):
-    """The eager engine's hypotheses of each source, one sentence at a time."""
+def eager_results(model, rows, options, *, align=False, judge=None, lenpen=1.0):
+    """The eager engine's hypotheses of each source, one sentence at a time; judge: a model that ranks them."""
     generator = generator_of(model, options)
     if align:
         generator.align_words({})
+    if judge is not None:
+        generator.rank_by(Rescorer([judge], model.dictionaries[1], generator.counters, lenpen=lenpen))
     found = []
     for row in rows:
         tokens = torch.tensor([row])

@@ -105,3 +105,46 @@ def test_other_dictionaries(load, folder, tmp_path):
     with pytest.raises(ValueError, match="other dictionaries than the data"):
         load_system(spec, [str(tmp_path), "-s", "de", "-t", "en"])
     assert torch.is_tensor(load(f"name=a,engine=runtime,path={folder}/bundle").collate_text(["a"])["id"])
+
+
+RESCORED = "path=FOLDER/hrt.pt,beam=4,hrt_nat_beam=4,nbest=3,max_len_b=9,rescore_path=FOLDER/autoregressive.pt"
+
+
+def test_a_teacher_chooses(load, folder):
+    """As in PyTorch; again from the converted files, which is what a measurement of memory loads."""
+    eager = load(f"name=a,{RESCORED},rescore_lenpen=0.5")
+    native = load(f"name=b,{RESCORED},rescore_lenpen=0.5,engine=runtime,weights=float32")
+    plain = load("name=c,path=FOLDER/hrt.pt,beam=4,hrt_nat_beam=4,nbest=3,max_len_b=9,engine=runtime,weights=float32")
+    assert translations(native) == translations(eager) != translations(plain)
+    sample, other = native.collate_text(LINES), eager.collate_text(LINES)
+    expected = dict(zip(other["id"].tolist(), eager.decode(other)))
+    for number, best in zip(sample["id"].tolist(), native.decode(sample)):
+        assert [one["tokens"].tolist() for one in best] == [one["tokens"].tolist() for one in expected[number][:3]]
+        assert [one["score"] for one in best] == pytest.approx(
+            [float(one["score"]) for one in expected[number][:3]], abs=1e-4
+        )
+    native.counters.reset()
+    native.decode(sample)
+    assert (native.counters.encoder_calls, native.counters.sentences) == (2, len(LINES))
+    assert native.model_bytes > 1.5 * plain.model_bytes
+    again = native.reloadable
+    assert again.options["rescore_path"].endswith(".safetensors")
+    assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(eager)
+    native.without_scores()
+    assert translations(native) == translations(eager)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("path=FOLDER/hrt.pt,beam=4,rescore_lenpen=2", "'b': rescore_lenpen=2 needs rescore_path"),
+        (f"{RESCORED}:FOLDER/hrt.pt", "'b': engine=runtime chooses by one model, rescore_path= names 2; leave engine away"),
+        (f"{RESCORED},rescore_lenpen=21", "--rescore-lenpen 21.0 must lie between"),
+        (f"{RESCORED},hrt_nat_beam=1,nbest=1", "there is only one translation to choose from; give --beam 2 or more"),
+        ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/no.pt", "--rescore-path: No such file"),
+        ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/dict.de.txt", "dict.de.txt"),
+    ],
+)
+def test_a_judge_that_cannot_choose(load, text, message):
+    with pytest.raises((ValueError, OSError), match=message):
+        load(f"name=b,{text},engine=runtime")

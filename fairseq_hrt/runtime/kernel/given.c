@@ -1,0 +1,84 @@
+/* Given translations, read in one pass by a model that writes one word after the other. */
+#include <math.h>
+#include <string.h>
+
+#include "search.h"
+
+/* Tokens of a pass, by which the buffers grow; one translation may have more. */
+#define MOST_TOKENS 4096
+
+typedef struct {
+    const int32_t *words;
+    int32_t length, sentence;
+} given_row;
+
+static int add_hypothesis(fh_work *w, const given_row *row, const float *values, fh_found *found) {
+    fh_hypothesis *h = fh_hypothesis_new(w, row->length);
+    if (!h) return w->error.code;
+    double total = 0;
+    for (int32_t i = 0; i < row->length; i++) {
+        h->tokens[i] = row->words[i];
+        h->steps[i] = 1;
+        total += h->scores[i] = values[i];
+    }
+    h->passes = 1;
+    h->score = fh_rank(w->options, total, row->length);
+    return fh_found_add(w, found, h);
+}
+
+static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found *found) {
+    fh_buffer memory = {0};
+    size_t tokens = 0, n = (size_t)count;
+    for (size_t r = 0; r < n; r++) tokens += (size_t)rows[r].length;
+    size_t bytes = tokens * (sizeof(fh_ask) + 4 * sizeof(int32_t)) + 2 * n * sizeof(int32_t);
+    if (fh_reserve(&memory, bytes, 1, &w->error)) return w->error.code;
+    fh_ask *asks = memory.data;
+    int32_t *input = (int32_t *)(asks + tokens), *positions = input + tokens, *words = positions + tokens, *row = words + tokens, *counts = row + n;
+    float *values = (float *)(counts + n), *features;
+    int32_t at = 0;
+    for (int32_t r = 0; r < count; r++) {
+        row[r] = r;
+        counts[r] = rows[r].length;
+        for (int32_t i = 0; i < counts[r]; i++, at++) {
+            input[at] = i ? rows[r].words[i - 1] : w->model->shape.eos;
+            positions[at] = i;
+            words[at] = rows[r].words[i];
+            asks[at] = fh_plain_ask(w, rows[r].sentence);
+        }
+    }
+    if (!fh_rows(w, count)) {
+        for (int32_t r = 0; r < count; r++) w->rows[r].source = rows[r].sentence;
+        fh_step step = {.rows = count, .row = row, .count = counts, .tokens = input, .positions = positions, .causal = 1, .stride = 1};
+        if (!fh_decode_step(w, &step, &features)) fh_word_scores(w, features, asks, at, words, values);
+    }
+    at = 0;
+    for (int32_t r = 0; r < count && !w->error.code; r++) {
+        add_hypothesis(w, &rows[r], values + at, &found[rows[r].sentence]);
+        at += rows[r].length;
+    }
+    fh_release(&memory);
+    return w->error.code;
+}
+
+int fh_score_given(fh_work *w, const fh_given *given, fh_found *found) {
+    fh_buffer memory = {0};
+    size_t n = 0;
+    for (int32_t s = 0; s < w->sentences; s++) n += (size_t)given[s].count;
+    if (fh_reserve(&memory, n + 1, sizeof(given_row), &w->error)) return w->error.code;
+    given_row *rows = memory.data;
+    int32_t count = 0, tokens = 0;
+    for (int32_t s = 0; s < w->sentences; s++)
+        for (int32_t i = 0; i < given[s].count && !w->error.code; i++) {
+            const int64_t *at = given[s].offsets + i;
+            given_row one = {given[s].tokens + at[0], (int32_t)(at[1] - at[0]), s};
+            if (count && tokens + one.length > MOST_TOKENS) {
+                score_rows(w, rows, count, found);
+                count = tokens = 0;
+            }
+            rows[count++] = one;
+            tokens += one.length;
+        }
+    if (count && !w->error.code) score_rows(w, rows, count, found);
+    fh_release(&memory);
+    return w->error.code;
+}
