@@ -123,7 +123,7 @@ class Engine:
         del kept, arrays
         _check(status, message)
         _check(self._kernel.fh_engine_new(C.byref(self._engine), self._model, threads, message, len(message)), message)
-        self._options: Tuple[Optional[DecodeOptions], Any] = (None, None)
+        self._options: Tuple[Any, Any] = (None, None)
 
     @classmethod
     def open(cls, path: Union[str, Path], *, threads: int = 1, isa: Optional[str] = None) -> "Engine":
@@ -210,10 +210,11 @@ class Engine:
         found = C.POINTER(binding.Results)()
         with self._lock:
             engine = self._alive(self._engine)
-            if self._options[0] != options:
-                self._options = (options, options_for(self.header, options))
+            if self._options[0] != (options, every):
+                self._options = ((options, every), options_for(self.header, options))
+                if every:
+                    self._options[1][0].nbest = options.beam
             c_options, _ = self._options[1]
-            c_options.nbest = options.beam if every else options.nbest
             status = getattr(self._kernel, function)(
                 engine, flat, offsets, len(sources), *given, C.byref(c_options), C.byref(found), message, len(message)
             )

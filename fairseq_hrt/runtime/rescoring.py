@@ -1,7 +1,7 @@
 """Translations of one model, chosen by another, as :mod:`..decoding.rescoring` does it in PyTorch."""
 
 from dataclasses import replace
-from typing import List, Sequence
+from typing import List, Sequence, cast
 
 from .engine import DecodeOptions, Engine, Header, Result
 from .options import chunk_table, writes_in_order
@@ -77,9 +77,10 @@ class Rescorer:
         judged = self.judge.score(sources, [[one.tokens for one in best] for best in found], lenpen=self.lenpen)
         ranked = []
         for best, opinions in zip(found, judged):
-            changed = [
-                replace(one, score=own.score, positional_scores=own.positional_scores, steps=one.steps + own.steps)
-                for one, own in zip(best, opinions)
-            ]
-            ranked.append(sorted(changed, key=lambda one: -one.score))
+            order = sorted(range(len(best)), key=lambda number: -cast(float, opinions[number].score))
+            ranked.append([_judged(best[number], opinions[number]) for number in order])
         return ranked
+
+
+def _judged(one: Result, opinion: Result) -> Result:
+    return replace(one, score=opinion.score, positional_scores=opinion.positional_scores, steps=one.steps + opinion.steps)

@@ -213,6 +213,7 @@ TOGETHER = {
     "equality": "the runtime equals the eager engine",
     "int8": "the runtime equals an emulation of its arithmetic",
     "files": "damaged model files are refused",
+    "given": "the runtime scores given translations as fairseq's modules do",
     "other_builds": "the kernel under sanitizers and on ARM",
     "enlarge": "a script that makes models larger",
     "example": "the example of a server",
