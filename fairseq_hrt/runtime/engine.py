@@ -194,8 +194,7 @@ class Engine:
         """
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources but translations of {len(targets)}: each source needs a list of them")
-        chunk = "1" if self.header.family == "hrt" else None
-        options = DecodeOptions(beam=1, min_len=0, lenpen=lenpen, batch_size=batch_size, hrt_decode_chunk=chunk)
+        options = DecodeOptions(beam=1, min_len=0, lenpen=lenpen, batch_size=batch_size)
         flat, offsets = _flatten([target for own in targets for target in own])
         counts = (C.c_int32 * max(len(targets), 1))(*map(len, targets))
         given = binding.Targets(flat, counts, offsets)

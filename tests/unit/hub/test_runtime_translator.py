@@ -15,6 +15,7 @@ from native_bundles import LINES, with_runtime
 from tiny_models import FAMILIES
 
 import fairseq_hrt
+import fairseq_hrt.hub.bundle as bundle_module
 from fairseq_hrt.cli import translate as verb
 from fairseq_hrt.hub.runtime_translator import RuntimeTranslator, UnsupportedOption, default_threads
 from fairseq_hrt.hub.translator import Translator
@@ -112,6 +113,18 @@ def test_given_translations_have_the_scores_of_pytorch(bundles):
         for model in (native, torch):
             with pytest.raises(ValueError, match=message):
                 model.score(sources, targets)
+
+
+def test_given_translations_are_prepared_as_their_language_wants(bundles, monkeypatch):
+    native, made = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime"), []
+    original = bundle_module.TextPipeline
+    monkeypatch.setattr(bundle_module, "TextPipeline", lambda *given: made.append(given[0]) or original(*given))
+    for _ in range(2):
+        native.score(["a b"], ["A B"])
+    assert [(recipe.source_lang, recipe.target_lang) for recipe in made] == [("en", "de")]
+    native.engine.header = replace(native.engine.header, longest_target=3)
+    with pytest.raises(ValueError, match="pair 1 has 4 subwords, more than the model takes"):
+        native.score(["a b c d", "a"], ["A B", "A B C"])
 
 
 def test_given_translations_of_models_that_write_several_words_at_once(bundles, caplog):

@@ -104,6 +104,13 @@ def test_nothing_to_score(runtime):
         assert engine.score(ROWS[:2], [[], []]) == [[], []]
 
 
+def test_a_model_that_writes_nothing(runtime):
+    with runtime_engine(runtime.build(max_target_positions=1)) as engine:
+        assert engine.score([[4, 2]], [[[2], [5]]])[0][1].score < 0
+        with pytest.raises(ValueError, match="translation 0 has 2 tokens, the model writes 1"):
+            engine.score([[4, 2]], [[[5, 2]]])
+
+
 @pytest.mark.parametrize(
     "targets, message",
     [
