@@ -14,7 +14,8 @@ decoded by CTranslate2 (compute_type=float32, int8, ...):
 
     --system 'name=CTranslate2 int8,path=at/checkpoint_best.pt,engine=ctranslate2,compute_type=int8,beam=1'
 
-With engine=runtime a checkpoint of any family, or a bundle, is decoded by the native runtime (weights=int8 or float32, shortlist=FILE):
+With engine=runtime a checkpoint of any family, or a bundle, is decoded by the native runtime (weights=int8 or float32, shortlist=FILE,
+rescore_path=CHECKPOINT):
 
     --system 'name=native HRT k=3,path=hrt/checkpoint_best.pt,engine=runtime,beam=1,hrt_nat_beam=1,hrt_decode_chunk=3'
 

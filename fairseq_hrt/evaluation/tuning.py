@@ -15,6 +15,7 @@ from fairseq import utils
 
 from .. import __version__
 from ..files import write_text
+from ..hub.resume import identified_options
 from ..systems import System, SystemSpec, load_system
 from .comparison import decode_all, target_texts
 from .quality import Detokenizer, evaluate
@@ -102,7 +103,7 @@ def tune(
     found = []
     for number, options in enumerate(grid, start=1):
         chosen = replace(spec, options={**spec.options, **options})
-        stored = None if cache is None else cache / f"{_digest([identity, dict(chosen.options)])}.json"
+        stored = None if cache is None else cache / f"{_digest([identity, identified_options(chosen.options)])}.json"
         trial = None if stored is None else _stored(stored, options)
         shown = title(options)
         if trial is None:
@@ -167,7 +168,7 @@ def _measure(
 def _identity(
     spec: SystemSpec, data: Sequence[str], references: Optional[Sequence[str]], detokenize: Detokenizer
 ) -> Dict[str, object]:
-    """What the scores depend on besides the options."""
+    """What the scores depend on besides the options; files among these count by their contents, too."""
     folder, subset = Path(data[0].split(os.pathsep)[0]), data[list(data).index("--gen-subset") + 1]
     files = sorted([*folder.glob(f"{subset}.*"), *folder.glob("dict.*.txt")]) if folder.is_dir() else []
     return {

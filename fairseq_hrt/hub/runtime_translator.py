@@ -19,7 +19,7 @@ from .graphs import describe_graph
 from .replacement import read_lexicon, with_words
 from .shortlist import read_shortlist
 from .text import TextPipeline
-from .translation import DEFAULTS, LONGEST, Translation, join_pieces
+from .translation import DEFAULTS, LONGEST, Translation, join_pieces, require_lengths, require_pairs
 
 logger = logging.getLogger(__name__)
 
@@ -178,23 +178,22 @@ class RuntimeTranslator:
         try:
             if self.engine.header.family != "autoregressive":
                 raise UnsupportedOption(
-                    f"the runtime does not score given translations by a model of the family {self.engine.header.family}: use --engine torch"
+                    f"the runtime scores given translations by autoregressive models, this one is of the family {self.engine.header.family}: "
+                    "use --engine torch"
                 )
-            self.decode_options(decoding, batch_size=batch_size)
+            # How many translations a search keeps does not matter, and would where the task has a greedy one only.
+            self.decode_options({name: value for name, value in decoding.items() if name not in ("beam", "nbest")})
         except UnsupportedOption as error:
             if self._fallback is None:
                 raise
             return self.fallback_translator(str(error)).score(sources, targets, batch_size=batch_size, **decoding)
-        if len(sources) != len(targets):
-            raise ValueError(f"{len(sources)} sources but {len(targets)} targets: they must belong together line by line")
+        require_pairs(sources, targets, batch_size)
         header, results = self.engine.header, []
         rows: List[Tuple[Translation, List[int], List[int]]] = []
         for number, (source, target) in enumerate(zip(sources, targets)):
             pair = self.source.ids(self.pipeline.words(source)), self.target.ids(self._target_pipeline.words(target))
             results.append(Translation(text=target, source=source))
-            for ids, longest in zip(pair, (header.longest_source, header.longest_target)):
-                if len(ids) >= longest:
-                    raise ValueError(f"pair {number} has {len(ids) + 1} subwords, more than the model takes")
+            require_lengths(number, [len(ids) + 1 for ids in pair], (header.longest_source, header.longest_target))
             if all(pair):
                 rows.append((results[-1], [*pair[0], header.eos], [*pair[1], header.eos]))
         found = self.engine.score([row for _, row, _ in rows], [[target] for *_, target in rows], batch_size=batch_size)

@@ -36,6 +36,25 @@ class Translation:
     alternatives: List["Translation"] = field(default_factory=list)
 
 
+def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: int) -> None:
+    """Raises ValueError where lines do not belong together one by one."""
+    if isinstance(sources, str) or isinstance(targets, str):
+        raise ValueError("sources and targets are lists of lines; for one pair give score([source], [target])")
+    if len(sources) != len(targets):
+        raise ValueError(f"{len(sources)} sources but {len(targets)} targets: they must belong together line by line")
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: at least one pair has to be scored at a time")
+
+
+def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int]) -> None:
+    """Raises ValueError where a side of pair ``number`` is longer than the model takes; both with ``</s>``: source, target."""
+    for side, length, most in zip(("source", "target"), lengths, longest):
+        if length > most:
+            raise ValueError(
+                f"the {side} of pair {number} has {length} subwords with </s>, the model takes {most}: shorten or split it"
+            )
+
+
 def join_pieces(line: str, pieces: Sequence[Sequence[Translation]]) -> Translation:
     """The translation of a line.
 

@@ -26,7 +26,7 @@ from ..loading.models import build_generator, generation_config, load_models, op
 from .bundle import Bundle
 from .replacement import read_lexicon, with_words
 from .text import TextPipeline
-from .translation import DEFAULTS, LONGEST, Translation, join_pieces
+from .translation import DEFAULTS, LONGEST, Translation, join_pieces, require_lengths, require_pairs
 
 # Decoders that are kept for calls with the same options.
 DECODERS = 8
@@ -216,14 +216,13 @@ class Translator:
         Raises:
             ValueError: different numbers of lines, or a line that is longer than the model takes.
         """
-        if len(sources) != len(targets):
-            raise ValueError(f"{len(sources)} sources but {len(targets)} targets: they must belong together line by line")
+        require_pairs(sources, targets, batch_size)
         with self._lock:
             task, generator, _ = self._decoder({**decoding, "score_reference": True})
+            longest = self._longest_source(task), min(model.max_decoder_positions() for model in self.models)
             pairs = [(self._ids(s, self.source), self._ids(t, self.target, target=True)) for s, t in zip(sources, targets)]
             for number, pair in enumerate(pairs):
-                if max(map(len, pair)) > self._longest_source(task):
-                    raise ValueError(f"pair {number} has {max(map(len, pair))} subwords, more than the model takes")
+                require_lengths(number, [*map(len, pair)], longest)
             chosen = sorted((n for n, pair in enumerate(pairs) if min(map(len, pair)) > 1), key=lambda n: -len(pairs[n][0]))
             results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
             for start in range(0, len(chosen), batch_size):

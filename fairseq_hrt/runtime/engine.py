@@ -176,9 +176,7 @@ class Engine:
         lenpen: float = 1.0,
         batch_size: int = 32,
     ) -> List[List[Result]]:
-        """What the model says of given translations, read in one pass; it must write one word after the other (hrt: with C_d = 1).
-
-        A shortlist does not matter here.
+        """What the model, which must write one word after the other (hrt: C_d = 1), says of given translations; without shortlist.
 
         Args:
             sources: dictionary ids ending in ``</s>``.
@@ -195,8 +193,9 @@ class Engine:
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources but translations of {len(targets)}: each source needs a list of them")
         options = DecodeOptions(beam=1, min_len=0, lenpen=lenpen, batch_size=batch_size)
-        flat, offsets = _flatten([target for own in targets for target in own])
-        counts = (C.c_int32 * max(len(targets), 1))(*map(len, targets))
+        groups = [_listed(own, f"the translations of sentence {number}") for number, own in enumerate(targets)]
+        flat, offsets = _flatten([target for own in groups for target in own], "translation")
+        counts = (C.c_int32 * max(len(targets), 1))(*map(len, groups))
         given = binding.Targets(flat, counts, offsets)
         return self._run("fh_score", sources, options, C.byref(given))
 
@@ -211,7 +210,7 @@ class Engine:
             engine = self._alive(self._engine)
             if self._options[0] != (options, every):
                 self._options = ((options, every), options_for(self.header, options))
-                if every:
+                if every and self.header.family != "dag":
                     self._options[1][0].nbest = options.beam
             c_options, _ = self._options[1]
             status = getattr(self._kernel, function)(
@@ -302,16 +301,23 @@ def _words(name: str, words: Any, vocabulary: int) -> np.ndarray:
     return np.ascontiguousarray(found, np.int32)
 
 
-def _flatten(sources: Sequence[Sequence[int]]) -> Tuple[Any, Any]:
-    """The tokens of all sentences and where each begins, for C."""
-    offsets = (C.c_int64 * (len(sources) + 1))()
+def _listed(values: Any, what: str) -> List[Any]:
+    try:
+        return values.tolist() if isinstance(values, np.ndarray) else list(values)
+    except TypeError:
+        raise ValueError(f"{what}: {values!r} is no list") from None
+
+
+def _flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, Any]:
+    """The tokens of all rows and where each begins, for C."""
+    offsets = (C.c_int64 * (len(rows) + 1))()
     flat: List[int] = []
-    for number, source in enumerate(sources):
-        flat.extend(source.tolist() if isinstance(source, np.ndarray) else source)
+    for number, row in enumerate(rows):
+        flat.extend(_listed(row, f"{what} {number}"))
         offsets[number + 1] = len(flat)
     bad = [token for token in flat if not isinstance(token, (int, np.integer)) or not 0 <= token < 1 << 31]
     if bad:
-        raise ValueError(f"{bad[0]!r} is no token id; sources are lists of integers from the dictionary")
+        raise ValueError(f"{bad[0]!r} is no token id; each {what} is a list of integers from the dictionary")
     return (C.c_int32 * max(len(flat), 1))(*flat), offsets
 
 

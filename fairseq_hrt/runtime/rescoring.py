@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import List, Sequence, cast
 
-from .engine import DecodeOptions, Engine, Header, Result
+from .engine import DecodeOptions, Engine, Header, NumericalError, Result
 from .options import chunk_table, writes_in_order
 
 LARGEST_PENALTY = 20.0
@@ -17,6 +17,18 @@ def candidates(header: Header, options: DecodeOptions) -> int:
     if header.family != "hrt" or 1 in (size for _, size in chunk_table(header, options)):
         return beam
     return beam if options.hrt_nat_beam is None else min(beam, options.hrt_nat_beam)
+
+
+def require_candidates(header: Header, options: DecodeOptions) -> None:
+    """Raises ValueError where there is only one translation to choose from."""
+    if candidates(header, options) < 2:
+        more = {
+            "dag": "--dag-decode-strategy beam, which PyTorch's engine knows",
+            "hrt": "--beam 2 or more and --hrt-nat-beam 2 or more",
+        }
+        raise ValueError(
+            f"--rescore-path: there is only one translation to choose from; give {more.get(header.family, '--beam 2 or more')}"
+        )
 
 
 class Rescorer:
@@ -36,45 +48,54 @@ class Rescorer:
         self.judge, self.lenpen = judge, lenpen
 
     def require(self, header: Header, options: DecodeOptions) -> None:
-        """Refuses what there is nothing to choose from, or what the judge cannot read.
+        """Refuses a judge that cannot read what a model writes.
 
         Raises:
             ValueError: by name.
         """
-        if candidates(header, options) < 2:
-            more = {
-                "dag": "--dag-decode-strategy beam, which the runtime does not know (--engine torch)",
-                "hrt": "--beam 2 or more and --hrt-nat-beam 2 or more",
-            }
-            raise ValueError(
-                f"--rescore-path: there is only one translation to choose from; give {more.get(header.family, '--beam 2 or more')}"
-            )
         judge = self.judge.header
         if not writes_in_order(judge):
             raise ValueError(
                 f"--rescore-path: that model is of the family {judge.family} and does not write one word after the other; give an "
                 "autoregressive one"
             )
-        for side in ("source", "target"):
-            words, known = getattr(header, f"{side}_vocabulary"), getattr(judge, f"{side}_vocabulary")
+        for name in ("source_vocabulary", "target_vocabulary", "eos", "pad", "unk"):
+            words, known = getattr(header, name), getattr(judge, name)
             if words != known:
                 raise ValueError(
-                    f"--rescore-path: that model has {known} {side} words, the one that is decoded {words}: give one with the same dictionaries"
+                    f"--rescore-path: the {name.replace('_', ' ')} of that model is {known}, of the one that is decoded {words}: give one "
+                    "with the same dictionaries"
                 )
-        if judge.longest_target < header.longest_target:
+        writes = min(header.longest_target, int(options.max_len_a * header.longest_source + options.max_len_b) + 1)
+        if judge.longest_target < writes:
             raise ValueError(
                 f"--rescore-path: that model reads translations of {judge.longest_target} tokens, the one that is decoded writes up to "
-                f"{header.longest_target}; use --engine torch"
+                f"{writes}; lower --max-len-a and --max-len-b, or decode with PyTorch's engine, which cuts them"
             )
 
     def decode(self, engine: Engine, sources: Sequence[Sequence[int]], options: DecodeOptions) -> List[List[Result]]:
-        """What :meth:`.engine.Engine.decode` returns, in the judge's order and with its scores; ``steps`` counts its pass."""
+        """What :meth:`.engine.Engine.decode` returns, in the judge's order and with its scores; ``steps`` counts its pass.
+
+        Raises:
+            ValueError: as :meth:`.engine.Engine.decode`, and for sources that the judge cannot read.
+        """
+        reads = self.judge.header.longest_source
+        longest = max(map(len, sources), default=0)
+        if longest > reads:
+            raise ValueError(
+                f"--rescore-path: a source of {longest} tokens is longer than the {reads} which that model reads; leave it out of the data, "
+                "or give a model that reads more"
+            )
         found = engine.decode(sources, options, every=True)
         return [best[: options.nbest] for best in self.rank(sources, found)]
 
     def rank(self, sources: Sequence[Sequence[int]], found: Sequence[Sequence[Result]]) -> List[List[Result]]:
         """The translations of each source, best first; what ties stays in order."""
-        judged = self.judge.score(sources, [[one.tokens for one in best] for best in found], lenpen=self.lenpen)
+        written = [[one.tokens for one in best] for best in found]
+        try:
+            judged = self.judge.score(sources, written, lenpen=self.lenpen)
+        except NumericalError as error:
+            raise NumericalError(f"--rescore-path: {error}") from None
         ranked = []
         for best, opinions in zip(found, judged):
             order = sorted(range(len(best)), key=lambda number: -cast(float, opinions[number].score))

@@ -1,9 +1,10 @@
 """The native runtime as a system of the comparison: a checkpoint, converted now, or a bundle that holds a model for it."""
 
 import tempfile
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq import tasks, utils
@@ -20,7 +21,7 @@ from ..loading.checkpoints import task_of_checkpoint
 from ..loading.models import generation_config, load_models, option_arguments
 from ..runtime.engine import DecodeOptions, Engine, Result, Shortlist, read_header
 from ..runtime.options import options_for
-from ..runtime.rescoring import Rescorer
+from ..runtime.rescoring import Rescorer, require_candidates
 from .specification import SystemSpec
 from .task_system import TaskSystem
 
@@ -73,14 +74,18 @@ class RuntimeSystem(TaskSystem):
             raise ValueError(f"{subject}: {spec.path} has other dictionaries than the data: give the model's own data")
         if task_name not in TASKS[header.family]:
             raise ValueError(f"{subject}: engine=runtime decodes this model with task={TASKS[header.family][0]}")
-        rescoring = {name: options.pop(name) for name in RESCORING if name in options}
+        judging = {name: options.pop(name) for name in RESCORING if name in options}
         self.decode_options = _decode_options(options_of_task(task_name, options), own)
         options_for(header, self.decode_options)
+        judge = _judge_of(judging, subject)
+        self.judge_file = judge
         self.rescorer: Optional[Rescorer] = None
-        if rescoring:
-            self.judge_file = _judge(subject, rescoring, task, header.weights, folder / "judge.safetensors")
-            judge = Engine.open(self.judge_file, threads=self.engine.threads)
-            self.rescorer = Rescorer(judge, lenpen=float(task.cfg.rescore_lenpen))
+        if judge is not None:
+            require_candidates(header, self.decode_options)
+            with naming(judge):
+                self.judge_file = _judge_file(judge, task, header.weights, folder / "judge.safetensors")
+                opened = Engine.open(self.judge_file, threads=self.engine.threads)
+            self.rescorer = Rescorer(opened, lenpen=float(task.cfg.rescore_lenpen))
             self.rescorer.require(header, self.decode_options)
         require_one_dictionary(self.decode_options, task.source_dictionary.symbols, task.target_dictionary.symbols)
         self.engine.set_shortlist(_shortlist(bundle, task, data, own.get("shortlist", "false"), subject))
@@ -105,11 +110,9 @@ class RuntimeSystem(TaskSystem):
         options = {name: value for name, value in self.spec.options.items() if name != "weights"}
         if self.rescorer is not None:
             options["rescore_path"] = str(self.judge_file)
-        return (
-            self.spec
-            if Path(self.spec.path).is_dir()
-            else replace(self.spec, path=str(self.file), options=options, task=self.task_name)
-        )
+        if Path(self.spec.path).is_dir():
+            return replace(self.spec, options=options)
+        return replace(self.spec, path=str(self.file), options=options, task=self.task_name)
 
     @property
     def model_bytes(self) -> int:
@@ -181,25 +184,42 @@ def _convert(spec: SystemSpec, config: DictConfig, task: FairseqTask, weights: s
     return trained.task
 
 
-def _judge(subject: str, given: Dict[str, str], task: FairseqTask, weights: str, file: Path) -> Path:
-    """The model file of what ``rescore_path`` names, written to ``file`` if it is a checkpoint.
+def _judge_of(given: Dict[str, str], subject: str) -> Optional[Path]:
+    """What ``rescore_path`` names; None: nobody chooses.
 
     Raises:
-        OSError: a file is missing or unreadable.
-        ValueError: there is none, or several, or one that cannot choose here.
+        ValueError: several models, or a length penalty of none.
     """
     if "rescore_path" not in given:
-        raise ValueError(f"{subject}: rescore_lenpen={given['rescore_lenpen']} needs rescore_path")
+        if float(given.get("rescore_lenpen", 1.0)) != 1.0:
+            raise ValueError(f"{subject}: rescore_lenpen={given['rescore_lenpen']} needs rescore_path")
+        return None
     paths = utils.split_paths(given["rescore_path"])
     if len(paths) != 1:
         raise ValueError(
             f"{subject}: engine=runtime chooses by one model, rescore_path= names {len(paths)}; leave engine away"
         )
-    if paths[0].endswith(".safetensors"):
-        return Path(paths[0])
+    return Path(paths[0])
+
+
+def _judge_file(path: Path, task: FairseqTask, weights: str, file: Path) -> Path:
+    """The model file of the runtime for ``path``; a checkpoint is written to ``file``."""
+    if path.suffix == ".safetensors":
+        return path
     (model,) = task.choosing_models()
     write_runtime_model(model, task.source_dictionary, task.target_dictionary, file, weights=weights)
     return file
+
+
+@contextmanager
+def naming(judge: Path) -> Iterator[None]:
+    """Errors of the model that chooses say that it is meant."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        if "--rescore-path" in str(error):
+            raise
+        raise ValueError(f"--rescore-path {judge}: {error}") from None
 
 
 def _decode_options(options: Dict[str, str], own: Dict[str, str]) -> DecodeOptions:

@@ -312,7 +312,8 @@ static int run_job(job *j, int32_t sentences, fh_results **results, fh_error *er
 }
 
 static int check_offsets(const int64_t *offsets, int64_t count, const char *what, fh_error *error) {
-    if (count < 0 || count > INT32_MAX || offsets[0] != 0) return fh_fail(error, FH_INVALID, "%lld %ss", (long long)count, what);
+    if (count < 0 || count > INT32_MAX) return fh_fail(error, FH_INVALID, "%lld %ss", (long long)count, what);
+    if (offsets[0] != 0) return fh_fail(error, FH_INVALID, "the first %s begins at %lld, not at 0", what, (long long)offsets[0]);
     for (int64_t i = 0; i < count; i++)
         if (offsets[i] > offsets[i + 1]) return fh_fail(error, FH_INVALID, "%s %lld ends before it begins", what, (long long)i);
     return FH_OK;
@@ -327,15 +328,20 @@ int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32
     return report(&error, message, size);
 }
 
-static int check_target(const fh_model *m, const int32_t *tokens, int64_t length, int64_t number, fh_error *error) {
-    if (length < 1) return fh_fail(error, FH_INVALID, "translation %lld has no tokens; at least </s> is needed", (long long)number);
+static int check_target(const fh_model *m, const fh_given *given, int32_t number, int32_t sentence, fh_error *error) {
+    const int32_t *tokens = given->tokens + given->offsets[number];
+    int64_t length = given->offsets[number + 1] - given->offsets[number];
+    if (length < 1)
+        return fh_fail(error, FH_INVALID, "translation %d of sentence %d has no tokens; at least </s> is needed", (int)number, (int)sentence);
     if (length > m->decoder.shape.longest)
-        return fh_fail(error, FH_INVALID, "translation %lld has %lld tokens, the model writes %d", (long long)number, (long long)length,
-                       (int)m->decoder.shape.longest);
+        return fh_fail(error, FH_INVALID, "translation %d of sentence %d has %lld tokens, the model writes %d", (int)number, (int)sentence,
+                       (long long)length, (int)m->decoder.shape.longest);
+    if (tokens[length - 1] != m->shape.eos)
+        return fh_fail(error, FH_INVALID, "translation %d of sentence %d does not end in </s>", (int)number, (int)sentence);
     for (int64_t i = 0; i < length; i++)
         if (tokens[i] < 0 || tokens[i] >= m->decoder.shape.vocabulary || tokens[i] == m->shape.pad)
-            return fh_fail(error, FH_INVALID, "token %lld of translation %lld is %d, which is padding or not in the dictionary of %d words",
-                           (long long)i, (long long)number, (int)tokens[i], (int)m->decoder.shape.vocabulary);
+            return fh_fail(error, FH_INVALID, "token %d of translation %d of sentence %d is %d, which is padding or not in the dictionary of %d words",
+                           (int)i, (int)number, (int)sentence, (int)tokens[i], (int)m->decoder.shape.vocabulary);
     return FH_OK;
 }
 
@@ -348,10 +354,9 @@ static int take_targets(const fh_model *m, const fh_targets *targets, int32_t se
         all += targets->counts[i];
     }
     if (check_offsets(targets->offsets, all, "translation", error)) return error->code;
-    for (int64_t i = 0; i < all; i++) {
-        const int64_t *at = targets->offsets + i;
-        if (check_target(m, targets->tokens + at[0], at[1] - at[0], i, error)) return error->code;
-    }
+    for (int32_t i = 0; i < sentences; i++)
+        for (int32_t k = 0; k < given[i].count; k++)
+            if (check_target(m, &given[i], k, i, error)) return error->code;
     return FH_OK;
 }
 

@@ -1,11 +1,9 @@
-/* Given translations, read in one pass by a model that writes one word after the other. */
-#include <math.h>
-#include <string.h>
-
+/* Given translations, each read at once by a model that writes one word after the other. */
 #include "search.h"
 
-/* Tokens of a pass, by which the buffers grow; one translation may have more. */
+/* Tokens of a pass, by which the buffers grow; one translation may have more. The cache of a row has room for some at least. */
 #define MOST_TOKENS 4096
+#define LEAST_ROOM 32
 
 typedef struct {
     const int32_t *words;
@@ -71,12 +69,13 @@ int fh_score_given(fh_work *w, const fh_given *given, fh_found *found) {
         for (int32_t i = 0; i < given[s].count && !w->error.code; i++) {
             const int64_t *at = given[s].offsets + i;
             given_row one = {given[s].tokens + at[0], (int32_t)(at[1] - at[0]), s};
-            if (count && tokens + one.length > MOST_TOKENS) {
+            int32_t room = one.length > LEAST_ROOM ? one.length : LEAST_ROOM;
+            if (count && tokens + room > MOST_TOKENS) {
                 score_rows(w, rows, count, found);
                 count = tokens = 0;
             }
             rows[count++] = one;
-            tokens += one.length;
+            tokens += room;
         }
     if (count && !w->error.code) score_rows(w, rows, count, found);
     fh_release(&memory);

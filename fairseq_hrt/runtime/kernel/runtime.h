@@ -117,8 +117,8 @@ typedef struct {
     const int64_t *offsets;
 } fh_targets;
 
-/* Scores given translations word by word, by models that can write so: hypotheses in the given order. No shortlist, no bans; options say how
- * scores are normalised. */
+/* Scores given translations word by word, by models that can write so: hypotheses in the given order. Without shortlist; of the options
+ * normalize, lenpen, unkpen, batch_size and alignments count, the others must fit the model. */
 FH_PUBLIC int fh_score(fh_engine *engine, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_targets *targets,
                        const fh_options *options, fh_results **results, char *message, size_t size);
 FH_PUBLIC void fh_results_free(fh_results *results);

@@ -94,6 +94,14 @@ def test_other_models_and_data_are_measured_anew(files, change):
     assert len(StubSystem.loaded) == 2
 
 
+def test_files_among_the_options_count_by_their_contents(files):
+    judge = files / "judge.pt"
+    for content, loaded in ((b"one", 1), (b"one", 1), (b"another", 2)):
+        judge.write_bytes(content)
+        run(files, grid=["words=3"], options={"rescore_path": str(judge)})
+        assert len(StubSystem.loaded) == loaded
+
+
 def test_an_option_in_both_places_is_refused(files):
     with pytest.raises(ValueError, match="words: given in --system and in --grid"):
         run(files, options={"words": "2"})

@@ -96,7 +96,14 @@ def test_given_translations_have_the_scores_of_pytorch(bundles):
         fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
         for engine in ("runtime", "torch")
     )
-    for options in ({}, {"batch_size": 2}, {"lenpen": 2.0, "beam": 3, "max_len_b": 1}):
+    jacobi = {"task": "translation_jacobi"}
+    for options in (
+        {},
+        {"batch_size": 2},
+        {"lenpen": 2.0, "beam": 3, "max_len_b": 1},
+        {**jacobi, "beam": 3, "nbest": 2},
+        jacobi,
+    ):
         expected, found = (model.score(SOURCES, TARGETS, **options) for model in (torch, native))
         for one, other in zip(found, expected):
             close = [(given.score, given.positional_scores) for given in (one, other)]
@@ -107,12 +114,16 @@ def test_given_translations_have_the_scores_of_pytorch(bundles):
     assert native.score([], []) == []
     for sources, targets, message in (
         (["a"], [], "1 sources but 0 targets"),
-        (["a", "a " * 2000], ["A", "A"], "pair 1 has 2001 subwords, more than the model takes"),
-        (["a"], ["A " * 2000], "pair 0 has 2001 subwords, more than the model takes"),
+        (["a", "a " * 2000], ["A", "A"], "the source of pair 1 has 2001 subwords with </s>, the model takes 1024"),
+        (["a"], ["A " * 2000], "the target of pair 0 has 2001 subwords with </s>, the model takes 1024"),
+        ("a", "A", "lists of lines; for one pair give"),
     ):
         for model in (native, torch):
             with pytest.raises(ValueError, match=message):
                 model.score(sources, targets)
+    for model in (native, torch):
+        with pytest.raises(ValueError, match="batch_size=0: at least one pair"):
+            model.score(["a"], ["A"], batch_size=0)
 
 
 def test_given_translations_are_prepared_as_their_language_wants(bundles, monkeypatch):
@@ -123,7 +134,7 @@ def test_given_translations_are_prepared_as_their_language_wants(bundles, monkey
         native.score(["a b"], ["A B"])
     assert [(recipe.source_lang, recipe.target_lang) for recipe in made] == [("en", "de")]
     native.engine.header = replace(native.engine.header, longest_target=3)
-    with pytest.raises(ValueError, match="pair 1 has 4 subwords, more than the model takes"):
+    with pytest.raises(ValueError, match="the target of pair 1 has 4 subwords with </s>, the model takes 3"):
         native.score(["a b c d", "a"], ["A B", "A B C"])
 
 
@@ -134,8 +145,11 @@ def test_given_translations_of_models_that_write_several_words_at_once(bundles, 
             fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("auto", "torch")
         )
         assert auto.score(["a b"], ["A"]) == torch.score(["a b"], ["A"])
-        assert f"by a model of the family {family}: use --engine torch (PyTorch takes over)" in caplog.text
-        with pytest.raises(UnsupportedOption, match=f"given translations by a model of the family {family}"):
+        assert (
+            f"by autoregressive models, this one is of the family {family}: use --engine torch (PyTorch takes over)"
+            in caplog.text
+        )
+        with pytest.raises(UnsupportedOption, match=f"this one is of the family {family}"):
             fairseq_hrt.from_pretrained(bundles / family, engine="runtime").score(["a"], ["A"])
 
 

@@ -87,7 +87,7 @@ def test_lines_are_cut_where_the_model_ends(tmp_path):
     # Each piece's unknown words are replaced by its own.
     assert re.fullmatch("a( a)* b( b)*", model.translate("a a a a a b b", unkpen=-1000, replace_unk=True, max_len_b=4))
     model.score(["a b c d e"], ["A"])
-    with pytest.raises(ValueError, match="pair 1 has 7 subwords, more than the model takes"):
+    with pytest.raises(ValueError, match="the source of pair 1 has 7 subwords with </s>, the model takes 6"):
         model.score(["a", "a b c d e f"], ["A", "A"])
 
 

@@ -55,13 +55,18 @@ def test_against_fairseq(runtime, overrides, lenpen):
     ],
 )
 def test_what_the_search_found_has_its_scores(runtime, arch, overrides, way, weights):
-    """To the last bit: one pass over all words computes what word by word is computed."""
+    """A beam to the last bit: one pass over all words computes what word by word is computed."""
     model = runtime.build(arch, seed=2, **overrides)
     with runtime_engine(model, weights=weights) as engine:
         found = engine.decode(ROWS, DecodeOptions(beam=4, nbest=4, max_len_b=20, **way))
         scored = engine.score(ROWS, [[one.tokens for one in best] for best in found])
+        greedy = [best[0] for best in engine.decode(ROWS, DecodeOptions(beam=1, max_len_b=20, **way))]
+        after = engine.score(ROWS, [[one.tokens] for one in greedy])
     for best, again in zip(found, scored):
         assert [(one.score, one.positional_scores) for one in best] == [(one.score, one.positional_scores) for one in again]
+    # Greedy search sums the probabilities in another order.
+    for one, (again,) in zip(greedy, after):
+        assert one.positional_scores == pytest.approx(again.positional_scores, abs=1e-5)
 
 
 @settings(max_examples=25, deadline=None)
@@ -104,10 +109,17 @@ def test_nothing_to_score(runtime):
         assert engine.score(ROWS[:2], [[], []]) == [[], []]
 
 
+def test_other_collections(runtime):
+    with runtime_engine(runtime.build()) as engine:
+        expected = engine.score(ROWS[:1], [[[5, 2], [6, 2]]])
+        assert engine.score(ROWS[:1], [iter([(5, 2), np.array([6, 2])])]) == expected
+        assert engine.score(ROWS[:1], np.array([[[5, 2], [6, 2]]])) == expected
+
+
 def test_a_model_that_writes_nothing(runtime):
     with runtime_engine(runtime.build(max_target_positions=1)) as engine:
-        assert engine.score([[4, 2]], [[[2], [5]]])[0][1].score < 0
-        with pytest.raises(ValueError, match="translation 0 has 2 tokens, the model writes 1"):
+        assert engine.score([[4, 2]], [[[2]]])[0][0].score < 0
+        with pytest.raises(ValueError, match="translation 0 of sentence 0 has 2 tokens, the model writes 1"):
             engine.score([[4, 2]], [[[5, 2]]])
 
 
@@ -115,12 +127,18 @@ def test_a_model_that_writes_nothing(runtime):
     "targets, message",
     [
         ([[[5, 2]], []], "1 sources but translations of 2: each source needs a list of them"),
-        ([[[5, 2], []]], "translation 1 has no tokens"),
-        ([[[5, 16, 2]]], "token 1 of translation 0 is 16, which is padding or not in the dictionary of 16 words"),
-        ([[[1, 2]]], "token 0 of translation 0 is 1, which is padding or not"),
-        ([[[5] * 30]], "translation 0 has 30 tokens, the model writes 24"),
-        ([[[-1, 2]]], "-1 is no token id"),
+        ([[[5, 2], []]], "translation 1 of sentence 0 has no tokens"),
+        (
+            [[[5, 16, 2]]],
+            "token 1 of translation 0 of sentence 0 is 16, which is padding or not in the dictionary of 16 words",
+        ),
+        ([[[1, 2]]], "token 0 of translation 0 of sentence 0 is 1, which is padding or not"),
+        ([[[5] * 30]], "translation 0 of sentence 0 has 30 tokens, the model writes 24"),
+        ([[[5, 2], [5, 6]]], "translation 1 of sentence 0 does not end in </s>"),
+        ([[[-1, 2]]], "-1 is no token id; each translation is a list of integers"),
         ([[["a", 2]]], "'a' is no token id"),
+        ([[5, 2]], "translation 0: 5 is no list"),
+        ([None], "the translations of sentence 0: None is no list"),
     ],
 )
 def test_bad_translations(runtime, targets, message):

@@ -1,10 +1,14 @@
 """Translations chosen by another model against PyTorch's engine."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 from runtime_models import NEAR, eager_results, runtime_engine, sources
 
-from fairseq_hrt.runtime.engine import DecodeOptions
-from fairseq_hrt.runtime.rescoring import Rescorer, candidates
+from fairseq_hrt.hub.runtime_model import convert
+from fairseq_hrt.runtime.engine import DecodeOptions, Engine, NumericalError
+from fairseq_hrt.runtime.rescoring import Rescorer, candidates, require_candidates
 
 WAYS = {
     "transformer": [dict(beam=4, nbest=4), dict(beam=3, min_len=3, unkpen=float("inf"))],
@@ -62,12 +66,14 @@ def test_how_many_there_are_to_choose_from(runtime, arch, way, count):
     with runtime_engine(model) as engine, runtime_engine(judge) as other:
         assert candidates(engine.header, options) == count
         if count > 1:
+            require_candidates(engine.header, options)
             Rescorer(other).require(engine.header, options)
             # A beam that is wider than the dictionary finds what there is.
             assert max(len(best) for best in engine.decode(ROWS, options, every=True)) <= count
             return
+        assert [len(best) for best in engine.decode(ROWS, options, every=True)] == [1] * len(ROWS)
         with pytest.raises(ValueError, match="--rescore-path: there is only one translation to choose from; give --"):
-            Rescorer(other).require(engine.header, options)
+            require_candidates(engine.header, options)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +83,11 @@ def test_how_many_there_are_to_choose_from(runtime, arch, way, count):
             dict(arch="bidirectional_transformer"),
             "is of the family bidirectional and does not write one word after the other",
         ),
-        (dict(symbols=11), "--rescore-path: that model has 15 source words, the one that is decoded 16"),
-        (dict(target_symbols=13), "--rescore-path: that model has 17 target words, the one that is decoded 16"),
+        (dict(symbols=11), "--rescore-path: the source vocabulary of that model is 15, of the one that is decoded 16"),
+        (
+            dict(target_symbols=13),
+            "the target vocabulary of that model is 17, of the one that is decoded 16: give one with the same dictionaries",
+        ),
         (dict(max_target_positions=20), "reads translations of 20 tokens, the one that is decoded writes up to"),
     ],
 )
@@ -93,3 +102,40 @@ def test_penalties_that_overflow(runtime):
         for lenpen in (20.5, float("nan")):
             with pytest.raises(ValueError, match=f"--rescore-lenpen {lenpen} must lie between -20 and 20"):
                 Rescorer(judge, lenpen=lenpen)
+
+
+def test_words_with_other_meanings(runtime):
+    model = runtime.build()
+    header, tensors = convert(model, *model.dictionaries, weights="float32")
+    refusal = pytest.raises(ValueError, match="--rescore-path: the unk of that model is 5, of the one that is decoded 3")
+    with Engine(dataclasses.replace(header, unk=5), tensors) as judge, refusal:
+        Rescorer(judge).require(header, DecodeOptions(beam=2))
+
+
+def test_translations_that_are_short_enough(runtime):
+    """What counts is what may be written, not what the model could write."""
+    with runtime_engine(runtime.build()) as engine, runtime_engine(runtime.build(max_target_positions=20)) as judge:
+        rescorer = Rescorer(judge)
+        rescorer.require(engine.header, DecodeOptions(beam=4, max_len_b=19))
+        found = rescorer.decode(engine, ROWS, DecodeOptions(beam=4, nbest=4, min_len=19, max_len_b=19))
+        assert {len(one.tokens) for best in found for one in best} == {20}
+        with pytest.raises(ValueError, match="of 20 tokens, the one that is decoded writes up to 21; lower --max-len-a"):
+            rescorer.require(engine.header, DecodeOptions(beam=4, max_len_b=20))
+
+
+def test_sources_that_are_too_long_for_the_judge(runtime):
+    with runtime_engine(runtime.build()) as engine, runtime_engine(runtime.build(max_source_positions=6)) as judge:
+        assert Rescorer(judge).decode(engine, ROWS[4:], DecodeOptions(beam=2))
+        with pytest.raises(
+            ValueError, match="--rescore-path: a source of 9 tokens is longer than the 6 which that model reads"
+        ):
+            Rescorer(judge).decode(engine, ROWS, DecodeOptions(beam=2))
+
+
+def test_a_judge_whose_numbers_overflow(runtime):
+    model = runtime.build()
+    header, tensors = convert(model, *model.dictionaries, weights="float32")
+    tensors["decoder.layers.0.inner"] = np.full_like(tensors["decoder.layers.0.inner"], 3e38)
+    refusal = pytest.raises(NumericalError, match="--rescore-path: the model computed NaN")
+    with runtime_engine(model) as engine, Engine(header, tensors) as judge, refusal:
+        Rescorer(judge).decode(engine, ROWS, DecodeOptions(beam=2))

@@ -134,6 +134,18 @@ def test_a_teacher_chooses(load, folder):
     assert translations(native) == translations(eager)
 
 
+def test_a_teacher_chooses_among_the_translations_of_a_bundle(load, folder):
+    options = "beam=4,hrt_nat_beam=4,max_len_b=9,rescore_path=FOLDER/autoregressive.pt"
+    eager = load(f"name=a,path=FOLDER/bundle/model.pt,{options}")
+    native = load(f"name=b,path=FOLDER/bundle,{options},engine=runtime")
+    assert translations(native) == translations(eager)
+    again = native.reloadable
+    assert again.path == native.spec.path and again.options["rescore_path"].endswith(".safetensors")
+    assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(eager)
+    plain = load("name=c,path=FOLDER/bundle,rescore_lenpen=1.0,engine=runtime")
+    assert plain.rescorer is None and plain.reloadable == plain.spec
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
@@ -142,7 +154,11 @@ def test_a_teacher_chooses(load, folder):
         (f"{RESCORED},rescore_lenpen=21", "--rescore-lenpen 21.0 must lie between"),
         (f"{RESCORED},hrt_nat_beam=1,nbest=1", "there is only one translation to choose from; give --beam 2 or more"),
         ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/no.pt", "--rescore-path: No such file"),
-        ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/dict.de.txt", "dict.de.txt"),
+        ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/dict.de.txt", "--rescore-path .*dict.de.txt"),
+        ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/no.safetensors", "--rescore-path .*no.safetensors: "),
+        ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/bundle/dict.de.txt.safetensors", "--rescore-path .*safetensors: "),
+        # Nothing is loaded where there is nothing to choose from.
+        ("path=FOLDER/hrt.pt,beam=1,rescore_path=FOLDER/no.pt", "there is only one translation to choose from"),
     ],
 )
 def test_a_judge_that_cannot_choose(load, text, message):
