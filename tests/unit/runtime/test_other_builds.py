@@ -60,7 +60,7 @@ def test_operations_under_sanitizers(tmp_path, kernel, sanitized):
         ],
         check=True,
     )  # fmt: skip
-    assert run_driver([program], 1, 300) == library.instruction_sets(kernel).usable
+    assert run_driver([program], 1, 150) == library.instruction_sets(kernel).usable
 
 
 @pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
