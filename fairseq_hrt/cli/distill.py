@@ -108,9 +108,11 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"{spec.path} changed while it was being read (a training that still writes it?): start again")
     languages = (system.task.cfg.source_lang, system.task.cfg.target_lang)
     lengths = [int(system.dataset.src_sizes[number]) for number in range(len(system.dataset))]
-    limit = min((model.max_positions()[0] for model in system.models), default=None)
-    if limit is not None and max(lengths) > limit:
-        raise ValueError(f"sentence {lengths.index(max(lengths))} has {max(lengths)} tokens, the teacher takes {limit}")
+    limit, longest = system.longest_source, max(lengths, default=0)
+    if limit is not None and longest > limit:
+        raise ValueError(
+            f"sentence {lengths.index(longest)} has {longest} tokens, system {spec.name!r} reads {limit}: shorten it or leave it out"
+        )
     plan = distill.Plan(
         sentences=len(lengths),
         lengths=lengths,

@@ -115,6 +115,12 @@ class RuntimeSystem(TaskSystem):
         return replace(self.spec, path=str(self.file), options=options, task=self.task_name)
 
     @property
+    def longest_source(self) -> int:
+        """See :class:`.system.System`."""
+        headers = [self.engine.header] if self.rescorer is None else [self.engine.header, self.rescorer.judge.header]
+        return min(header.longest_source for header in headers)
+
+    @property
     def model_bytes(self) -> int:
         """Size of the weights in memory."""
         judge = 0 if self.rescorer is None else self.rescorer.judge.weight_bytes

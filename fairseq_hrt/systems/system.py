@@ -48,6 +48,10 @@ class System(Protocol):
         """Size of the weights that it decodes with."""
 
     @property
+    def longest_source(self) -> Optional[int]:
+        """Tokens of a source that it reads at most, ``</s>`` included, a model that chooses among its translations, too; None: not known."""
+
+    @property
     def dataset(self) -> FairseqDataset:
         """The sentences of the subset."""
 

@@ -1,6 +1,6 @@
 """The part of a system that its task gives: the sentences, and the text of what was decoded."""
 
-from typing import Any, List, Optional
+from typing import Any, List, Optional, cast
 
 import torch
 from fairseq.data import FairseqDataset
@@ -44,6 +44,13 @@ class TaskSystem:
         self.generator = generator
         self.subset: str = config.dataset.gen_subset
         self.post_process: Optional[str] = config.common_eval.post_process
+
+    @property
+    def longest_source(self) -> Optional[int]:
+        """See :class:`.system.System`."""
+        limits = [cast(Any, model).max_positions()[0] for model in self.models]
+        rescorer = getattr(self.generator, "rescorer", None)
+        return min(limits if rescorer is None else [*limits, rescorer.source_positions], default=None)
 
     @property
     def dataset(self) -> FairseqDataset:

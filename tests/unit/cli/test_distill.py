@@ -90,7 +90,7 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
     dictionary = Namespace(string=lambda tokens: "word")
     system = Namespace(
         task=Namespace(cfg=Namespace(source_lang="de", target_lang="en"), source_dictionary=dictionary, target_dictionary=dictionary),
-        dataset=[{"source": 0}] * 5, models=[], task_name="translation", collate=lambda batch: {"id": torch.tensor(batch)},
+        dataset=[{"source": 0}] * 5, models=[], longest_source=3, task_name="translation", collate=lambda batch: {"id": torch.tensor(batch)},
         decode=lambda sample: [[{"tokens": sample["id"]}]] * len(sample["id"]),
     )  # fmt: skip
     system.dataset = type("Dataset", (list,), {"src_sizes": [3] * 5})(system.dataset)
@@ -116,6 +116,9 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
     assert options == 2 and "beam: '1' then, '2' now" in other
     (data / "train.de-en.de.bin").write_text("other sentences")
     assert "other settings (data: 'sha256 " in run(moved)[1]
+    # Nothing is translated where a sentence will be too long, for the teacher or for who chooses among its translations.
+    system.longest_source = 2
+    assert run(moved) == (2, "error: sentence 0 has 3 tokens, system 't' reads 2: shorten it or leave it out")
     # A training that writes its checkpoint while it is being loaded.
     loads[0] = lambda spec, data: checkpoint.write_text("and on") and system
     assert "changed while it was being read" in run()[1]

@@ -1,5 +1,7 @@
 """The native runtime as a system of the comparison."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
@@ -127,6 +129,11 @@ def test_a_teacher_chooses(load, folder):
     native.decode(sample)
     assert (native.counters.encoder_calls, native.counters.sentences) == (2, len(LINES))
     assert native.model_bytes > 1.5 * plain.model_bytes
+    native.engine.header = replace(native.engine.header, longest_source=9)
+    assert native.longest_source == 9 < plain.longest_source == eager.longest_source
+    judge = native.rescorer.judge
+    judge.header = replace(judge.header, longest_source=7)
+    assert native.longest_source == 7
     again = native.reloadable
     assert again.options["rescore_path"].endswith(".safetensors")
     assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(eager)
