@@ -8,6 +8,7 @@ import sysconfig
 from pathlib import Path
 from typing import Callable, Iterator
 
+import composed_configs
 import pytest
 from forked_commands import ForkedCommands
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,7 @@ import fairseq_hrt  # noqa: F401  (repairs fairseq, registers what the tests use
 # How quick the machine is decides nothing: neither a deadline for an example nor the time of drawing one.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+composed_configs.install()
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SCRIPTS = Path(sysconfig.get_path("scripts"))

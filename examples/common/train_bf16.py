@@ -1,18 +1,24 @@
-"""``fairseq-train`` on a CPU with matrix products in bfloat16 (automatic mixed precision; same options).
+"""``fairseq-train`` on a CPU with matrix products in bfloat16 where that is faster (automatic mixed precision; same options).
 
     python examples/common/train_bf16.py DATA --task translation ...
 
-fairseq's own ``--bf16`` and ``--amp`` need a GPU or TPU. Parameters, optimiser, softmax and loss stay in float32; a CPU
-with AVX-512 BF16 or AMX multiplies matrices about 2.5 times as fast. One process only.
+fairseq's own ``--bf16`` and ``--amp`` need a GPU or TPU. Parameters, optimiser, softmax and loss stay in float32; some CPUs multiply
+matrices about 2.5 times as fast. Others are slower (precision.py), and keep float32; ``PRECISION=bfloat16`` or ``float32`` in the
+environment decides otherwise. One process only.
 """
 
+import logging
+import os
 from typing import Optional
 
 import torch
 import torch.nn.functional as F
 from fairseq.trainer import Trainer
 from fairseq_cli.train import cli_main
+from precision import faster_precision
 from torch import Tensor
+
+logger = logging.getLogger(__name__)
 
 
 def attention(
@@ -71,16 +77,36 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return input * kept.to(input.dtype).mul_(256 / (256 - dropped))
 
 
+def chosen_precision() -> str:
+    """``PRECISION`` of the environment, or what is faster here.
+
+    Raises:
+        SystemExit: for a ``PRECISION`` that is neither ``bfloat16`` nor ``float32``.
+    """
+    asked = os.environ.get("PRECISION")
+    if asked not in (None, "", "bfloat16", "float32"):
+        raise SystemExit(f"PRECISION={asked} is neither bfloat16 nor float32")
+    return asked or faster_precision()
+
+
 def main() -> None:
+    precision = chosen_precision()
     # fairseq's attention modules call PyTorch's function, which looks this one up by its name.
     F.scaled_dot_product_attention = attention
     F.dropout = dropout
+    if precision == "bfloat16":
+        train_in_bfloat16()
+    logger.info(f"matrix products in {precision}")
+    cli_main()
+
+
+def train_in_bfloat16() -> None:
+    """Steps of training and validation multiply matrices in bfloat16 from now on."""
     # One context a step, not one around the training: leaving it is what drops the bfloat16 copies of the weights, and
     # fairseq's own (disabled) CUDA autocast inside switches the keeping of copies on, whatever was asked for outside.
     autocast = torch.autocast("cpu", dtype=torch.bfloat16)
     Trainer.train_step = autocast(Trainer.train_step)
     Trainer.valid_step = autocast(Trainer.valid_step)
-    cli_main()
 
 
 if __name__ == "__main__":

@@ -137,9 +137,10 @@ class DagTranslationTask(EngineTranslationTask):
         vertices[own] = np.minimum(
             self._largest_graphs(dataset.src_sizes[own], dataset.tgt_sizes[own]), self.decoder.max_positions()
         )
-        if vertices.max(initial=0) > limit:
+        largest = int(np.max(vertices, initial=0))
+        if largest > limit:
             raise ValueError(
-                f"--dag-batch-vertices {limit} has no room for the largest graph, of {vertices.max()} vertices: raise it, or leave such "
+                f"--dag-batch-vertices {limit} has no room for the largest graph, of {largest} vertices: raise it, or leave such "
                 "pairs out by --dag-max-vertices"
             )
         batches = type(dataset).batch_by_size(dataset, indices, max_tokens, max_sentences, required_batch_size_multiple)

@@ -19,6 +19,9 @@ from fairseq_hrt.__main__ import main
 from fairseq_hrt.compat.checkpoint_loading import TRUST_VARIABLE
 from fairseq_hrt.hub.bundle import load_bundle, make_bundle
 
+# Whole commands, with hundreds of hostile files.
+pytestmark = pytest.mark.slow
+
 CALL = "__import__"
 
 

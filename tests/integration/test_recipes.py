@@ -333,14 +333,14 @@ def test_only_the_chosen_families_are_trained(families, models):
     assert ("AT + Jacobi" in systems_of(shown)) == ("jacobi" in families)
 
 
-def test_precision_decides_the_program_and_the_updates():
+def test_precision_decides_the_program_and_not_the_updates():
     quick, plain = commands("quickstart.sh", PRECISION="bfloat16"), commands("quickstart.sh", PRECISION="float32")
     updates = []
     for shown, program in ((quick, "python"), (plain, "fairseq-train")):
         training = [command for command in shown if "--max-update" in command]
         assert {command[0] for command in training} == {program}
         updates.append([int(command[command.index("--max-update") + 1]) for command in training])
-    assert all(fewer == more * 60 // 100 for more, fewer in zip(*updates))
+    assert updates[0] == updates[1]
     assert bash(EXAMPLES / "quickstart.sh", DRY_RUN="1", PRECISION="int8", check=False).returncode == 1
 
 
@@ -562,6 +562,7 @@ def lanes(tmp_path):
     return script, out
 
 
+@pytest.mark.slow
 def test_what_misses_the_first_signal_is_stopped_by_another(lanes):
     script, out = lanes
     deaf = """train() { touch "$OUT/$1/begun"; bash -c 'trap "trap - TERM" TERM; touch "$0"; while :; do sleep 0.1; done' "$OUT/$1/deaf"; }\nleft() {"""
@@ -592,6 +593,7 @@ def test_one_that_fails_stops_the_other_and_shows_its_end(lanes):
     assert "three\n" in shown and (out / "four/begun").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_both_and_the_next_start_goes_on_with_both(lanes, number):
     script, out = lanes

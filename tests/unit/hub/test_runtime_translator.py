@@ -20,6 +20,9 @@ from fairseq_hrt.cli import translate as verb
 from fairseq_hrt.hub.runtime_translator import RuntimeTranslator, UnsupportedOption, default_threads
 from fairseq_hrt.hub.translator import Translator
 
+# Whole programs, with models of their own.
+pytestmark = pytest.mark.slow
+
 
 def shown(found):
     return [(one.text, one.tokens, one.steps, one.token_steps, len(one.alternatives)) for one in found]

@@ -28,12 +28,22 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
-@pytest.mark.parametrize("mode", MODE_OPTIONS, ids=str)
-def test_lossless(tiny, mode, rules):
+@pytest.fixture(scope="module")
+def greedily_decoded(tiny):
+    """Three models and batches, and what greedy search makes of them under each of the rules."""
+    decoded = {}
     for seed in (1, 2, 3):
         model, sample = tiny.lively(seed=seed), tiny.sample([7, 3, 5, 1], seed=seed)
-        expected = greedy(tiny, [model], sample, options=rules)
+        for rules in RULES:
+            expected = greedy(tiny, [model], sample, options=rules)
+            decoded.setdefault(str(rules), []).append((model, sample, expected))
+    return decoded
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("mode", MODE_OPTIONS, ids=str)
+def test_lossless(tiny, greedily_decoded, mode, rules):
+    for model, sample, expected in greedily_decoded[str(rules)]:
         generator = make_generator(tiny, [model], options=rules, **mode)
         found = generator.generate([model], sample)
         assert_same(found, expected)

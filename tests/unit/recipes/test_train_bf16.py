@@ -118,3 +118,40 @@ def test_everything_is_dropped(dropout):
 def test_a_share_that_is_none_is_refused(dropout, share):
     with pytest.raises(ValueError, match="give a number from 0 to 1"):
         dropout(torch.ones(2), p=share)
+
+
+@pytest.mark.parametrize("asked", ["bfloat16", "float32"])
+def test_the_environment_decides_the_precision(program, monkeypatch, asked):
+    monkeypatch.setattr(program, "faster_precision", lambda: "float32" if asked == "bfloat16" else "bfloat16")
+    monkeypatch.delenv("PRECISION", raising=False)
+    assert program.chosen_precision() != asked
+    monkeypatch.setenv("PRECISION", asked)
+    assert program.chosen_precision() == asked
+    monkeypatch.setenv("PRECISION", "")
+    assert program.chosen_precision() != asked
+
+
+def test_an_unknown_precision_is_refused_before_anything_is_trained(program, monkeypatch):
+    monkeypatch.setenv("PRECISION", "int8")
+    monkeypatch.setattr(program, "cli_main", lambda: pytest.fail("it trains"))
+    with pytest.raises(SystemExit, match="int8 is neither bfloat16 nor float32"):
+        program.main()
+
+
+@pytest.mark.parametrize("asked", ["bfloat16", "float32"])
+def test_steps_multiply_in_that_precision(program, monkeypatch, asked):
+    def step(trainer):
+        return torch.ones(2, 2) @ torch.ones(2, 2)
+
+    monkeypatch.setenv("PRECISION", asked)
+    for name in ("train_step", "valid_step"):
+        monkeypatch.setattr(program.Trainer, name, step)
+    for name in ("dropout", "scaled_dot_product_attention"):
+        monkeypatch.setattr(F, name, getattr(F, name))
+    found = []
+    monkeypatch.setattr(
+        program, "cli_main", lambda: found.extend([program.Trainer.train_step(None), program.Trainer.valid_step(None)])
+    )
+    program.main()
+    assert [str(product.dtype) for product in found] == [f"torch.{asked}"] * 2
+    assert F.dropout is program.dropout

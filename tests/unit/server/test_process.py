@@ -13,6 +13,9 @@ import uvicorn
 from fairseq_hrt.server import process
 from fairseq_hrt.server.settings import Settings
 
+# Whole programs, with models of their own.
+pytestmark = pytest.mark.slow
+
 QUESTION = json.dumps({"q": "ab cd", "source": "en", "target": "de"}).encode()
 POST = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 SECONDS = 20

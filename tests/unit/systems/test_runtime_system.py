@@ -11,6 +11,9 @@ from fairseq_hrt.hub.runtime_bundle import add_runtime
 from fairseq_hrt.systems import load_system, parse_system
 from fairseq_hrt.systems.runtime_system import RuntimeSystem
 
+# Whole programs, with models of their own.
+pytestmark = pytest.mark.slow
+
 LINES = ["a b c", "j i", "zzz a b c d e"]
 
 

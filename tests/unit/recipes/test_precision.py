@@ -1,0 +1,45 @@
+"""Which precision recipes train in, from what Linux says of the processor."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "common"
+ZEN_4, EMERALD_RAPIDS = "fpu avx512_vnni avx512_bf16", "fpu avx512_bf16 avx512_fp16"
+
+
+@pytest.fixture(scope="module")
+def precision():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES))
+        import precision
+
+        yield precision
+        del sys.modules["precision"]
+
+
+@pytest.mark.parametrize(
+    "vendor, flags, expected",
+    [
+        ("AuthenticAMD", ZEN_4, "bfloat16"),
+        ("GenuineIntel", EMERALD_RAPIDS, "float32"),
+        ("GenuineIntel", f"{EMERALD_RAPIDS} amx_bf16 amx_tile", "bfloat16"),
+        ("AuthenticAMD", "fpu avx2", "float32"),
+        ("GenuineIntel", "fpu avx512f avx512_vnni", "float32"),
+        ("GenuineIntel", "", "float32"),
+    ],
+)
+def test_instructions_decide_and_how_fast_they_are(precision, tmp_path, vendor, flags, expected):
+    path = tmp_path / "cpuinfo"
+    processor = f"processor\t: 0\nvendor_id\t: {vendor}\nmodel name\t: A: processor\nflags\t\t: {flags}\nbugs\t\t:\n\n"
+    path.write_text(processor * 2)
+    assert precision.faster_precision(path) == expected
+
+
+@pytest.mark.parametrize("content", [b"", b"Features : fp asimd bf16\n", b"\xff\x00", b"flags\n"])
+def test_other_processors_train_in_float32(precision, tmp_path, content):
+    path = tmp_path / "cpuinfo"
+    path.write_bytes(content)
+    assert precision.faster_precision(path) == "float32"
+    assert precision.faster_precision(tmp_path / "missing") == "float32"
