@@ -27,13 +27,22 @@ def trained(learn):
 
 
 @pytest.fixture(scope="module")
-def aligned(trained, train, tmp_path_factory):
-    """The same model after fuzzy alignment, as the papers train: by two stages; returns (data, checkpoint)."""
+def trained_on(trained, train, tmp_path_factory):
+    """The same model after a second stage, as the papers train; returns {criterion: (data, checkpoint)}.
+
+    With the likelihood, too: a few more updates of it, at a small learning rate, also make paths more probable.
+    """
     data, checkpoint = trained
-    return data, train(
-        data, tmp_path_factory.mktemp("aligned"), *MODEL, "--criterion", "dag_fuzzy_loss", "--finetune-from-model", checkpoint,
-        "--warmup-updates", "10", "--lr", "0.001", "--max-update", "40",
-    )  # fmt: skip
+    return {
+        criterion: (
+            data,
+            train(
+                data, tmp_path_factory.mktemp(criterion), *MODEL, "--criterion", criterion, "--finetune-from-model", checkpoint,
+                "--warmup-updates", "10", "--lr", "0.001", "--max-update", "40",
+            ),
+        )
+        for criterion in ("dag_nll_loss", "dag_fuzzy_loss")
+    }  # fmt: skip
 
 
 def translations(trained, **options):
@@ -70,10 +79,11 @@ def test_the_most_probable_texts_are_both_answers(trained):
     assert sum(sum(right(source, text) for text in texts) == 2 for source, texts, _ in found) >= 60
 
 
-def test_fuzzy_alignment_decides_for_one_answer(trained, aligned):
-    """What is right stays so, and paths become much more probable than the likelihood's, which is shared by all that write the text."""
-    before, after = (translations(model, dag_decode_strategy="greedy") for model in (trained, aligned))
-    right_before, right_after = (sum(right(source, texts[0]) for source, texts, _ in found) for found in (before, after))
-    score_before, score_after = (sum(score for _, _, score in found) / len(found) for found in (before, after))
-    assert right_after >= right_before - 5
-    assert score_after > score_before * 2 / 3
+def test_fuzzy_alignment_decides_for_one_answer(trained, trained_on):
+    """What is right stays so, and the path becomes more probable than by as many updates of the likelihood, which both answers share."""
+    found = {name: translations(model, dag_decode_strategy="greedy") for name, model in {"before": trained, **trained_on}.items()}
+    correct = {name: sum(right(source, texts[0]) for source, texts, _ in those) for name, those in found.items()}
+    score = {name: sum(score for _, _, score in those) / len(those) for name, those in found.items()}
+    assert correct["dag_fuzzy_loss"] >= correct["before"] - 5
+    # By a fifth to two thirds, with three seeds and two instruction sets.
+    assert score["dag_fuzzy_loss"] > score["dag_nll_loss"]
