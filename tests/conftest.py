@@ -1,11 +1,13 @@
 """Fixtures for all tests: fixed seeds, the stock commands, and a small translation task."""
 
+import importlib.util
 import os
 import random
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from types import ModuleType
 from typing import Callable, Iterator
 
 import composed_configs
@@ -65,6 +67,24 @@ def command() -> Iterator[Callable[..., subprocess.CompletedProcess]]:
 
     with forks:
         yield run
+
+
+@pytest.fixture(scope="session")
+def load_example() -> Callable[[str], ModuleType]:
+    """A function that loads a script: ``load_example("common/precision.py")``. What it imports may stand beside it, as when it is run."""
+
+    def load(path: str) -> ModuleType:
+        script = EXAMPLES / path
+        spec = importlib.util.spec_from_file_location(f"example_{script.stem}", script)
+        module = importlib.util.module_from_spec(spec)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(str(script.parent))
+            # Found by what is defined in it (data classes, worker processes).
+            sys.modules[spec.name] = module
+            spec.loader.exec_module(module)
+        return module
+
+    return load
 
 
 @pytest.fixture(scope="session")

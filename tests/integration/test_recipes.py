@@ -2,7 +2,6 @@
 
 import gzip
 import importlib
-import importlib.util
 import json
 import os
 import re
@@ -37,13 +36,6 @@ ARGUMENTS = {
     "common/collect_text.sh": ["folder"],
     "common/distill.sh": ["at/checkpoint_best.pt"],
 }
-
-
-def load(path):
-    spec = importlib.util.spec_from_file_location(Path(path).stem, EXAMPLES / path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def bash(script, *arguments, cwd=ROOT, check=True, **environment):
@@ -618,8 +610,8 @@ def test_ctrl_c_stops_both_and_the_next_start_goes_on_with_both(lanes, number):
     assert "finished before" not in shown and (out / "four/begun").exists()
 
 
-def test_progress_tells_what_is_done_and_how_long_it_takes(tmp_path):
-    progress = load("common/progress.py")
+def test_progress_tells_what_is_done_and_how_long_it_takes(load_example, tmp_path):
+    progress = load_example("common/progress.py")
     logs = [tmp_path / name for name in ("a.log", "b.log", "c.log")]
     lanes = [
         progress.Lane([progress.Step(f"A|{logs[0]}|100|1000"), progress.Step(f"B|{logs[1]}|200|500")]),
@@ -646,16 +638,16 @@ def test_progress_tells_what_is_done_and_how_long_it_takes(tmp_path):
         progress.Step("A|b")
 
 
-def test_progress_ends_with_the_first_process(capsys):
-    progress = load("common/progress.py")
+def test_progress_ends_with_the_first_process(load_example, capsys):
+    progress = load_example("common/progress.py")
     child = subprocess.Popen(["sleep", "0"])
     child.wait()
     progress.main(["--started", "0", "--lane", "A|none|0|1", "--", str(os.getpid()), str(child.pid)])
     assert capsys.readouterr().out == ""
 
 
-def test_the_short_table():
-    table = load("common/short_table.py")
+def test_the_short_table(load_example):
+    table = load_example("common/short_table.py")
     system = {
         "name": "HRT", "quality": {"bleu": 93.04}, "timings": {"1": {"decoder_calls": 90, "sentences_per_second": {"median": 500.0}}},
         "ratios": {"AT": {"1": {"median": 12.34}}},
@@ -665,8 +657,8 @@ def test_the_short_table():
     assert list(table.rows(results, "AT"))[1:] == [("HRT", "93.0", "9.0", "2.0", "12.3"), ("other", "–", "–", "–", "–")]
 
 
-def test_hypotheses_are_put_in_order():
-    extract = load("common/extract_hypotheses.py").extract
+def test_hypotheses_are_put_in_order(load_example):
+    extract = load_example("common/extract_hypotheses.py").extract
     lines = ["S-1\ts\n", "H-1\t-0.5\tb@@ c\n", "D-1\t-0.5\tbc\n", "P-1\t-0.1\n", "H-0\t-0.25\t\n"]
     assert extract(lines, 2) == ["", "b@@ c"]
     with pytest.raises(ValueError, match="2 hypotheses for 3 sentences"):
@@ -675,12 +667,12 @@ def test_hypotheses_are_put_in_order():
         extract([*lines, lines[1]], 2)
 
 
-def test_tokenisation_keeps_lines_and_can_be_undone(tmp_path, capsys):
+def test_tokenisation_keeps_lines_and_can_be_undone(load_example, tmp_path, capsys):
     from sacremoses import MosesDetokenizer
 
     text = "Der Hund, der bellt & läuft, ist „groß“.\nA\u2028B\n"
     (tmp_path / "text.de").write_text(text, encoding="utf-8")
-    load("common/tokenize_text.py").main([str(tmp_path / "text.de"), "--language", "de"])
+    load_example("common/tokenize_text.py").main([str(tmp_path / "text.de"), "--language", "de"])
     first, _ = capsys.readouterr().out.rstrip("\n").split("\n")
     assert first == 'Der Hund , der bellt & läuft , ist " groß " .'
     assert MosesDetokenizer(lang="de").detokenize(first.split()) == 'Der Hund, der bellt & läuft, ist "groß".'

@@ -1,21 +1,14 @@
 """The summarisation corpus: the same bytes everywhere, summaries that follow from their reports."""
 
 import hashlib
-import importlib.util
 import re
-from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[3] / "examples/corpus/summaries.py"
-
 
 @pytest.fixture(scope="module")
-def corpus():
-    spec = importlib.util.spec_from_file_location("summaries", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def corpus(load_example):
+    return load_example("corpus/summaries.py")
 
 
 @pytest.fixture(scope="module")

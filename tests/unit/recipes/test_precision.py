@@ -1,22 +1,13 @@
 """Which precision recipes train in, from what Linux says of the processor."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "common"
 ZEN_4, EMERALD_RAPIDS = "fpu avx512_vnni avx512_bf16", "fpu avx512_bf16 avx512_fp16"
 
 
 @pytest.fixture(scope="module")
-def precision():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXAMPLES))
-        import precision
-
-        yield precision
-        del sys.modules["precision"]
+def precision(load_example):
+    return load_example("common/precision.py")
 
 
 @pytest.mark.parametrize(

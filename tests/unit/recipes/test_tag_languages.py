@@ -1,22 +1,11 @@
 """examples/common/tag_languages.py: several language pairs as one, line by line."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-EXAMPLES = Path(__file__).parents[3] / "examples" / "common"
 
 
 @pytest.fixture(scope="module")
-def tag():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXAMPLES))
-        import tag_languages
-
-        yield tag_languages.main
-        for name in ("tag_languages", "tokenize_text"):
-            del sys.modules[name]
+def tag(load_example):
+    return load_example("common/tag_languages.py").main
 
 
 @pytest.fixture

@@ -1,24 +1,15 @@
 """Attention and dropout of training in bfloat16 on a CPU, against PyTorch's: weights, masks, gradients, shares."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 import torch.nn.functional as F
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "common"
 PLAIN = F.scaled_dot_product_attention
 
 
 @pytest.fixture(scope="module")
-def program():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXAMPLES))
-        import train_bf16
-
-        yield train_bf16
-        del sys.modules["train_bf16"]
+def program(load_example):
+    return load_example("common/train_bf16.py")
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,5 @@
 """examples/common/enlarge.py: a larger model of the same words, step by step and as a command."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from runtime_models import convert, sources
@@ -10,7 +7,6 @@ from runtime_models import convert, sources
 from fairseq_hrt.runtime.engine import DecodeOptions, Engine
 from fairseq_hrt.runtime.format import check_tensors
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "common"
 FAMILIES = {
     "transformer": [{"beam": 1}, {"beam": 3}],
     "hrt_transformer": [
@@ -22,13 +18,8 @@ FAMILIES = {
 
 
 @pytest.fixture(scope="module")
-def enlarge():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXAMPLES))
-        import enlarge
-
-        yield enlarge
-        del sys.modules["enlarge"]
+def enlarge(load_example):
+    return load_example("common/enlarge.py")
 
 
 def decoded(model, options):

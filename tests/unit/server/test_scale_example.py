@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import importlib.util
 import json
 import sys
 import types
@@ -11,20 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-import fairseq_hrt
-
-EXAMPLE = Path(fairseq_hrt.__file__).parents[1] / "examples" / "scale"
 MADE_WITH = {"bundle": "abc", "options": {}}
 LINES = ["b a", "", " d  c", "\u2028e", "é", "last"]
 
 
 @pytest.fixture(scope="module")
-def shards():
-    spec = importlib.util.spec_from_file_location("scale_shards", EXAMPLE / "shards.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def shards(load_example):
+    return load_example("scale/shards.py")
 
 
 def turned(lines):
@@ -110,11 +102,8 @@ def test_parquet(shards, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def deploying():
-    spec = importlib.util.spec_from_file_location("serve_deployment", EXAMPLE / "serve_deployment.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def deploying(load_example):
+    return load_example("scale/serve_deployment.py")
 
 
 def deployed(**changes):
