@@ -3,10 +3,13 @@
 import collections
 import logging
 import re
+from argparse import Namespace
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence
 
 import torch
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY
+from omegaconf import DictConfig, OmegaConf
 
 from ..compat.checkpoint_contents import shown
 from ..loading.checkpoints import read_checkpoint, reading
@@ -15,6 +18,11 @@ logger = logging.getLogger(__name__)
 
 # checkpoint7.pt (an epoch), checkpoint_3_2500.pt (epoch and update)
 _NUMBERED = re.compile(r"checkpoint(?:(\d+)|_\d+_(\d+))\.pt")
+# Options that decide what a model does with parameters of the same names and shapes.
+_COMPUTATION = re.compile(
+    r"(encoder|decoder)_(attention_heads|normalize_before)|activation_fn|no_scale_embedding|bidirectional_\w+|hrt_tail_target"
+    r"|dag_(upsample_base|count_bos|max_transition_length|link_features)"
+)
 
 
 def last_checkpoints(folder: Path, count: int) -> List[Path]:
@@ -75,15 +83,23 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
     with truncation.
 
     Raises:
-        ValueError: the models have different parameters; the message names one.
+        ValueError: the models have different parameters, or use them differently; the message names one difference.
     """
     if not paths:
         raise ValueError("no checkpoints to average")
     sums: Dict[str, torch.Tensor] = collections.OrderedDict()
     state: Dict[str, Any] = {}
+    first: Dict[str, Any] = {}
     for path in paths:
         state = read_checkpoint(path, for_decoding=False)
         with reading(path, "cannot be averaged"):
+            computation = _computation((state.get("cfg") or {}).get("model"))
+            first = first or computation
+            for name in sorted(first.keys() & computation.keys()):
+                if first[name] != computation[name]:
+                    raise ValueError(
+                        f"{path} and {paths[0]} are different models: {name} is {shown(computation[name])} and {shown(first[name])}"
+                    )
             _add(sums, state["model"], f"{path} and {paths[0]}")
     for value in sums.values():
         if value.is_floating_point():
@@ -94,6 +110,14 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
     # The optimizer's moments belong to one of the checkpoints, not to their mean.
     state["last_optimizer_state"] = None
     return state
+
+
+def _computation(config: Any) -> Dict[str, Any]:
+    """What decides how a model computes, from a checkpoint's ``cfg.model``; presets of one architecture count as the same."""
+    options = OmegaConf.to_container(config) if isinstance(config, DictConfig) else vars(config or Namespace())
+    architecture = options.get("_name") or options.get("arch")
+    found = {name: value for name, value in options.items() if _COMPUTATION.fullmatch(name)}
+    return {"architecture": ARCH_MODEL_NAME_REGISTRY.get(architecture, architecture), **found}
 
 
 def _add(sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], subject: str) -> None:

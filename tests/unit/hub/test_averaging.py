@@ -1,5 +1,7 @@
 """Averages equal fairseq's arithmetic; the right checkpoints are chosen."""
 
+from argparse import Namespace
+
 import pytest
 import torch
 from small_checkpoints import save
@@ -29,6 +31,40 @@ def test_other_models_are_refused(tmp_path):
     save(tmp_path / "b.pt", 1.0, extra=torch.zeros(1))
     with pytest.raises(ValueError, match="b.pt.*extra"):
         average([tmp_path / "a.pt", tmp_path / "b.pt"])
+
+
+@pytest.mark.parametrize("kind", [Namespace, dict], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "first, second, message",
+    [
+        (
+            {"arch": "hrt_transformer"},
+            {"arch": "bidirectional_transformer"},
+            "b.pt.*architecture is 'bidirectional_transformer'",
+        ),
+        (
+            {"bidirectional_distinct_starts": True},
+            {"bidirectional_distinct_starts": False},
+            "bidirectional_distinct_starts is False",
+        ),
+        ({"decoder_attention_heads": 4}, {"decoder_attention_heads": 8}, "decoder_attention_heads is 8 and 4"),
+    ],
+)
+def test_equal_parameters_that_are_used_otherwise_are_refused(tmp_path, first, second, message, kind):
+    for name, options in (("a", first), ("b", second)):
+        save(tmp_path / f"{name}.pt", 1.0, options=options, kind=kind)
+    with pytest.raises(ValueError, match=message):
+        average([tmp_path / "a.pt", tmp_path / "b.pt"])
+
+
+def test_presets_of_one_architecture_are_averaged(tmp_path):
+    """And what is only of training differs between parts of a run."""
+    for name, options in (
+        ("a", {"arch": "hrt_transformer_tiny", "dropout": 0.1}),
+        ("b", {"arch": "hrt_transformer", "dropout": 0.2}),
+    ):
+        save(tmp_path / f"{name}.pt", 1.0, options=options)
+    assert average([tmp_path / "a.pt", tmp_path / "b.pt"])["model"]["w"].tolist() == [1.0, 1.0]
 
 
 def test_last_checkpoints(tmp_path):
