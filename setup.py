@@ -140,6 +140,8 @@ CTRANSLATE2 = "ctranslate2>=4.6,<5"
 
 SHTAB = "shtab>=1.7,<2"
 
+SENTENCEPIECE = "sentencepiece>=0.1.99"
+
 # also in examples/serve/requirements.txt
 SERVE = [
     "starlette>=0.40,<2",
@@ -160,9 +162,19 @@ LINT = ["ruff==0.17.6", "mypy==2.4.1"]
 EXTRAS = {
     # the recipes: plots, the score of summaries, which must not change with a release, and the study's matrix on Python 3.10
     "examples": ["matplotlib>=3.7", "rouge-score==0.1.2", 'tomli>=2; python_version < "3.11"'],
-    # xdist: two cores share the tests, the long files first; CTranslate2, because its tests should not only be skipped;
-    # style and types are tested, too
-    "test": ["pytest>=8", "hypothesis>=6.90", "pytest-xdist>=3.7", CTRANSLATE2, SHTAB, *SERVE, "httpx>=0.27", *LINT],
+    # xdist: two cores share the tests, the long files first; CTranslate2 and SentencePiece, because their tests should not only be
+    # skipped; style and types are tested, too
+    "test": [
+        "pytest>=8",
+        "hypothesis>=6.90",
+        "pytest-xdist>=3.7",
+        CTRANSLATE2,
+        SHTAB,
+        SENTENCEPIECE,
+        *SERVE,
+        "httpx>=0.27",
+        *LINT,
+    ],
     # without the tests: for editors and pre-commit
     "lint": LINT,
     # tests/mutation/run.py takes its faults and their application from it; what it draws depends on the release
@@ -174,8 +186,10 @@ EXTRAS = {
     "ctranslate2": [CTRANSLATE2],
     # fairseq-hrt completion: reads argparse's parsers, so that no list of options has to be kept
     "completion": [SHTAB],
-    # bundles whose subwords are SentencePiece pieces; the language model of --dag-lm-path
-    "sentencepiece": ["sentencepiece>=0.1.99"],
+    # words of Chinese text (WMT17): what is cut where shapes the data, so its release is fixed. 19 MB, for one recipe
+    "chinese": ["jieba==0.42.1"],
+    # bundles whose subwords are SentencePiece pieces, WMT22's recipe; the language model of --dag-lm-path
+    "sentencepiece": [SENTENCEPIECE],
     "kenlm": ["kenlm"],
 }
 # What users of the package may want. Not kenlm: it is compiled on installation, which fails where CMake is missing

@@ -37,6 +37,6 @@ student() {
     run fairseq-hrt average --folder "$OUT/hrt" --last 5 --output "$OUT/hrt/averaged.pt"
 }
 
-stage teacher "$OUT/at" "dropout $DROPOUT, $UPDATES updates, seed $SEED" teacher
+stage teacher "$OUT/at" "$SRC-$TGT, dropout $DROPOUT, $UPDATES updates, seed $SEED" teacher
 stage distil "$OUT/distilled" "beam 5" distil
 stage student "$OUT/hrt" "chunks $CHUNK_SIZES, raw $RAW" student

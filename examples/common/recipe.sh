@@ -21,8 +21,10 @@ export PYTHONUNBUFFERED=1 TQDM_DISABLE=1
 # model trains on a CPU in three quarters of the time. Elsewhere the names mean nothing.
 export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=134217728
 DRY_RUN=${DRY_RUN:-}
-# The commands run at the root of the repository; folders that the user names are relative to where the user is.
+# The commands run at the root of the repository; what the user names are relative to where the user is.
 if [ -n "${DATA:-}" ]; then DATA=$(realpath -m "$DATA"); fi
+if [ -n "${DISTILLED:-}" ]; then DISTILLED=$(realpath -m "$DISTILLED"); fi
+if [ -n "${SENTENCEPIECE:-}" ] && [ "$SENTENCEPIECE" != learn ]; then SENTENCEPIECE=$(realpath -m "$SENTENCEPIECE"); fi
 if [ -n "${OUT:-}" ]; then OUT=$(realpath -m --relative-base="$REPOSITORY" "$OUT"); fi
 if [ -n "${LOGS:-}" ]; then LOGS=$(realpath -m --relative-base="$REPOSITORY" "$LOGS"); fi
 cd "$REPOSITORY"

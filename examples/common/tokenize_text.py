@@ -1,4 +1,4 @@
-"""Moses punctuation normalisation and tokenisation of a text file (plain or gzip), one sentence a line.
+"""Moses punctuation normalisation and tokenisation of a text file (plain or gzip), one sentence a line; of Chinese by jieba.
 
     python examples/common/tokenize_text.py --language en train.en.gz > train.tok.en
 
@@ -7,9 +7,11 @@ The case is kept and special characters are not escaped, so that ``sacremoses``'
 
 import argparse
 import gzip
+import logging
 import sys
+import tempfile
 from pathlib import Path
-from typing import Iterator, Optional, Sequence
+from typing import Callable, Iterator, Optional, Sequence
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
@@ -25,12 +27,35 @@ def read_lines(path: Path) -> Iterator[str]:
             yield line.rstrip("\r\n")
 
 
+def chinese_words() -> Callable[[str], str]:
+    """A function that separates the words of Chinese text, which are written without spaces.
+
+    Raises:
+        ImportError: jieba is not installed.
+    """
+    import jieba
+
+    jieba.setLogLevel(logging.WARNING)
+    cutter = jieba.Tokenizer()
+    # It keeps its dictionary in a file there, and would read what others have left in the folder that all share.
+    with tempfile.TemporaryDirectory() as cutter.tmp_dir:
+        cutter.initialize()
+    return lambda line: " ".join(word for word in cutter.cut(line) if not word.isspace())
+
+
 def tokenize(lines: Iterator[str], language: str) -> Iterator[str]:
     """Normalise the punctuation of each line and tokenise it by the rules of ``language`` (ISO 639-1 code)."""
     normalizer = MosesPunctNormalizer(lang=language)
-    tokenizer = MosesTokenizer(lang=language)
+    if language == "zh":
+        split = chinese_words()
+    else:
+        tokenizer = MosesTokenizer(lang=language)
+
+        def split(line: str) -> str:
+            return tokenizer.tokenize(line, escape=False, return_str=True)
+
     for line in lines:
-        yield tokenizer.tokenize(normalizer.normalize(line), escape=False, return_str=True)
+        yield split(normalizer.normalize(line))
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
@@ -39,8 +64,14 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("--language", required=True, help="language code, e.g. en or de")
     options = parser.parse_args(arguments)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-    for line in tokenize(read_lines(options.file), options.language):
-        sys.stdout.write(line + "\n")
+    try:
+        for line in tokenize(read_lines(options.file), options.language):
+            sys.stdout.write(line + "\n")
+    except ImportError as error:
+        raise SystemExit(
+            f"tokenize_text.py: Chinese text has no spaces between its words: pip install 'fairseq_hrt[chinese]' ({error}), or give text "
+            "in words (TOKENISED=1)"
+        ) from None
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ EXAMPLES = ROOT / "examples"
 RECIPES = sorted(
     str(path.relative_to(EXAMPLES))
     for path in EXAMPLES.rglob("*.sh")
-    if path.name not in ("recipe.sh", "systems.sh", "summarise.sh", "hrt_at_full_size.sh", "setup_env.sh")
+    if path.name
+    not in ("recipe.sh", "systems.sh", "summarise.sh", "hrt_at_full_size.sh", "dag_at_full_size.sh", "setup_env.sh")
 )
 DIMENSIONS = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
 ARGUMENTS = {
@@ -371,18 +372,76 @@ def test_hrt_at_full_size_is_fine_tuned_from_a_teacher_of_its_shape(recipe, teac
     assert [command[-1] for command in averages] == [f"{at.save_dir}/averaged.pt", f"{hrt.save_dir}/averaged.pt"]
 
 
+SENTENCES = {
+    "en": "a man rides his bike .",
+    "de": "ein Mann fährt Rad .",
+    "ro": "un om merge cu bicicleta .",
+    "zh": "一个人骑自行车。",
+}
+
+
+@pytest.fixture
+def raw_text(tmp_path):
+    """A function that writes raw text of two languages; it returns the settings of a recipe for it."""
+
+    def write(*languages):
+        for split, lines in (("train", 60), ("valid", 9), ("test", 9)):
+            for language in languages:
+                text = "".join(f"{SENTENCES[language]} {number}\n" for number in range(lines))
+                (tmp_path / f"{split}.{language}").write_text(text, encoding="utf-8")
+        return {"DATA": str(tmp_path), "OUT": str(tmp_path / "out"), "SAMPLE": "7"}
+
+    return write
+
+
 @pytest.mark.slow
-def test_the_data_steps_run_on_a_sample(tmp_path):
-    for split, lines in (("train", 60), ("valid", 9), ("test", 9)):
-        for language, words in (("en", "a man rides his bike ."), ("ro", "un om merge cu bicicleta .")):
-            (tmp_path / f"{split}.{language}").write_text("".join(f"{words} {number}\n" for number in range(lines)))
-    settings = {"DATA": str(tmp_path), "OUT": str(tmp_path / "out"), "MERGES": "50"}
-    bash(EXAMPLES / "wmt16_en_ro/prepare.sh", SAMPLE="7", **settings)
+def test_the_data_steps_run_on_a_sample(raw_text, tmp_path):
+    settings = {**raw_text("en", "ro"), "MERGES": "50"}
+    bash(EXAMPLES / "wmt16_en_ro/prepare.sh", **settings)
     assert (tmp_path / "out/bpe/train.ro").read_text().count("\n") == 7
-    assert (tmp_path / "out/data-bin/train.en-ro.ro.bin").exists()
-    assert "\n+ " not in bash(EXAMPLES / "wmt16_en_ro/prepare.sh", SAMPLE="7", **settings).stdout
+    assert (tmp_path / "out/data-bin/test.en-ro.ro.bin").exists()
+    assert "\n+ " not in bash(EXAMPLES / "wmt16_en_ro/prepare.sh", **settings).stdout
     missing = bash(EXAMPLES / "wmt14_en_de/prepare.sh", **settings, check=False)
     assert missing.returncode == 1 and "has neither train.de nor train.de.gz" in missing.stderr
+
+
+@pytest.mark.slow
+def test_each_language_has_words_subwords_and_a_dictionary_of_its_own(raw_text, tmp_path):
+    settings = {**raw_text("zh", "en"), "MERGES": "20"}
+    # Two signs a word, where the real one is not installed.
+    (tmp_path / "jieba.py").write_text(
+        "class Tokenizer:\n    initialize = str\n    def cut(self, line):\n        return [line[i : i + 2] for i in range(0, len(line), 2)]\n"
+        "setLogLevel = str\n"
+    )
+    bash(EXAMPLES / "wmt17_zh_en/prepare.sh", **settings, PYTHONPATH=str(tmp_path))
+    out = tmp_path / "out"
+    assert (out / "text/train.zh").read_text(encoding="utf-8").startswith("一个 人骑 自行 车。")
+    dictionaries = [
+        {line.split()[0] for line in (out / f"data-bin/dict.{language}.txt").open(encoding="utf-8")}
+        for language in ("zh", "en")
+    ]
+    assert "一个" in dictionaries[0] and not any(word.isascii() and word.isalpha() for word in dictionaries[0])
+    assert dictionaries[1] and not any("一" in word for word in dictionaries[1])
+    assert (out / "data-bin/test.zh-en.en.bin").exists()
+    # Merges of one language are not those of the other.
+    assert (out / "bpe/codes.zh").read_text(encoding="utf-8") != (out / "bpe/codes.en").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_pieces_of_raw_text(raw_text, tmp_path):
+    settings = {**raw_text("en", "de"), "MERGES": "30"}
+    bash(EXAMPLES / "wmt22_en_de/prepare.sh", **settings, SENTENCEPIECE="learn")
+    out = tmp_path / "out"
+    pieces = (out / "bpe/train.de").read_text(encoding="utf-8").splitlines()
+    assert len(pieces) == 7 and pieces[3].replace(" ", "").replace("▁", " ").strip() == f"{SENTENCES['de']} 3"
+    # Another text with the model of this one, as with the model of the task.
+    again = {**settings, "OUT": str(tmp_path / "again"), "SENTENCEPIECE": str(out / "bpe/sentencepiece.model")}
+    bash(EXAMPLES / "wmt22_en_de/prepare.sh", **again)
+    for file in ("bpe/test.en", "data-bin/dict.en.txt", "data-bin/test.en-de.de.bin"):
+        assert (tmp_path / "again" / file).read_bytes() == (out / file).read_bytes()
+    for wrong, message in ((str(tmp_path / "none"), "there is no such model"), ("", "names the model of the task")):
+        refused = bash(EXAMPLES / "wmt22_en_de/prepare.sh", **{**again, "SENTENCEPIECE": wrong}, check=False)
+        assert refused.returncode == 1 and message in refused.stderr
 
 
 @pytest.mark.slow

@@ -4,14 +4,16 @@
 #   DATA=data-bin/wmt14_en_de bash examples/wmt14_en_de/bidirectional/train.sh              IBDecoder, from scratch
 #   DATA=... DISTILLED=data-bin/wmt14_en_de_distilled bash .../train.sh                      with a teacher's targets
 #   DATA=... DIRECTIONS=2 TOKENS=2 bash .../train.sh                                         IBDecoder + SA
+#   DATA=... SRC=de TGT=en bash .../train.sh                                                 German-English
 #
-# DATA: binarised with a joint vocabulary of about 32,000 BPE merges (fairseq-preprocess --joined-dictionary). DISTILLED:
+# DATA: binarised with a joint vocabulary of about 32,000 BPE merges (../prepare.sh). DISTILLED:
 # the same sources with the targets of a teacher (../../common/distill.sh). Base model, post-norm; dropout 0.1 on residual
 # connections and attention weights, label smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 300,000 updates, about 25,000 target tokens an update, the last five
-# checkpoints averaged. GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. OUT (runs/wmt14_en_de/bidirectional).
+# checkpoints averaged. GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. OUT (runs/wmt14_en_de/bidirectional):
+# model/checkpoint_*.pt. Goes on where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
-DATA=${DATA:-data-bin/wmt14_en_de} DISTILLED=${DISTILLED:-} DIRECTIONS=${DIRECTIONS:-2} TOKENS=${TOKENS:-1}
+DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} DISTILLED=${DISTILLED:-} DIRECTIONS=${DIRECTIONS:-2} TOKENS=${TOKENS:-1}
 GPUS=${GPUS:-1} SEED=${SEED:-1}
 OUT=${OUT:-runs/wmt14_en_de/bidirectional}
 case $GPUS in
@@ -24,12 +26,16 @@ esac
 TARGETS=()
 if [ -n "$DISTILLED" ]; then TARGETS=(--distilled-data "$DISTILLED"); fi
 
-run fairseq-train "$DATA" --user-dir fairseq_hrt --task translation_bidirectional --source-lang en --target-lang de \
-    "${TARGETS[@]}" --arch bidirectional_transformer_wmt_en_de --share-all-embeddings \
-    --bidirectional-directions "$DIRECTIONS" --bidirectional-tokens-per-step "$TOKENS" \
-    --dropout 0.1 --attention-dropout 0.1 --criterion bidirectional_loss --label-smoothing 0.1 \
-    --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 \
-    --lr-scheduler inverse_sqrt --lr 0.0007 --warmup-updates 4000 --warmup-init-lr 1e-07 \
-    --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16 \
-    --max-update 300000 --save-interval-updates 5000 --keep-interval-updates 5 --no-epoch-checkpoints \
-    --seed "$SEED" --save-dir "$OUT" --log-format simple --log-interval 100 "$@"
+train() {
+    run fairseq-train "$DATA" --user-dir fairseq_hrt --task translation_bidirectional --source-lang "$SRC" --target-lang "$TGT" \
+        "${TARGETS[@]}" --arch bidirectional_transformer_wmt_en_de --share-all-embeddings \
+        --bidirectional-directions "$DIRECTIONS" --bidirectional-tokens-per-step "$TOKENS" \
+        --dropout 0.1 --attention-dropout 0.1 --criterion bidirectional_loss --label-smoothing 0.1 \
+        --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 \
+        --lr-scheduler inverse_sqrt --lr 0.0007 --warmup-updates 4000 --warmup-init-lr 1e-07 \
+        --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16 \
+        --max-update 300000 --save-interval-updates 5000 --keep-interval-updates 5 --no-epoch-checkpoints \
+        --seed "$SEED" --save-dir "$OUT/model" --log-format simple --log-interval 100 "$@"
+}
+
+stage train "$OUT/model" "$SRC-$TGT, distilled ${DISTILLED:-no}, $DIRECTIONS x $TOKENS, seed $SEED" train "$@"

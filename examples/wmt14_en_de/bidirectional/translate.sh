@@ -8,11 +8,11 @@
 # (Table 1, with a teacher's targets): IBDecoder 27.1 (beam 4) and 26.8 (greedy) BLEU, with SA (c = 2) 26.3 and 26.0.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
-DATA=${DATA:-data-bin/wmt14_en_de} BEAM=${BEAM:-4}
+DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} BEAM=${BEAM:-4}
 OUT=${OUT:-runs/wmt14_en_de/bidirectional}
 
-run python -m fairseq_hrt.cli.average --folder "$OUT" --last 5 --output "$OUT/averaged.pt"
+run python -m fairseq_hrt.cli.average --folder "$OUT/model" --last 5 --output "$OUT/averaged.pt"
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_bidirectional \
-    --source-lang en --target-lang de --path "$OUT/averaged.pt" --beam "$BEAM" --batch-size 32 \
+    --source-lang "$SRC" --target-lang "$TGT" --path "$OUT/averaged.pt" --beam "$BEAM" --batch-size 32 \
     --bidirectional-scoring paper --bidirectional-length-penalty gnmt --lenpen 0.6 \
     --max-len-a 1 --max-len-b 50 --remove-bpe --quiet "$@"

@@ -2,49 +2,13 @@
 # Directed acyclic Transformer on WMT14 English-German with the papers' hyper-parameters: likelihood, then fuzzy n-gram alignment.
 #
 #   DATA=data-bin/wmt14_en_de bash examples/wmt14_en_de/dag/train.sh                    both stages, on raw targets
-#   DATA=... GPUS=8 bash examples/wmt14_en_de/dag/train.sh
+#   DATA=... SRC=de TGT=en GPUS=8 bash examples/wmt14_en_de/dag/train.sh
 #
-# DATA: binarised with a joint vocabulary (fairseq-preprocess). Likelihood: 300,000 updates of about 64,000 tokens, Adam
-# (0.9, 0.999), learning rate 5e-4, 10,000 warm-up updates, dropout 0.1, weight decay 0.01, clipping 0.1, no label smoothing, glancing
-# 0.5 -> 0.1 over 200,000 updates, lambda 8. Fuzzy: 5,000 updates of about 256,000 tokens, learning rate 2e-4, 500 warm-up updates,
-# glancing 0.1, bigrams. Each stage keeps its five best checkpoints by validation BLEU and averages them. GPUS (1): 1, 4 or 8; the
-# tokens of an update stay the same. OUT (runs/wmt14_en_de/dag): nll/averaged.pt and fuzzy/averaged.pt. Goes on where it was stopped.
+# DATA: binarised with a joint vocabulary (../prepare.sh). What the two stages are trained with stands in ../../common/dag_at_full_size.sh.
+# GPUS (1): 1, 4 or 8; the tokens of an update stay the same. SCALE (8): vertices for each source token. SEED (1).
+# OUT (runs/wmt14_en_de/dag): nll/averaged.pt and fuzzy/averaged.pt. Goes on where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
-DATA=${DATA:-data-bin/wmt14_en_de} GPUS=${GPUS:-1} SCALE=${SCALE:-8} SEED=${SEED:-1}
+DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} EMBEDDINGS=--share-all-embeddings
 OUT=${OUT:-runs/wmt14_en_de/dag}
-case $GPUS in
-1) UPDATE_FREQ=16 ;;
-4) UPDATE_FREQ=4 ;;
-8) UPDATE_FREQ=2 ;;
-*) fail "GPUS=$GPUS: give 1, 4 or 8" ;;
-esac
-SHARED=(
-    "$DATA" --user-dir fairseq_hrt --task translation_dag --source-lang en --target-lang de
-    --arch dag_transformer_wmt_en_de --share-all-embeddings --encoder-learned-pos --decoder-learned-pos --activation-fn gelu --dag-bert-init
-    --dag-upsample-scale "$SCALE" --dag-count-bos --dag-filter-ratio "$SCALE"
-    --dropout 0.1 --weight-decay 0.01 --clip-norm 0.1 --optimizer adam --adam-betas '(0.9, 0.999)'
-    --lr-scheduler inverse_sqrt --warmup-init-lr 1e-07 --fp16 --distributed-world-size "$GPUS" --seed "$SEED"
-    --eval-bleu --eval-bleu-remove-bpe --best-checkpoint-metric bleu --maximize-best-checkpoint-metric
-    --keep-best-checkpoints 5 --keep-interval-updates 5 --no-epoch-checkpoints
-    --max-source-positions 128 --max-target-positions 1024 --skip-invalid-size-inputs-valid-test
-    --max-tokens 4096 --max-tokens-valid 4096 --log-format simple --log-interval 100
-)
-
-nll() {
-    run fairseq-train "${SHARED[@]}" --criterion dag_nll_loss --dag-glance-schedule 0.5:0.1@200k --dag-length-loss-factor 0 \
-        --lr 0.0005 --warmup-updates 10000 --update-freq "$UPDATE_FREQ" \
-        --max-update 300000 --save-interval-updates 5000 --validate-interval-updates 5000 --save-dir "$OUT/nll"
-    run python -m fairseq_hrt.cli.average --folder "$OUT/nll" --best 5 --output "$OUT/nll/averaged.pt"
-}
-
-fuzzy() {
-    run fairseq-train "${SHARED[@]}" --criterion dag_fuzzy_loss --dag-glance-schedule 0.1 --dag-ngram-order 2 \
-        --finetune-from-model "$OUT/nll/averaged.pt" \
-        --lr 0.0002 --warmup-updates 500 --update-freq "$((4 * UPDATE_FREQ))" \
-        --max-update 5000 --save-interval-updates 500 --validate-interval-updates 500 --save-dir "$OUT/fuzzy"
-    run python -m fairseq_hrt.cli.average --folder "$OUT/fuzzy" --best 5 --output "$OUT/fuzzy/averaged.pt"
-}
-
-stage nll "$OUT/nll" "scale $SCALE, seed $SEED" nll
-stage fuzzy "$OUT/fuzzy" "bigrams" fuzzy
+source "$COMMON/dag_at_full_size.sh"

@@ -7,9 +7,9 @@
 # validation set. Result: $OUT/test.log (OUT=runs/wmt14_en_de/dag).
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
-DATA=${DATA:-data-bin/wmt14_en_de} STRATEGY=${STRATEGY:-lookahead} LENGTH_BETA=${LENGTH_BETA:-0.1}
+DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} STRATEGY=${STRATEGY:-lookahead} LENGTH_BETA=${LENGTH_BETA:-0.1}
 OUT=${OUT:-runs/wmt14_en_de/dag}
 
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_dag \
-    --source-lang en --target-lang de --path "$OUT/fuzzy/averaged.pt" --dag-decode-strategy "$STRATEGY" \
+    --source-lang "$SRC" --target-lang "$TGT" --path "$OUT/fuzzy/averaged.pt" --dag-decode-strategy "$STRATEGY" \
     --dag-decode-length-beta "$LENGTH_BETA" --batch-size 32 --remove-bpe --quiet "$@"

@@ -12,6 +12,6 @@
 # at/averaged.pt, distilled/data-bin, hrt/averaged.pt. Goes on where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
-DATA=${DATA:-data-bin/wmt14_en_de} SRC=en TGT=de DROPOUT=0.1 UPDATES=${UPDATES:-300000}
+DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} DROPOUT=0.1 UPDATES=${UPDATES:-300000}
 OUT=${OUT:-runs/wmt14_en_de/hrt}
 source "$COMMON/hrt_at_full_size.sh"

@@ -7,9 +7,9 @@
 # validation set. Result: $OUT/test.log (OUT=runs/wmt17_zh_en/dag).
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
-DATA=${DATA:-data-bin/wmt17_zh_en} STRATEGY=${STRATEGY:-lookahead} LENGTH_BETA=${LENGTH_BETA:-3.5}
+DATA=${DATA:-data-bin/wmt17_zh_en} SRC=${SRC:-zh} TGT=${TGT:-en} STRATEGY=${STRATEGY:-lookahead} LENGTH_BETA=${LENGTH_BETA:-3.5}
 OUT=${OUT:-runs/wmt17_zh_en/dag}
 
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_dag \
-    --source-lang zh --target-lang en --path "$OUT/fuzzy/averaged.pt" --dag-decode-strategy "$STRATEGY" \
+    --source-lang "$SRC" --target-lang "$TGT" --path "$OUT/fuzzy/averaged.pt" --dag-decode-strategy "$STRATEGY" \
     --dag-decode-length-beta "$LENGTH_BETA" --batch-size 32 --remove-bpe --quiet "$@"
