@@ -3,25 +3,25 @@
 import collections
 import logging
 import re
-from argparse import Namespace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence
 
 import torch
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY
-from omegaconf import DictConfig, OmegaConf
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models.transformer.transformer_base import TransformerModelBase
+from fairseq.models.transformer.transformer_config import TransformerConfig
 
 from ..compat.checkpoint_contents import shown
-from ..loading.checkpoints import read_checkpoint, reading
+from ..loading.checkpoints import architecture_name, read_checkpoint, reading
 
 logger = logging.getLogger(__name__)
 
 # checkpoint7.pt (an epoch), checkpoint_3_2500.pt (epoch and update)
 _NUMBERED = re.compile(r"checkpoint(?:(\d+)|_\d+_(\d+))\.pt")
-# Options that decide what a model does with parameters of the same names and shapes.
+# Options of a model that decide what it does with parameters of the same names and shapes.
 _COMPUTATION = re.compile(
-    r"(encoder|decoder)_(attention_heads|normalize_before)|activation_fn|no_scale_embedding|bidirectional_\w+|hrt_tail_target"
-    r"|dag_(upsample_base|count_bos|max_transition_length|link_features)"
+    r"activation_fn|no_scale_embedding|bidirectional_\w+|hrt_tail_target|dag_(upsample_base|count_bos|max_transition_length|link_features)"
 )
 
 
@@ -95,10 +95,10 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
         with reading(path, "cannot be averaged"):
             computation = _computation((state.get("cfg") or {}).get("model"))
             first = first or computation
-            for name in sorted(first.keys() & computation.keys()):
-                if first[name] != computation[name]:
+            for name, value in computation.items():
+                if value != first[name]:
                     raise ValueError(
-                        f"{path} and {paths[0]} are different models: {name} is {shown(computation[name])} and {shown(first[name])}"
+                        f"{path} and {paths[0]} are different models: {name} is {shown(value)} and {shown(first[name])}"
                     )
             _add(sums, state["model"], f"{path} and {paths[0]}")
     for value in sums.values():
@@ -113,11 +113,21 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
 
 
 def _computation(config: Any) -> Dict[str, Any]:
-    """What decides how a model computes, from a checkpoint's ``cfg.model``; presets of one architecture count as the same."""
-    options = OmegaConf.to_container(config) if isinstance(config, DictConfig) else vars(config or Namespace())
-    architecture = options.get("_name") or options.get("arch")
-    found = {name: value for name, value in options.items() if _COMPUTATION.fullmatch(name)}
-    return {"architecture": ARCH_MODEL_NAME_REGISTRY.get(architecture, architecture), **found}
+    """What decides how a model computes, from a checkpoint's ``cfg.model``, which leaves out options that have their default.
+
+    Presets of one architecture count as the same.
+    """
+    name = architecture_name(config)
+    model = ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name))
+    found = {"architecture": ARCH_MODEL_NAME_REGISTRY.get(name, name)}
+    if isinstance(model, type) and issubclass(model, TransformerModelBase):
+        options = getattr(model, "config", TransformerConfig).from_namespace(config)
+        for side in ("encoder", "decoder"):
+            own = getattr(options, side)
+            found.update({f"{side}_{option}": getattr(own, option) for option in ("attention_heads", "normalize_before")})
+        names = (field.name for field in fields(options))
+        found.update({option: getattr(options, option) for option in names if _COMPUTATION.fullmatch(option)})
+    return found
 
 
 def _add(sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], subject: str) -> None:

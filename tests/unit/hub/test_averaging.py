@@ -34,22 +34,15 @@ def test_other_models_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [Namespace, dict], ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize(
-    "first, second, message",
-    [
-        (
-            {"arch": "hrt_transformer"},
-            {"arch": "bidirectional_transformer"},
-            "b.pt.*architecture is 'bidirectional_transformer'",
-        ),
-        (
-            {"bidirectional_distinct_starts": True},
-            {"bidirectional_distinct_starts": False},
-            "bidirectional_distinct_starts is False",
-        ),
-        ({"decoder_attention_heads": 4}, {"decoder_attention_heads": 8}, "decoder_attention_heads is 8 and 4"),
-    ],
-)
+@pytest.mark.parametrize("first, second, message", [
+    ({"arch": "hrt_transformer"}, {"arch": "bidirectional_transformer"}, "b.pt.*architecture is 'bidirectional_transformer' and 'hrt_"),
+    # What has its default is left out.
+    ({"arch": "bidirectional_transformer"}, {"arch": "bidirectional_transformer", "bidirectional_distinct_starts": True},
+     "bidirectional_distinct_starts is True and False"),
+    ({"arch": "dag_transformer", "dag_count_bos": True}, {"arch": "dag_transformer"}, "dag_count_bos is False and True"),
+    ({"arch": "transformer", "decoder_attention_heads": 4}, {"arch": "transformer"}, "decoder_attention_heads is 8 and 4"),
+    ({"arch": "transformer"}, {"arch": "transformer", "activation_fn": "gelu"}, "activation_fn is.*gelu.*relu"),
+])  # fmt: skip
 def test_equal_parameters_that_are_used_otherwise_are_refused(tmp_path, first, second, message, kind):
     for name, options in (("a", first), ("b", second)):
         save(tmp_path / f"{name}.pt", 1.0, options=options, kind=kind)
@@ -57,12 +50,14 @@ def test_equal_parameters_that_are_used_otherwise_are_refused(tmp_path, first, s
         average([tmp_path / "a.pt", tmp_path / "b.pt"])
 
 
-def test_presets_of_one_architecture_are_averaged(tmp_path):
-    """And what is only of training differs between parts of a run."""
-    for name, options in (
-        ("a", {"arch": "hrt_transformer_tiny", "dropout": 0.1}),
-        ("b", {"arch": "hrt_transformer", "dropout": 0.2}),
-    ):
+@pytest.mark.parametrize("first, second", [
+    # Presets of one architecture; options of training; options of decoding, which a Namespace holds as well; an unknown architecture.
+    ({"arch": "hrt_transformer_tiny", "dropout": 0.1}, {"arch": "hrt_transformer", "dropout": 0.2}),
+    ({"arch": "bidirectional_transformer", "bidirectional_scoring": "paper"}, {"arch": "bidirectional_transformer"}),
+    ({"arch": "of_a_plugin", "activation_fn": "relu"}, {"arch": "of_a_plugin"}),
+])  # fmt: skip
+def test_one_model_is_averaged_however_it_is_trained_and_decoded(tmp_path, first, second):
+    for name, options in (("a", first), ("b", second)):
         save(tmp_path / f"{name}.pt", 1.0, options=options)
     assert average([tmp_path / "a.pt", tmp_path / "b.pt"])["model"]["w"].tolist() == [1.0, 1.0]
 
