@@ -10,7 +10,7 @@ from typing import List, Tuple
 
 import fairseq.dataclass.utils
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig, OmegaConf
 
 COMPOSE = fairseq.dataclass.utils.compose
@@ -27,13 +27,20 @@ def parsed(override: str) -> Override:
 
 
 def compose(name: str, overrides: List[str], strict: bool) -> DictConfig:
-    """What fairseq asks hydra for."""
+    """What fairseq asks hydra for; what is unusual or refused is left to hydra, with its own errors."""
     assert not strict
     groups = tuple(override for override in overrides if "." not in override.partition("=")[0])
-    config = copy.deepcopy(chosen_groups(name, groups))
-    for override in overrides:
-        if override not in groups:
-            OmegaConf.update(config, parsed(override).key_or_group, copy.deepcopy(parsed(override).value()), merge=True)
+    try:
+        config = copy.deepcopy(chosen_groups(name, groups))
+        # As while hydra sets values: none that the configuration does not have.
+        OmegaConf.set_struct(config, True)
+        for override in map(parsed, (override for override in overrides if override not in groups)):
+            if override.is_sweep_override() or override.type is not OverrideType.CHANGE:
+                return COMPOSE(name, overrides=overrides, strict=strict)
+            OmegaConf.update(config, override.key_or_group, copy.deepcopy(override.value()), merge=True)
+    except Exception:
+        return COMPOSE(name, overrides=overrides, strict=strict)
+    OmegaConf.set_struct(config, False)
     return config
 
 

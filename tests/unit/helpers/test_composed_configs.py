@@ -1,7 +1,10 @@
 """What the tests compose is what hydra composes."""
 
+from pathlib import Path
+
 import composed_configs
 import fairseq.dataclass.utils
+import hydra
 import pytest
 from fairseq import options
 
@@ -23,9 +26,43 @@ TRAINING = ["data", "--arch", "hrt_transformer", "--criterion", "hrt_loss", "--o
 def test_it_equals_that_of_hydra(monkeypatch, parser, arguments):
     namespace = options.parse_args_and_arch(getattr(options, f"get_{parser}_parser")(), arguments)
     assert fairseq.dataclass.utils.compose is composed_configs.compose
-    # The second time from memory, which the first has not changed.
     ours = [fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace) for _ in range(2)]
     monkeypatch.setattr(fairseq.dataclass.utils, "compose", composed_configs.COMPOSE)
     composed = fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace)
     assert ours == [composed, composed]
     assert {name: type(value) for name, value in composed.items()} == {name: type(value) for name, value in ours[1].items()}
+
+
+@pytest.fixture
+def initialised():
+    """As fairseq calls it."""
+    folder = Path(fairseq.__file__).parent / "config"
+    with hydra.initialize_config_dir(str(folder), version_base="1.1"):
+        yield
+
+
+def test_what_is_remembered_does_not_change(initialised):
+    overrides = ["task=translation", "optimizer=adam", "optimizer.lr=[0.5]"]
+    first = composed_configs.compose("config", [*overrides, "task.data=a"], strict=False)
+    first.optimizer.lr.append(0.25)
+    first.common.seed = 17
+    first.task = None
+    second = composed_configs.compose("config", overrides, strict=False)
+    assert second == composed_configs.COMPOSE("config", overrides=overrides, strict=False)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "common.seed=a", "common.seed=null", "dataset.ddp=1", "nosuch.option=1", "nosuch=1", "common.seed=1,2", "common.seed=range(0,3)",
+        "+common.more=1", "~common.seed", "common.seed=[", "distributed_training.ddp_backend=none",
+    ],
+)  # fmt: skip
+def test_what_hydra_does_with_other_overrides_is_done(initialised, override):
+    def outcome(function):
+        try:
+            return function("config", overrides=["task=translation", override], strict=False)
+        except Exception as error:
+            return type(error), str(error)
+
+    assert outcome(composed_configs.compose) == outcome(composed_configs.COMPOSE)
