@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job in one command: fast translation models from raw text to a table of their quality and speed, made for two cores
-# and less than ten minutes; the first translations and the first table (teacher, HRT) come half-way. RESULTS.md: what it took.
+# and ten minutes (longer in float32: PRECISION); the first translations and the first table (teacher, HRT) come half-way. RESULTS.md: what it took.
 #
 #   bash examples/quickstart.sh                                   the built-in English-German corpus
 #   DATA=folder SRC=en TGT=de bash examples/quickstart.sh         raw files train/valid/test.{en,de}, plain or gzip
@@ -33,7 +33,7 @@ FAMILIES=${FAMILIES-$KNOWN}
 SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1} ROWS=${ROWS:-}
 TRAIN=${TRAIN:-20000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
 
-PRECISION=${PRECISION:-$(python3 "$COMMON/precision.py")}
+PRECISION=${PRECISION:-$(python "$COMMON/precision.py")}
 # PACE: expected milliseconds of an update in hundredths of those in bfloat16. Fewer updates would save time in float32, and cost what
 # the models are to show: with 60 per cent of them the teacher has 69 BLEU instead of 91.
 case $PRECISION in

@@ -75,13 +75,19 @@ def load_example() -> Callable[[str], ModuleType]:
 
     def load(path: str) -> ModuleType:
         script = EXAMPLES / path
-        spec = importlib.util.spec_from_file_location(f"example_{script.stem}", script)
+        spec = importlib.util.spec_from_file_location("example_" + path.removesuffix(".py").replace("/", "_"), script)
         module = importlib.util.module_from_spec(spec)
+        before = set(sys.modules)
         with pytest.MonkeyPatch.context() as patch:
             patch.syspath_prepend(str(script.parent))
-            # Found by what is defined in it (data classes, worker processes).
-            sys.modules[spec.name] = module
+            patch.setitem(sys.modules, spec.name, module)
             spec.loader.exec_module(module)
+        # Found by what is defined in it (data classes, worker processes).
+        sys.modules[spec.name] = module
+        # Scripts of other folders and the tests' own modules may have the names of what it has imported.
+        for name in set(sys.modules) - before - {spec.name}:
+            if Path(getattr(sys.modules[name], "__file__", None) or "").parent == script.parent:
+                del sys.modules[name]
         return module
 
     return load

@@ -8,8 +8,8 @@ An instruction set is not enough to know: a product of two bfloat16 matrices in 
     1.6 times as long on Intel's Emerald Rapids without AMX, which virtual machines may hide (a training step: 1.5 times);
     4 times as long with AVX-512, without any instruction for bfloat16.
 
-So the answer is bfloat16 with AMX, or with AVX-512 BF16 on AMD, and float32 everywhere else. It depends on the processor alone: what is
-stopped and started again goes on in the same precision.
+So the answer is bfloat16 with AVX-512 BF16 on AMD, and with AMX (not measured here: units made for such products), float32 everywhere
+else. It depends on the processor alone: what is stopped and started again on one machine goes on in the same precision.
 """
 
 from pathlib import Path
@@ -27,7 +27,9 @@ def faster_precision(cpuinfo: Path = CPUINFO) -> str:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return "float32"
-    known = dict(map(str.strip, line.split(":", 1)) for line in reversed(lines) if ":" in line)
+    # Those of the first processor.
+    parts = (line.partition(":") for line in reversed(lines))
+    known = {name.strip(): value.strip() for name, _, value in parts}
     flags = known.get("flags", "").split()
     full_rate = "avx512_bf16" in flags and known.get("vendor_id") == "AuthenticAMD"
     return "bfloat16" if "amx_bf16" in flags or full_rate else "float32"

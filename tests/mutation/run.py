@@ -224,7 +224,7 @@ def _tests(copy: str, files: List[List[str]], limit: int, keep: bool, sender: An
     import pytest
 
     # A mutant is judged by examples that are the same for all of them.
-    options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"]
+    options = ["-x", "-q", "-m", "not slow or mutants", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"]
     codes = (int(pytest.main([*options, *part], plugins=[_Clock(limit, sender)])) for part in files)
     # Files whose tests are all slow have none. At once: libraries that take their time to clean up have nothing to clean up here.
     os._exit(next((code for code in codes if code not in (0, int(pytest.ExitCode.NO_TESTS_COLLECTED))), 0))

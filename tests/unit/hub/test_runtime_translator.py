@@ -20,8 +20,8 @@ from fairseq_hrt.cli import translate as verb
 from fairseq_hrt.hub.runtime_translator import RuntimeTranslator, UnsupportedOption, default_threads
 from fairseq_hrt.hub.translator import Translator
 
-# Whole programs, with models of their own.
-pytestmark = pytest.mark.slow
+# A bundle for each way of decoding.
+pytestmark = [pytest.mark.slow, pytest.mark.mutants]
 
 
 def shown(found):

@@ -11,7 +11,7 @@ from fairseq_hrt.hub.bundle import Bundle
 from fairseq_hrt.server.application import create_application
 from fairseq_hrt.server.settings import Settings
 
-# Whole programs, with models of their own.
+# Servers with models of their own.
 pytestmark = pytest.mark.slow
 
 ASKED = {"q": "Good morning.", "source": "en", "target": "de"}

@@ -13,7 +13,7 @@ import uvicorn
 from fairseq_hrt.server import process
 from fairseq_hrt.server.settings import Settings
 
-# Whole programs, with models of their own.
+# Servers with models of their own.
 pytestmark = pytest.mark.slow
 
 QUESTION = json.dumps({"q": "ab cd", "source": "en", "target": "de"}).encode()

@@ -11,8 +11,8 @@ from fairseq_hrt.hub.runtime_bundle import add_runtime
 from fairseq_hrt.systems import load_system, parse_system
 from fairseq_hrt.systems.runtime_system import RuntimeSystem
 
-# Whole programs, with models of their own.
-pytestmark = pytest.mark.slow
+# A bundle for each way of decoding.
+pytestmark = [pytest.mark.slow, pytest.mark.mutants]
 
 LINES = ["a b c", "j i", "zzz a b c d e"]
 
