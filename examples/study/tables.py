@@ -246,18 +246,25 @@ class MainTable:
         return [number(self.figures.epochs(row.model), 1), number(self.figures.minutes(row.model), 0)]
 
     def processors(self) -> List[str]:
-        """Which rows were measured on another machine than the first, if any was."""
+        """Where the rows were measured, and where their other seeds were if it is another machine."""
         machines: Dict[str, List[str]] = {}
+        seeds: Dict[str, List[str]] = {}
         for row in self.rows:
-            outcome = self.figures.outcome(row.test)
-            if outcome is not None and outcome.processor:
-                machines.setdefault(outcome.processor, []).append(row.label)
-        others = [f"on {machine}: {' · '.join(labels)}" for machine, labels in list(machines.items())[1:]]
-        return (
-            [f"Machine: {next(iter(machines))}; {'; '.join(others)}. Times of different machines do not compare."]
-            if others
-            else []
-        )
+            own = self._processor(row.test)
+            if own:
+                machines.setdefault(own, []).append(row.label)
+            for other in sorted({self._processor(test) for test in row.seeds} - {own, ""}):
+                seeds.setdefault(other, []).append(row.label)
+        if not machines:
+            return []
+        parts = [f"on {machine}: {' · '.join(labels)}" for machine, labels in list(machines.items())[1:]]
+        parts += [f"a seed on {machine}: {' · '.join(labels)}" for machine, labels in seeds.items()]
+        compared = " Times of different machines do not compare." if parts else ""
+        return [f"Machine: {'; '.join([next(iter(machines)), *parts])}.{compared}"]
+
+    def _processor(self, test: str) -> str:
+        outcome = self.figures.outcome(test)
+        return "" if outcome is None else outcome.processor
 
     def text(self) -> str:
         header = ["System", "BLEU", "against", "chrF", "length ratio", "BLEU, mean of seeds", "ms, batch 1", "sentences/s, batch 32",
@@ -268,8 +275,8 @@ class MainTable:
         ]
         notes = [
             "Epochs: passes over the training data; minutes: wall time of training, on a machine that did other work at the same time; "
-            "both with those of the models it was started from. Against: students their teacher, decoded greedily or with a beam as they are, "
-            "a teacher's greedy search its beam, variants what they vary. p: paired bootstrap, 1,000 samples, sacreBLEU.",
+            "both with those of the models it was started from. Against, the difference from: for a student its teacher (greedy beside greedy, "
+            "beam beside beam); for a teacher's greedy search its beam; for a variant the model without the change. p: paired bootstrap, 1,000 samples, sacreBLEU.",
             *self.signatures,
             *self.processors(),
         ]
