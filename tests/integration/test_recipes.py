@@ -355,6 +355,27 @@ def test_an_update_has_as_many_tokens_whatever_the_number_of_gpus(recipe, monkey
     assert refused.returncode == 1 and "GPUS=3: give 1, " in refused.stderr
 
 
+@pytest.mark.parametrize("recipe", [recipe for recipe in FULL_SIZE if "wmt22" not in recipe])
+def test_both_directions_are_trained_and_translated(recipe):
+    *_, first, second = recipe.split("/")[0].split("_")
+    for source, target in ((first, second), (second, first)):
+        chosen = {"SRC": source, "TGT": target} if source == second else {}
+        for own in (recipe, recipe.replace("train.sh", "translate.sh")):
+            found = [command for command in commands(own, **chosen) if "--source-lang" in command]
+            assert found
+            pairs = {
+                (command[command.index("--source-lang") + 1], command[command.index("--target-lang") + 1])
+                for command in found
+            }
+            assert pairs == {(source, target)}
+    # A run of one direction is not taken up by the other.
+    assert "$SRC-$TGT" in (EXAMPLES / recipe).read_text() + "".join(
+        (EXAMPLES / "common" / f"{family}_at_full_size.sh").read_text()
+        for family in ("hrt", "dag")
+        if f"/{family}/" in recipe
+    )
+
+
 @pytest.mark.parametrize("recipe, teacher, student", [
     ("wmt14_en_de/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de"), ("wmt16_en_ro/hrt/train.sh", 0.3, "hrt_transformer_wmt_en_de"),
     ("wmt22_en_de/hrt/train.sh", 0.1, "hrt_transformer_e12d1"),
