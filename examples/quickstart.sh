@@ -33,7 +33,7 @@ FAMILIES=${FAMILIES-$KNOWN}
 SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1} ROWS=${ROWS:-}
 TRAIN=${TRAIN:-20000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
 
-PRECISION=${PRECISION:-$(python "$COMMON/precision.py")}
+PRECISION=${PRECISION:-$(python3 "$COMMON/precision.py")}
 # PACE: expected milliseconds of an update in hundredths of those in bfloat16. Fewer updates would save time in float32, and cost what
 # the models are to show: with 60 per cent of them the teacher has 69 BLEU instead of 91.
 case $PRECISION in
