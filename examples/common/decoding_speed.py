@@ -5,8 +5,8 @@
 Every sentence has as many source as target tokens, which the decoders are told to write; their weights are random. The models have
 the sizes of the quickstart, of the Multi30k recipes, or of a preset of hrt_transformer. Compared are fairseq's greedy search, our engine's,
 hybrid-regressive decoding, CTranslate2 (where it is installed) and the native runtime (where it is built), which decodes the teacher and every
-family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) (two words at each end), and a directed acyclic graph of three vertices a source token, greedily;
-the teacher, and HRT's first stage, with a beam of 5, too.
+family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) to (4) (words at each end), and a directed acyclic graph (--graph-scale), greedily; the
+teacher, and HRT's first stage, with a beam of 5, too.
 --systems native,CTranslate2 leaves the slow ones away. With --shortlist both runtimes choose among that many random words a source word.
 Prints a table for each length: decoder calls, milliseconds a sentence, words (tokens) a second, and the ratio to the chosen system, medians of
 interleaved repeats with minimum and maximum; --json writes {system: {length: milliseconds}}.
@@ -46,7 +46,6 @@ from fairseq_hrt.systems import count_calls
 
 # Sizes of the recipes: (width, inner size, layers, heads, words).
 RECIPES = {"quickstart": (128, 512, 2, 4, 2800), "multi30k": (256, 1024, 3, 4, 8000)}
-GRAPH_SCALE = 3
 # Kind of the weights, and hypotheses that are kept.
 CTRANSLATE2 = {
     "CTranslate2 greedy": ("float32", 1),
@@ -62,6 +61,8 @@ NATIVE: Dict[str, Any] = {
     "native HRT k=2 beam 5": ("HRT", {"hrt_decode_chunk": "2", "beam": 5, "hrt_nat_beam": 1}),
     "native IBDecoder": ("IB", {}),
     "native IB+SA(2)": ("IB+SA(2)", {}),
+    "native IB+SA(3)": ("IB+SA(3)", {}),
+    "native IB+SA(4)": ("IB+SA(4)", {}),
     "native DAG": ("DAG", {"dag_decode_strategy": "greedy"}),
 }
 
@@ -139,8 +140,8 @@ class NativeDecoder:
         return found
 
 
-def build_models(preset: str, vocabulary: Optional[int], seed: int) -> Dict[str, Any]:
-    """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)``, ``DAG`` and their ``dictionary``."""
+def build_models(preset: str, vocabulary: Optional[int], seed: int, graph_scale: float = 3) -> Dict[str, Any]:
+    """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)`` to ``(4)``, ``DAG`` and their ``dictionary``."""
     size = RECIPES.get(preset)
     dictionary = Dictionary()
     for number in range((vocabulary or (size[4] if size else 32000)) - dictionary.nspecial):
@@ -166,8 +167,13 @@ def build_models(preset: str, vocabulary: Optional[int], seed: int) -> Dict[str,
         "AT": build(TransformerModel, "transformer"),
         "HRT": build(HRTTransformerModel, "hrt_transformer", hrt_chunk_sizes=[2, 3]),
         "IB": build(BidirectionalTransformerModel, "bidirectional_transformer"),
-        "IB+SA(2)": build(BidirectionalTransformerModel, "bidirectional_transformer", bidirectional_tokens_per_step=2),
-        "DAG": build(DagTransformerModel, "dag_transformer", dag_upsample_scale=str(GRAPH_SCALE)),
+        **{
+            f"IB+SA({words})": build(
+                BidirectionalTransformerModel, "bidirectional_transformer", bidirectional_tokens_per_step=words
+            )
+            for words in (2, 3, 4)
+        },
+        "DAG": build(DagTransformerModel, "dag_transformer", dag_upsample_scale=str(graph_scale)),
     }
 
 
@@ -219,7 +225,7 @@ class Systems:
                     write_vmap(self.folder / "vmap.txt", self.shortlist, dictionary)
             except ValueError as error:
                 print(f"without CTranslate2: {error}\n")
-        for name in ("AT", "HRT", "IB", "IB+SA(2)", "DAG"):
+        for name in dict.fromkeys(model for model, _ in NATIVE.values()):
             if any(model == name and self.wanted(row) for row, (model, _) in NATIVE.items()):
                 try:
                     self.engines[name] = Engine(
@@ -307,6 +313,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--weights", choices=("int8", "float32"), default="int8", help="of the native runtime (default: int8)"
     )
     parser.add_argument(
+        "--graph-scale", type=float, default=3, metavar="N", help="vertices of a graph for each source token (default: 3)"
+    )
+    parser.add_argument(
         "--shortlist",
         type=int,
         default=0,
@@ -338,9 +347,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         parser.error("--lengths must be at least 1, --vocabulary at least 5")
     if min(given.sentences, given.repeats, given.threads, given.batch_size) < 1 or given.shortlist < 0:
         parser.error("--sentences, --repeats, --threads and --batch-size must be at least 1, --shortlist at least 0")
+    if not 1 <= given.graph_scale <= 64:
+        parser.error("--graph-scale must lie between 1 and 64")
     logging.disable(logging.INFO)
     torch.set_num_threads(given.threads)
-    built = build_models(given.arch, given.vocabulary, given.seed)
+    built = build_models(given.arch, given.vocabulary, given.seed, given.graph_scale)
     found: Dict[str, Dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         systems = Systems(built, given, Path(temporary))

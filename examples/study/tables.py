@@ -276,7 +276,8 @@ class MainTable:
         notes = [
             "Epochs: passes over the training data; minutes: wall time of training, on a machine that did other work at the same time; "
             "both with those of the models it was started from. Against, the difference from: for a student its teacher (greedy beside greedy, "
-            "beam beside beam); for a teacher's greedy search its beam; for a variant the model without the change. p: paired bootstrap, 1,000 samples, sacreBLEU.",
+            "beam beside beam); for a teacher's greedy search its beam; for a variant the model without the change. "
+            "p: paired bootstrap, 1,000 samples, sacreBLEU.",
             *self.signatures,
             *self.processors(),
         ]
