@@ -6,15 +6,18 @@
 #
 # FOLDER holds train/valid/test.{$SRC,$TGT}, each plain or gzip (.gz). Results: $OUT/raw, and what prepare_text.sh makes of it.
 set -euo pipefail
+FOLDER=$(realpath -m "${1:?"usage: OUT=... bash collect_text.sh FOLDER"}")
 source "$(dirname "$0")/recipe.sh"
-FOLDER=${1:?"usage: OUT=... bash collect_text.sh FOLDER"}
 OUT=${OUT:?"OUT names the folder of the results"}
+if [ "$FOLDER" = "$(realpath -m "$OUT/raw")" ]; then fail "the text is in $OUT/raw, where the collected one is written: give another OUT"; fi
+FOLDER=$(realpath -m --relative-base="$REPOSITORY" "$FOLDER")
 SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-32000} SAMPLE=${SAMPLE:-}
 export OUT SRC TGT MERGES DRY_RUN
 
 # take FILE: the corpus's FILE becomes $OUT/raw/FILE.gz, cut off after SAMPLE lines
 take() {
     local source target=$OUT/raw/$1.gz
+    if [ -f "$FOLDER/$1" ] && [ -f "$FOLDER/$1.gz" ]; then fail "$FOLDER has both $1 and $1.gz: remove the one that is not meant"; fi
     for source in "$FOLDER/$1.gz" "$FOLDER/$1"; do
         if [ -f "$source" ]; then break; fi
     done

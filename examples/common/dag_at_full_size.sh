@@ -7,7 +7,7 @@
 #
 # Each keeps its five best checkpoints by validation BLEU and averages them (averaged.pt).
 
-GPUS=${GPUS:-1} SCALE=${SCALE:-8} SEED=${SEED:-1}
+GPUS=${GPUS:-1} SCALE=${SCALE:-8} SEED=${SEED:-1} KEEP=1
 case $GPUS in
 1) UPDATE_FREQ=16 ;;
 4) UPDATE_FREQ=4 ;;
@@ -41,5 +41,5 @@ fuzzy() {
     run python -m fairseq_hrt.cli.average --folder "$OUT/fuzzy" --best 5 --output "$OUT/fuzzy/averaged.pt"
 }
 
-stage nll "$OUT/nll" "$SRC-$TGT, scale $SCALE, seed $SEED" nll
+stage nll "$OUT/nll" "$DATA, $SRC-$TGT, scale $SCALE, seed $SEED" nll
 stage fuzzy "$OUT/fuzzy" "bigrams" fuzzy

@@ -9,6 +9,7 @@ import argparse
 import gzip
 import itertools
 import sys
+import zlib
 from pathlib import Path
 from typing import BinaryIO, Optional, Sequence
 
@@ -32,11 +33,14 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         parser.error(f"--lines {options.lines}: give 1 or more")
     opener = gzip.open if options.file.suffix == ".gz" else open
     # Without a time the same lines give the same bytes.
-    with (
-        opener(options.file, "rb") as source,
-        gzip.GzipFile(fileobj=sys.stdout.buffer, mode="wb", mtime=0, filename="") as target,
-    ):
-        copy_lines(source, target, options.lines)
+    try:
+        with (
+            opener(options.file, "rb") as source,
+            gzip.GzipFile(fileobj=sys.stdout.buffer, mode="wb", mtime=0, filename="") as target,
+        ):
+            copy_lines(source, target, options.lines)
+    except (OSError, EOFError, zlib.error) as error:
+        raise SystemExit(f"first_lines.py: {options.file}: {error}") from None
 
 
 if __name__ == "__main__":

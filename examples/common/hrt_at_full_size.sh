@@ -4,13 +4,16 @@
 #   $OUT/distilled  its translations of the training data
 #   $OUT/hrt        HRT fine-tuned from it, its last five checkpoints averaged
 
-GPUS=${GPUS:-1} SEED=${SEED:-1} RAW=${RAW:-0.5} CHUNK_SIZES=${CHUNK_SIZES:-2}
+GPUS=${GPUS:-1} SEED=${SEED:-1} KEEP=1 RAW=${RAW:-0.5} CHUNK_SIZES=${CHUNK_SIZES:-2}
 case $GPUS in
 1) MAX_TOKENS=6250 UPDATE_FREQ=4 ;;
 4) MAX_TOKENS=6250 UPDATE_FREQ=1 ;;
 8) MAX_TOKENS=3125 UPDATE_FREQ=1 ;;
 *) fail "GPUS=$GPUS: give 1, 4 or 8" ;;
 esac
+if ! [[ $UPDATES =~ ^[0-9]+$ ]] || [ "$UPDATES" -lt 25000 ]; then
+    fail "UPDATES=$UPDATES: give 25000 or more; five checkpoints are averaged, one of each 5,000 updates"
+fi
 SHARED=(
     "$DATA" --user-dir fairseq_hrt --source-lang "$SRC" --target-lang "$TGT" --share-all-embeddings --dropout "$DROPOUT" --label-smoothing 0.1
     --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9
@@ -37,6 +40,6 @@ student() {
     run fairseq-hrt average --folder "$OUT/hrt" --last 5 --output "$OUT/hrt/averaged.pt"
 }
 
-stage teacher "$OUT/at" "$SRC-$TGT, dropout $DROPOUT, $UPDATES updates, seed $SEED" teacher
+stage teacher "$OUT/at" "$DATA, $SRC-$TGT, dropout $DROPOUT, $UPDATES updates, seed $SEED" teacher
 stage distil "$OUT/distilled" "beam 5" distil
 stage student "$OUT/hrt" "chunks $CHUNK_SIZES, raw $RAW" student

@@ -4,29 +4,47 @@
 #   OUT=runs/example SRC=en TGT=de MERGES=6000 bash examples/common/prepare_text.sh RAW
 #
 # RAW holds train/valid/test.{en,de}, each plain or gzip (.gz). Results: $OUT/text (tokenised), $OUT/bpe (codes and
-# text), $OUT/data-bin (binarised). LANGUAGE: of both sides, where SRC and TGT are no language codes. LIKE:
+# text), $OUT/data-bin (binarised). TEXT_LANGUAGE: of both sides, where SRC and TGT are no language codes. LIKE:
 # OUT of an earlier run whose subwords and dictionary are used instead of new ones. SPLITS: "train valid" is enough to train on.
-# TOKENISED=1: the text is in words already, and not packed. SEPARATE=1: subwords and a dictionary for each language, MERGES for each.
-# SENTENCEPIECE: a model whose pieces of the raw text take the place of tokenisation and BPE; "learn": one of MERGES pieces is made.
+# TOKENISED=1: the text is in words already. SEPARATE=1: subwords and a dictionary for each language, MERGES for each.
+# SENTENCEPIECE: a model whose pieces of the raw text, in $OUT/pieces, take the place of words and BPE; "learn": one of MERGES pieces is made.
 # Started again it does only what is missing.
 set -euo pipefail
+RAW=$(realpath -m "${1:?"usage: OUT=... bash prepare_text.sh FOLDER_WITH_RAW_TEXT"}")
 source "$(dirname "$0")/recipe.sh"
-RAW=${1:?"usage: OUT=... bash prepare_text.sh FOLDER_WITH_RAW_TEXT"}
+RAW=$(realpath -m --relative-base="$REPOSITORY" "$RAW")
 OUT=${OUT:?"OUT names the folder of the results"}
 SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WORKERS:-1} TOKENISED=${TOKENISED:-}
 SPLITS=${SPLITS:-train valid test} SEPARATE=${SEPARATE:-} SENTENCEPIECE=${SENTENCEPIECE:-}
-if [ -n "$SENTENCEPIECE" ] && [ "$TOKENISED$SEPARATE" ]; then
+for switch in TOKENISED SEPARATE; do
+    case ${!switch} in
+    "" | 1) ;;
+    0) printf -v "$switch" "" ;;
+    *) fail "$switch=${!switch}: give 1, or leave it out" ;;
+    esac
+done
+if ! [[ $MERGES =~ ^[1-9][0-9]*$ ]]; then fail "MERGES=$MERGES: give a number of 1 or more"; fi
+if [ -n "$SENTENCEPIECE" ] && [ -n "$TOKENISED$SEPARATE" ]; then
     fail "SENTENCEPIECE takes raw text, and its pieces are of both languages: leave TOKENISED and SEPARATE out"
 fi
-if [ -n "$LIKE" ] && [ -n "$SENTENCEPIECE" ]; then SENTENCEPIECE=$LIKE/bpe/sentencepiece.model; fi
+if [ -n "$LIKE" ] && [ "$(realpath -m "$LIKE")" = "$(realpath -m "$OUT")" ]; then fail "LIKE=$LIKE is OUT itself: give another OUT"; fi
+if [ -n "$LIKE" ] && [ -n "$SENTENCEPIECE" ]; then
+    if [ "$SENTENCEPIECE" != learn ]; then fail "LIKE=$LIKE has a model of its own: leave SENTENCEPIECE=$SENTENCEPIECE out, or say SENTENCEPIECE=learn"; fi
+    SENTENCEPIECE=$LIKE/pieces/sentencepiece.model
+fi
+case $SENTENCEPIECE in
+"$OUT/pieces/"* | "$(realpath -m "$OUT")/pieces/"*) fail "SENTENCEPIECE=$SENTENCEPIECE lies where the pieces are written: give another OUT" ;;
+esac
 if [ -z "$DRY_RUN" ] && [ -n "$SENTENCEPIECE" ] && [ "$SENTENCEPIECE" != learn ] && [ ! -f "$SENTENCEPIECE" ]; then
     fail "SENTENCEPIECE=$SENTENCEPIECE: there is no such model; give its file, or \"learn\""
 fi
+SUBWORDS=$OUT/$([ -n "$SENTENCEPIECE" ] && echo pieces || echo bpe)
 PARTS=""
 if [ "$SPLITS" != "train valid test" ]; then PARTS=", $SPLITS"; fi
 
 raw_file() {
     local file
+    if [ -f "$RAW/$1" ] && [ -f "$RAW/$1.gz" ]; then fail "$RAW has both $1 and $1.gz: remove the one that is not meant"; fi
     for file in "$RAW/$1" "$RAW/$1.gz"; do
         if [ -f "$file" ]; then
             echo "$file"
@@ -50,10 +68,14 @@ both() {
         "$@"
         return
     fi
+    local pid pids failed=""
     "${first[@]}" &
-    local pid=$!
-    "$@"
-    wait "$pid"
+    pids=$!
+    "$@" &
+    pids+=" $!"
+    # Both, so that none of them writes on while the next start begins.
+    for pid in $pids; do wait "$pid" || failed=1; done
+    [ -z "$failed" ]
 }
 
 # aligned FOLDER SPLIT: fails if its two languages have different numbers of lines
@@ -61,20 +83,20 @@ aligned() {
     if [ -z "$DRY_RUN" ] && [ "$(wc -l <"$1/$2.$SRC")" != "$(wc -l <"$1/$2.$TGT")" ]; then
         fail "$2.$SRC and $2.$TGT of $RAW have different numbers of lines"
     fi
+    if [ -z "$DRY_RUN" ] && [ ! -s "$1/$2.$SRC" ]; then fail "$2.$SRC of $RAW is empty"; fi
 }
+
+# Options of tokenize_text.py for a language.
+words_of() { if [ "$TOKENISED" = 1 ]; then echo --tokenised; else echo "--language ${TEXT_LANGUAGE:-$1}"; fi; }
 
 tokenise() {
     local split source target
     for split in $SPLITS; do
-        source=$(raw_file "$split.$SRC") target=$(raw_file "$split.$TGT")
-        if [ "$TOKENISED" = 1 ]; then
-            if [[ $source$target == *.gz* ]]; then fail "TOKENISED=1 takes plain text, no .gz: unpack $source and $target"; fi
-            run cp "$source" "$OUT/text/$split.$SRC"
-            run cp "$target" "$OUT/text/$split.$TGT"
-        else
-            both run_to "$OUT/text/$split.$SRC" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$SRC}" "$source" -- \
-                run_to "$OUT/text/$split.$TGT" python "$COMMON/tokenize_text.py" --language "${LANGUAGE:-$TGT}" "$target"
-        fi
+        source=$(raw_file "$split.$SRC")
+        target=$(raw_file "$split.$TGT")
+        # shellcheck disable=SC2046  # options, word by word
+        both run_to "$OUT/text/$split.$SRC" python "$COMMON/tokenize_text.py" $(words_of "$SRC") "$source" -- \
+            run_to "$OUT/text/$split.$TGT" python "$COMMON/tokenize_text.py" $(words_of "$TGT") "$target"
         aligned "$OUT/text" "$split"
     done
 }
@@ -112,18 +134,20 @@ learn_subwords() {
 }
 
 segment_raw() {
-    local split source target model=$OUT/bpe/sentencepiece.model
+    local split source target model=$OUT/pieces/sentencepiece.model
     if [ "$SENTENCEPIECE" = learn ]; then
-        source=$(raw_file "train.$SRC") target=$(raw_file "train.$TGT")
+        source=$(raw_file "train.$SRC")
+        target=$(raw_file "train.$TGT")
         run_to "$model" python "$COMMON/sentencepiece_text.py" learn --pieces "$MERGES" "$source" "$target"
     else
         run cp "$SENTENCEPIECE" "$model"
     fi
     for split in $SPLITS; do
-        source=$(raw_file "$split.$SRC") target=$(raw_file "$split.$TGT")
-        both run_to "$OUT/bpe/$split.$SRC" python "$COMMON/sentencepiece_text.py" encode --model "$model" "$source" -- \
-            run_to "$OUT/bpe/$split.$TGT" python "$COMMON/sentencepiece_text.py" encode --model "$model" "$target"
-        aligned "$OUT/bpe" "$split"
+        source=$(raw_file "$split.$SRC")
+        target=$(raw_file "$split.$TGT")
+        both run_to "$OUT/pieces/$split.$SRC" python "$COMMON/sentencepiece_text.py" encode --model "$model" "$source" -- \
+            run_to "$OUT/pieces/$split.$TGT" python "$COMMON/sentencepiece_text.py" encode --model "$model" "$target"
+        aligned "$OUT/pieces" "$split"
     done
 }
 
@@ -131,14 +155,23 @@ binarise() {
     local split texts=() dictionary=(--joined-dictionary)
     if [ "$SEPARATE" = 1 ]; then dictionary=(); fi
     if [ -n "$LIKE" ]; then dictionary=(--srcdict "$LIKE/data-bin/dict.$SRC.txt" --tgtdict "$LIKE/data-bin/dict.$TGT.txt"); fi
-    for split in $SPLITS; do texts+=("--${split}pref" "$OUT/bpe/$split"); done
+    for split in $SPLITS; do texts+=("--${split}pref" "$SUBWORDS/$split"); done
     run fairseq-preprocess --source-lang "$SRC" --target-lang "$TGT" "${dictionary[@]}" --workers "$WORKERS" \
         "${texts[@]}" --destdir "$OUT/data-bin"
 }
 
 if [ "$TOKENISED" = 1 ]; then PARTS+=", tokenised"; fi
+if [ -n "${TEXT_LANGUAGE:-}" ]; then PARTS+=", $TEXT_LANGUAGE"; fi
+if [ -n "$LIKE" ] && [ -z "$DRY_RUN" ]; then
+    for name in $([ -n "$SENTENCEPIECE" ] || codes) ; do
+        if [ ! -f "$LIKE/bpe/$name" ]; then fail "LIKE=$LIKE has no bpe/$name: it was prepared in another way (SEPARATE, SENTENCEPIECE)"; fi
+    done
+    for name in "dict.$SRC.txt" "dict.$TGT.txt"; do
+        if [ ! -f "$LIKE/data-bin/$name" ]; then fail "LIKE=$LIKE has no data-bin/$name: it is of other languages, or was not finished"; fi
+    done
+fi
 if [ -n "$SENTENCEPIECE" ]; then
-    stage pieces "$OUT/bpe" "$RAW $SRC $TGT$PARTS, ${LIKE:+like $LIKE, }$([ "$SENTENCEPIECE" = learn ] && echo "$MERGES pieces" || echo "$SENTENCEPIECE")" segment_raw
+    stage pieces "$OUT/pieces" "$RAW $SRC $TGT$PARTS, ${LIKE:+like $LIKE, }$([ "$SENTENCEPIECE" = learn ] && echo "$MERGES pieces" || echo "$SENTENCEPIECE")" segment_raw
 else
     stage tokenise "$OUT/text" "$RAW $SRC $TGT$PARTS" tokenise
     stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES${SEPARATE:+ for each language}" segment

@@ -3,7 +3,8 @@
 #   run COMMAND...                       shows the command, then runs it; DRY_RUN=1 only shows it
 #   run_to FILE COMMAND...               the same with standard output into FILE, which appears only when complete
 #   stage NAME FOLDER SETTINGS COMMAND…  runs COMMAND once: a stamp in $OUT/.stages says that it is finished. Other
-#                                        SETTINGS (or those of an earlier stage) empty FOLDER and run it again
+#                                        SETTINGS (or those of an earlier stage) empty FOLDER and run it again; where the recipe
+#                                        sets KEEP=1, for what takes days, they are refused
 #   say TEXT...                          one progress line with the time since the start
 #   side_by_side STEPS FUNCTION…         runs functions at the same time, each with its stages, and shows how far they are; all stop
 #                                        when one fails or at Ctrl-C, and go on the next time. STEPS: options of progress.py
@@ -24,12 +25,14 @@ DRY_RUN=${DRY_RUN:-}
 # The commands run at the root of the repository; what the user names are relative to where the user is.
 if [ -n "${DATA:-}" ]; then DATA=$(realpath -m "$DATA"); fi
 if [ -n "${DISTILLED:-}" ]; then DISTILLED=$(realpath -m "$DISTILLED"); fi
+if [ -n "${LIKE:-}" ]; then LIKE=$(realpath -m --relative-base="$REPOSITORY" "$LIKE"); fi
 if [ -n "${SENTENCEPIECE:-}" ] && [ "$SENTENCEPIECE" != learn ]; then SENTENCEPIECE=$(realpath -m "$SENTENCEPIECE"); fi
 if [ -n "${OUT:-}" ]; then OUT=$(realpath -m --relative-base="$REPOSITORY" "$OUT"); fi
 if [ -n "${LOGS:-}" ]; then LOGS=$(realpath -m --relative-base="$REPOSITORY" "$LOGS"); fi
 cd "$REPOSITORY"
 # Exported by a recipe that calls another one: the second also depends on the stages of the first.
 STAGE_CHAIN=${STAGE_CHAIN:-}
+KEEP=""
 LOGS=${LOGS:-} CURRENT_LOG="" LANES=() PROGRESS=""
 # A recipe that another one calls counts from the start of that one.
 RECIPE_STARTED=${RECIPE_STARTED:-$(($(date +%s) - SECONDS))}
@@ -109,6 +112,9 @@ stage() {
     mkdir -p "$stamps"
     # An interrupted stage goes on only with the settings it was started with.
     if [ -f "$stamps/$name.started" ] && [ "$(cat "$stamps/$name.started")"$'\n' != "$STAGE_CHAIN" ]; then
+        if [ "${KEEP:-}" = 1 ]; then
+            fail "$folder was begun with other settings ($(paste -sd ';' "$stamps/$name.started")): give another OUT, or remove it with $stamps"
+        fi
         say "$title: settings changed, starting it again"
         rm -rf "$folder"
         if [ -n "$LOGS" ]; then rm -f "$log"; fi

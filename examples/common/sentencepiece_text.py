@@ -10,6 +10,7 @@ import argparse
 import io
 import itertools
 import sys
+import zlib
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
@@ -74,7 +75,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             learn(options.pieces, options.texts)
     except UnicodeDecodeError as error:
         fail(f"the text is not UTF-8: {error}")
-    except OSError as error:
+    except (OSError, EOFError, zlib.error) as error:
         fail(str(error))
 
 

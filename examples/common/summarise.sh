@@ -7,7 +7,7 @@
 # AVERAGE (checkpoints that are averaged, 1: none), BEAM, SEED, SPEED_SENTENCES, REPEATS and THREADS.
 
 SRC=article TGT=summary
-export SRC TGT OUT MERGES LANGUAGE=en DRY_RUN BEAM
+export SRC TGT OUT MERGES TEXT_LANGUAGE=en DRY_RUN BEAM
 
 # The base model and its optimisation (IBDecoder, Appendix A) for 24 GiB of GPU memory; arguments: further options.
 settings_of_the_paper() {

@@ -10,6 +10,7 @@ import gzip
 import logging
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Callable, Iterator, Optional, Sequence
 
@@ -19,12 +20,13 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 def read_lines(path: Path) -> Iterator[str]:
     """Lines of ``path`` without their line feed; a ``.gz`` file is unpacked.
 
-    Only a line feed ends a line: ``str.splitlines`` would also split at U+2028 and misalign the two languages.
+    Only a line feed ends a line: ``str.splitlines`` would also split at U+2028 and misalign the two languages. A carriage return, at which
+    the tools that come later split, becomes a space.
     """
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
         for line in lines:
-            yield line.rstrip("\r\n")
+            yield line.rstrip("\r\n").replace("\r", " ")
 
 
 def chinese_words() -> Callable[[str], str]:
@@ -61,17 +63,24 @@ def tokenize(lines: Iterator[str], language: str) -> Iterator[str]:
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, help="text, one sentence a line; unpacked when it ends in .gz")
-    parser.add_argument("--language", required=True, help="language code, e.g. en or de")
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--language", help="language code, e.g. en or de")
+    chosen.add_argument("--tokenised", action="store_true", help="the text is in words already: it is only copied")
     options = parser.parse_args(arguments)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
-        for line in tokenize(read_lines(options.file), options.language):
+        lines = read_lines(options.file)
+        for line in lines if options.tokenised else tokenize(lines, options.language):
             sys.stdout.write(line + "\n")
     except ImportError as error:
         raise SystemExit(
             f"tokenize_text.py: Chinese text has no spaces between its words: pip install 'fairseq_hrt[chinese]' ({error}), or give text "
             "in words (TOKENISED=1)"
         ) from None
+    except UnicodeDecodeError as error:
+        raise SystemExit(f"tokenize_text.py: {options.file} is not UTF-8: {error}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise SystemExit(f"tokenize_text.py: {options.file}: {error}") from None
 
 
 if __name__ == "__main__":

@@ -7,6 +7,6 @@
 # Results: $OUT/data-bin (OUT=runs/wmt14_en_de), which the recipes beside this one take as DATA. Started again it does only what is missing.
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"
-export OUT=${OUT:-runs/wmt14_en_de} SRC=en TGT=de MERGES=${MERGES:-32000} DRY_RUN
+export OUT=${OUT:-runs/wmt14_en_de} SRC=en TGT=de MERGES=${MERGES:-32000} SEPARATE= SENTENCEPIECE= DRY_RUN
 if [ -z "${DATA:-}" ] && [ -z "$DRY_RUN" ]; then fail "DATA names a folder with train.en, train.de, valid.en, …"; fi
 bash "$COMMON/collect_text.sh" "${DATA:-raw}"

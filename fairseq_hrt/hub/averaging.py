@@ -21,7 +21,8 @@ logger = logging.getLogger(__name__)
 _NUMBERED = re.compile(r"checkpoint(?:(\d+)|_\d+_(\d+))\.pt")
 # Options of a model that decide what it does with parameters of the same names and shapes.
 _COMPUTATION = re.compile(
-    r"activation_fn|no_scale_embedding|bidirectional_\w+|hrt_tail_target|dag_(upsample_base|count_bos|max_transition_length|link_features)"
+    r"activation_fn|no_scale_embedding|share_\w+|cross_self_attention|bidirectional_\w+|hrt_(chunk_sizes|tail_target)"
+    r"|dag_(upsample_base|upsample_scale|count_bos|max_transition_length|link_features)"
 )
 
 
@@ -100,6 +101,8 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
                     raise ValueError(
                         f"{path} and {paths[0]} are different models: {name} is {shown(value)} and {shown(first[name])}"
                     )
+            if not state["model"]:
+                raise ValueError(f"{path} holds no parameters")
             _add(sums, state["model"], f"{path} and {paths[0]}")
     for value in sums.values():
         if value.is_floating_point():

@@ -453,16 +453,91 @@ def test_pieces_of_raw_text(raw_text, tmp_path):
     settings = {**raw_text("en", "de"), "MERGES": "30"}
     bash(EXAMPLES / "wmt22_en_de/prepare.sh", **settings, SENTENCEPIECE="learn")
     out = tmp_path / "out"
-    pieces = (out / "bpe/train.de").read_text(encoding="utf-8").splitlines()
+    pieces = (out / "pieces/train.de").read_text(encoding="utf-8").splitlines()
     assert len(pieces) == 7 and pieces[3].replace(" ", "").replace("▁", " ").strip() == f"{SENTENCES['de']} 3"
     # Another text with the model of this one, as with the model of the task.
-    again = {**settings, "OUT": str(tmp_path / "again"), "SENTENCEPIECE": str(out / "bpe/sentencepiece.model")}
+    again = {**settings, "OUT": str(tmp_path / "again"), "SENTENCEPIECE": str(out / "pieces/sentencepiece.model")}
     bash(EXAMPLES / "wmt22_en_de/prepare.sh", **again)
-    for file in ("bpe/test.en", "data-bin/dict.en.txt", "data-bin/test.en-de.de.bin"):
+    for file in ("pieces/test.en", "data-bin/dict.en.txt", "data-bin/test.en-de.de.bin"):
         assert (tmp_path / "again" / file).read_bytes() == (out / file).read_bytes()
     for wrong, message in ((str(tmp_path / "none"), "there is no such model"), ("", "names the model of the task")):
         refused = bash(EXAMPLES / "wmt22_en_de/prepare.sh", **{**again, "SENTENCEPIECE": wrong}, check=False)
         assert refused.returncode == 1 and message in refused.stderr
+
+
+PREPARE, COLLECT = EXAMPLES / "common/prepare_text.sh", EXAMPLES / "common/collect_text.sh"
+
+
+@pytest.mark.parametrize("recipe, changes, message", [
+    (COLLECT, {"OUT": "."}, "the text is in .*/raw, where the collected one is written: give another OUT"),
+    (COLLECT, {"both": "train.en.gz"}, "has both train.en and train.en.gz"),
+    (PREPARE, {"both": "train.en.gz"}, "has both train.en and train.en.gz"),
+    (PREPARE, {"SEPARATE": "yes"}, "SEPARATE=yes: give 1"),
+    (PREPARE, {"SEPARATE": "1", "SENTENCEPIECE": "learn"}, "SENTENCEPIECE takes raw text"),
+    (PREPARE, {"MERGES": "0"}, "MERGES=0: give a number"),
+    (PREPARE, {"LIKE": "out"}, "LIKE=.*out is OUT itself"),
+    (PREPARE, {"LIKE": "other", "SENTENCEPIECE": "m"}, "LIKE=.*other has a model of its own"),
+    (PREPARE, {"LIKE": "other"}, "LIKE=.*other has no bpe/codes: it was prepared in another way"),
+    (PREPARE, {"SENTENCEPIECE": "out/pieces/sentencepiece.model"}, "lies where the pieces are written"),
+    (PREPARE, {"TGT": "ro"}, "has neither train.ro nor train.ro.gz"),
+])  # fmt: skip
+def test_text_that_would_be_lost_or_mixed_is_refused(tmp_path, recipe, changes, message):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for split in ("train", "valid", "test"):
+        for language in ("en", "de"):
+            (raw / f"{split}.{language}").write_text("a b\n")
+    if "both" in changes:
+        (raw / changes["both"]).touch()
+    before = {path: path.read_bytes() for path in raw.iterdir()}
+    settings = {"OUT": "out", "MERGES": "5", **{name: value for name, value in changes.items() if name != "both"}}
+    # What the user names is relative to where the user is; OUT stays what it is for that.
+    settings["OUT"] = str(tmp_path / settings["OUT"])
+    refused = bash(recipe, "raw", cwd=tmp_path, check=False, **settings)
+    assert refused.returncode == 1 and re.search(f"error: .*{message}", refused.stderr), refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert {path: path.read_bytes() for path in raw.iterdir()} == before and not (tmp_path / "out/data-bin").exists()
+
+
+@pytest.mark.slow
+def test_one_folder_prepared_in_several_ways(raw_text, tmp_path):
+    """Each start makes all of it; a carriage return within a line moves no other line."""
+    settings = {**raw_text("en", "de"), "MERGES": "30"}
+    lines = (tmp_path / "train.en").read_text().split("\n")
+    lines[1] = lines[1].replace("rides", "rides\r")
+    (tmp_path / "train.en").write_text("\n".join(lines), newline="\n")
+    out = Path(settings.pop("OUT"))
+
+    def prepared(**changes):
+        bash(PREPARE, ".", cwd=tmp_path, OUT=str(out), **{"MERGES": "30", **changes})
+        return (out / "data-bin/dict.en.txt").read_text(encoding="utf-8"), (out / "data-bin/train.en-de.en.idx").read_bytes()
+
+    joint = prepared()
+    pieces = prepared(SENTENCEPIECE="learn")
+    assert "▁" in pieces[0] and "@@" in joint[0]
+    assert prepared(SEPARATE="0") == joint
+    separate = prepared(SEPARATE="1", TOKENISED="1")
+    assert separate != joint and not {"ein", "Mann"} & {line.split()[0] for line in separate[0].splitlines()}
+    assert prepared() == joint
+    for own in (joint, pieces, separate):
+        # The number of sentences stands after magic, version and type.
+        assert int.from_bytes(own[1][18:26], "little") == 60
+
+
+def test_training_of_days_is_not_removed(tmp_path):
+    recipe = EXAMPLES / "wmt14_en_de/dag/train.sh"
+    (tmp_path / ".stages").mkdir()
+    (tmp_path / ".stages/nll.started").write_text("nll: of other settings")
+    (tmp_path / "nll").mkdir()
+    (tmp_path / "nll/checkpoint_last.pt").touch()
+    refused = bash(recipe, check=False, OUT=str(tmp_path), DATA=str(tmp_path))
+    assert (
+        refused.returncode == 1 and "begun with other settings (nll: of other settings): give another OUT" in refused.stderr
+    )
+    assert (tmp_path / "nll/checkpoint_last.pt").exists()
+    for own in ("wmt14_en_de/hrt/train.sh", "wmt22_en_de/hrt/train.sh"):
+        refused = bash(EXAMPLES / own, check=False, OUT=str(tmp_path / "other"), UPDATES="20000", DRY_RUN="1")
+        assert refused.returncode == 1 and "UPDATES=20000: give 25000 or more" in refused.stderr
 
 
 @pytest.mark.slow
@@ -504,8 +579,6 @@ def test_several_languages_become_one_task(tmp_path):
     (mixed / "test.xx").write_text("eins\n")
     refused = bash(prepare, str(mixed), check=False, OUT=str(tmp_path / "other"), TGT="xx", TOKENISED="1")
     assert refused.returncode == 1 and "have different numbers of lines" in refused.stderr
-    refused = bash(prepare, str(tmp_path / "out/raw"), check=False, OUT=str(tmp_path / "other"), TOKENISED="1")
-    assert refused.returncode == 1 and "TOKENISED=1 takes plain text" in refused.stderr
 
 
 def test_own_data_are_used(tmp_path):

@@ -14,8 +14,8 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} DISTILLED=${DISTILLED:-} DIRECTIONS=${DIRECTIONS:-2} TOKENS=${TOKENS:-1}
-GPUS=${GPUS:-1} SEED=${SEED:-1}
-OUT=${OUT:-runs/wmt14_en_de/bidirectional}
+GPUS=${GPUS:-1} SEED=${SEED:-1} KEEP=1
+OUT=${OUT:-runs/wmt14_${SRC}_${TGT}/bidirectional}
 case $GPUS in
 1) MAX_TOKENS=6250 UPDATE_FREQ=4 ;;
 2) MAX_TOKENS=6250 UPDATE_FREQ=2 ;;
@@ -38,4 +38,4 @@ train() {
         --seed "$SEED" --save-dir "$OUT/model" --log-format simple --log-interval 100 "$@"
 }
 
-stage train "$OUT/model" "$SRC-$TGT, distilled ${DISTILLED:-no}, $DIRECTIONS x $TOKENS, seed $SEED" train "$@"
+stage train "$OUT/model" "$DATA, $SRC-$TGT, distilled ${DISTILLED:-no}, $DIRECTIONS x $TOKENS, seed $SEED${*:+, $*}" train "$@"

@@ -9,7 +9,7 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} BEAM=${BEAM:-4}
-OUT=${OUT:-runs/wmt14_en_de/bidirectional}
+OUT=${OUT:-runs/wmt14_${SRC}_${TGT}/bidirectional}
 
 run python -m fairseq_hrt.cli.average --folder "$OUT/model" --last 5 --output "$OUT/averaged.pt"
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_bidirectional \

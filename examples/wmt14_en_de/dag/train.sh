@@ -10,5 +10,5 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} EMBEDDINGS=--share-all-embeddings
-OUT=${OUT:-runs/wmt14_en_de/dag}
+OUT=${OUT:-runs/wmt14_${SRC}_${TGT}/dag}
 source "$COMMON/dag_at_full_size.sh"

@@ -8,7 +8,7 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} STRATEGY=${STRATEGY:-lookahead} LENGTH_BETA=${LENGTH_BETA:-0.1}
-OUT=${OUT:-runs/wmt14_en_de/dag}
+OUT=${OUT:-runs/wmt14_${SRC}_${TGT}/dag}
 
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_dag \
     --source-lang "$SRC" --target-lang "$TGT" --path "$OUT/fuzzy/averaged.pt" --dag-decode-strategy "$STRATEGY" \

@@ -13,5 +13,5 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} DROPOUT=0.1 UPDATES=${UPDATES:-300000}
-OUT=${OUT:-runs/wmt14_en_de/hrt}
+OUT=${OUT:-runs/wmt14_${SRC}_${TGT}/hrt}
 source "$COMMON/hrt_at_full_size.sh"

@@ -13,5 +13,5 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt16_en_ro} SRC=${SRC:-en} TGT=${TGT:-ro} DROPOUT=0.3 UPDATES=${UPDATES:-100000}
-OUT=${OUT:-runs/wmt16_en_ro/hrt}
+OUT=${OUT:-runs/wmt16_${SRC}_${TGT}/hrt}
 source "$COMMON/hrt_at_full_size.sh"

@@ -10,5 +10,5 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt17_zh_en} SRC=${SRC:-zh} TGT=${TGT:-en} EMBEDDINGS=--share-decoder-input-output-embed
-OUT=${OUT:-runs/wmt17_zh_en/dag}
+OUT=${OUT:-runs/wmt17_${SRC}_${TGT}/dag}
 source "$COMMON/dag_at_full_size.sh"

@@ -8,7 +8,7 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt17_zh_en} SRC=${SRC:-zh} TGT=${TGT:-en} STRATEGY=${STRATEGY:-lookahead} LENGTH_BETA=${LENGTH_BETA:-3.5}
-OUT=${OUT:-runs/wmt17_zh_en/dag}
+OUT=${OUT:-runs/wmt17_${SRC}_${TGT}/dag}
 
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_dag \
     --source-lang "$SRC" --target-lang "$TGT" --path "$OUT/fuzzy/averaged.pt" --dag-decode-strategy "$STRATEGY" \

@@ -42,6 +42,8 @@ def test_other_models_are_refused(tmp_path):
     ({"arch": "dag_transformer", "dag_count_bos": True}, {"arch": "dag_transformer"}, "dag_count_bos is False and True"),
     ({"arch": "transformer", "decoder_attention_heads": 4}, {"arch": "transformer"}, "decoder_attention_heads is 8 and 4"),
     ({"arch": "transformer"}, {"arch": "transformer", "activation_fn": "gelu"}, "activation_fn is.*gelu.*relu"),
+    ({"arch": "transformer"}, {"arch": "transformer", "share_all_embeddings": True}, "share_all_embeddings is True and False"),
+    ({"arch": "hrt_transformer", "hrt_chunk_sizes": [2]}, {"arch": "hrt_transformer", "hrt_chunk_sizes": [3]}, "hrt_chunk_sizes is .3. and .2."),
 ])  # fmt: skip
 def test_equal_parameters_that_are_used_otherwise_are_refused(tmp_path, first, second, message, kind):
     for name, options in (("a", first), ("b", second)):
@@ -60,6 +62,15 @@ def test_one_model_is_averaged_however_it_is_trained_and_decoded(tmp_path, first
     for name, options in (("a", first), ("b", second)):
         save(tmp_path / f"{name}.pt", 1.0, options=options)
     assert average([tmp_path / "a.pt", tmp_path / "b.pt"])["model"]["w"].tolist() == [1.0, 1.0]
+
+
+def test_a_checkpoint_without_parameters_is_refused(tmp_path):
+    save(tmp_path / "a.pt", 1.0)
+    state = torch.load(tmp_path / "a.pt", weights_only=False)
+    torch.save({**state, "model": {}}, tmp_path / "b.pt")
+    for order in ("ab", "ba"):
+        with pytest.raises(ValueError, match="b.pt holds no parameters"):
+            average([tmp_path / f"{name}.pt" for name in order])
 
 
 def test_last_checkpoints(tmp_path):

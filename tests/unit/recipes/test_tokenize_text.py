@@ -21,3 +21,20 @@ def test_without_the_package_it_says_what_to_do(program, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jieba", None)
     with pytest.raises(SystemExit, match=r"fairseq_hrt\[chinese\].*TOKENISED=1"):
         program.main([str(tmp_path / "text"), "--language", "zh"])
+
+
+@pytest.mark.parametrize("content, name, message", [
+    (b"a\xe4\n", "text", "text is not UTF-8"), (b"no gzip", "text.gz", "text.gz: Not a gzipped file"), (b"\x1f\x8b\x08\x00", "text.gz", "text.gz: "),
+    (None, "missing", "missing: .*No such file"),
+])  # fmt: skip
+def test_what_cannot_be_read_is_named(program, tmp_path, content, name, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(SystemExit, match=message):
+        program.main([str(tmp_path / name), "--tokenised"])
+
+
+def test_words_are_copied_and_carriage_returns_end_no_line(program, tmp_path, capsys):
+    (tmp_path / "text").write_bytes(b"a b\r\nc\rd , e\n\nf")
+    program.main([str(tmp_path / "text"), "--tokenised"])
+    assert capsys.readouterr().out == "a b\nc d , e\n\nf\n"
