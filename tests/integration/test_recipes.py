@@ -502,18 +502,17 @@ def test_text_that_would_be_lost_or_mixed_is_refused(tmp_path, recipe, changes, 
 @pytest.mark.slow
 def test_one_folder_prepared_in_several_ways(raw_text, tmp_path):
     """Each start makes all of it; a carriage return within a line moves no other line."""
-    settings = {**raw_text("en", "de"), "MERGES": "30"}
+    out = Path(raw_text("en", "de")["OUT"])
     lines = (tmp_path / "train.en").read_text().split("\n")
     lines[1] = lines[1].replace("rides", "rides\r")
     (tmp_path / "train.en").write_text("\n".join(lines), newline="\n")
-    out = Path(settings.pop("OUT"))
 
     def prepared(**changes):
         bash(PREPARE, ".", cwd=tmp_path, OUT=str(out), **{"MERGES": "30", **changes})
         return (out / "data-bin/dict.en.txt").read_text(encoding="utf-8"), (out / "data-bin/train.en-de.en.idx").read_bytes()
 
     joint = prepared()
-    pieces = prepared(SENTENCEPIECE="learn")
+    pieces = prepared(SENTENCEPIECE="learn", MERGES="36")
     assert "▁" in pieces[0] and "@@" in joint[0]
     assert prepared(SEPARATE="0") == joint
     separate = prepared(SEPARATE="1", TOKENISED="1")
