@@ -78,12 +78,12 @@ both() {
     [ -z "$failed" ]
 }
 
-# aligned FOLDER SPLIT: fails if its two languages have different numbers of lines
+# aligned FOLDER SPLIT: fails if its two languages have different numbers of lines, or there is nothing to learn from
 aligned() {
     if [ -z "$DRY_RUN" ] && [ "$(wc -l <"$1/$2.$SRC")" != "$(wc -l <"$1/$2.$TGT")" ]; then
         fail "$2.$SRC and $2.$TGT of $RAW have different numbers of lines"
     fi
-    if [ -z "$DRY_RUN" ] && [ ! -s "$1/$2.$SRC" ]; then fail "$2.$SRC of $RAW is empty"; fi
+    if [ -z "$DRY_RUN" ] && [ "$2" = train ] && [ ! -s "$1/$2.$SRC" ]; then fail "$2.$SRC of $RAW is empty"; fi
 }
 
 # Options of tokenize_text.py for a language.
@@ -163,7 +163,7 @@ binarise() {
 if [ "$TOKENISED" = 1 ]; then PARTS+=", tokenised"; fi
 if [ -n "${TEXT_LANGUAGE:-}" ]; then PARTS+=", $TEXT_LANGUAGE"; fi
 if [ -n "$LIKE" ] && [ -z "$DRY_RUN" ]; then
-    for name in $([ -n "$SENTENCEPIECE" ] || codes) ; do
+    for name in $([ -n "$SENTENCEPIECE" ] || codes); do
         if [ ! -f "$LIKE/bpe/$name" ]; then fail "LIKE=$LIKE has no bpe/$name: it was prepared in another way (SEPARATE, SENTENCEPIECE)"; fi
     done
     for name in "dict.$SRC.txt" "dict.$TGT.txt"; do
