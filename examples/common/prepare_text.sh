@@ -103,10 +103,11 @@ tokenise() {
 
 segment() {
     local split name
-    for name in $(codes); do
-        if [ -n "$LIKE" ]; then run cp "$LIKE/bpe/$name" "$OUT/bpe/$name"; fi
-    done
-    if [ -z "$LIKE" ]; then learn_subwords; fi
+    if [ -n "$LIKE" ]; then
+        for name in $(codes); do run cp "$LIKE/bpe/$name" "$OUT/bpe/$name"; done
+    else
+        learn_subwords
+    fi
     for split in $SPLITS; do
         both apply_subwords "$split" "$SRC" -- apply_subwords "$split" "$TGT"
     done
