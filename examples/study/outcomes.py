@@ -27,7 +27,7 @@ class Outcome:
     Attributes:
         identity, name: of the entry, the name when it was published.
         seconds, cpu_seconds, starts: all attempts together.
-        processor, cores, commit, begin: of the last one.
+        processor, cores, threads, commit, begin: of the last one; threads 0 where it was not recorded.
         epochs: of a training, passes over its data.
         systems: of a benchmark, see :func:`reduced`.
         values: figures of its JSON files that claims name, ``FILE.json:key.key``.
@@ -42,6 +42,7 @@ class Outcome:
     starts: int = 0
     processor: str = ""
     cores: int = 0
+    threads: int = 0
     commit: str = ""
     begin: str = ""
     epochs: Optional[float] = None
@@ -116,7 +117,7 @@ def _measured(entry: Entry, store: Store, record: Mapping[str, Any], reference: 
         store.seconds(entry),
         sum(attempt.get("cpu_seconds", 0.0) for attempt in attempts),
         len(attempts),
-        **{key: last[key] for key in ("processor", "cores", "commit", "begin") if key in last},
+        **{key: last[key] for key in ("processor", "cores", "threads", "commit", "begin") if key in last},
     )
     if entry.kind == "train":
         updates = UPDATES_OF_EPOCH.findall(store.log_tail(entry, 2_000_000))
@@ -137,7 +138,7 @@ class Maybe:
 # What a line may hold. ``line``: text without a line break; a list or {"*": ...}: any number of such; a trailing ?: may be missing.
 SHAPE = {
     "identity": "line", "name": "line", "seconds?": "number", "cpu_seconds?": "number", "starts?": "number", "processor?": "line",
-    "cores?": "number", "commit?": "line", "begin?": "line", "epochs?": Maybe("number"),
+    "cores?": "number", "threads?": "number", "commit?": "line", "begin?": "line", "epochs?": Maybe("number"),
     "systems?": [{
         "name": "line",
         "quality": {"bleu": "number", "bleu_signature?": "line", "chrf?": "number", "chrf_signature?": "line", "length_ratio?": "number"},

@@ -9,6 +9,7 @@ python examples/study/study.py publish             adds what is finished to the 
 """
 
 import argparse
+import dataclasses
 import logging
 import os
 import shutil
@@ -64,13 +65,22 @@ class MatrixFile:
     Args:
         path: the TOML file.
         names, alone: see :func:`chosen`.
+        threads: of trainings, instead of what the matrix says. Others keep theirs: speed is measured with them, and tests take a minute.
     """
 
-    def __init__(self, path: Path, names: Optional[Sequence[str]], alone: bool) -> None:
-        self.path, self.names, self.alone = path, names, alone
-        self.every = read_matrix(path)
-        self.entries = chosen(self.every, names, alone)
+    def __init__(self, path: Path, names: Optional[Sequence[str]], alone: bool, threads: Optional[int] = None) -> None:
+        self.path, self.names, self.alone, self.threads = path, names, alone, threads
         self.modified = path.stat().st_mtime_ns
+        self.read()
+
+    def read(self) -> None:
+        every = read_matrix(self.path)
+        entries = chosen(every, self.names, self.alone)
+        if self.threads is not None:
+            entries = [
+                dataclasses.replace(entry, threads=self.threads) if entry.kind == "train" else entry for entry in entries
+            ]
+        self.every, self.entries = every, entries
 
     def reread(self) -> List[Entry]:
         """The entries as they are now; a file that is wrong (or half written) changes nothing."""
@@ -78,8 +88,7 @@ class MatrixFile:
             modified = self.path.stat().st_mtime_ns
             if modified != self.modified:
                 self.modified = modified
-                self.every = read_matrix(self.path)
-                self.entries = chosen(self.every, self.names, self.alone)
+                self.read()
                 logger.info("%s was read again: %d entries", self.path, len(self.entries))
         except (OSError, ValueError) as error:
             logger.error("%s changed and cannot be used, going on with what it was: %s", self.path, error)
@@ -152,6 +161,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--no-alone", action="store_true", help="leave out what must run alone (measurements of speed)")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="entries at a time (default: %(default)s)")
     parser.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="of each training (default: what the matrix says, one where it says nothing); a seed has the same figures with the same number",
+    )
+    parser.add_argument(
         "--nice", type=int, default=5, metavar="N", help="how far all stands back behind other work (default: %(default)s)"
     )
     parser.add_argument("--published", action="store_true", help="tables: published outcomes stand for their entries")
@@ -169,8 +184,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     if options.at_once < 1:
         parser.error(f"--at-once {options.at_once}: give 1 or more")
+    if options.threads is not None and options.threads < 1:
+        parser.error(f"--threads {options.threads}: give 1 or more")
     try:
-        matrix = MatrixFile(options.matrix, options.only, not options.no_alone)
+        matrix = MatrixFile(options.matrix, options.only, not options.no_alone, options.threads)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     store = Store(options.out.resolve())

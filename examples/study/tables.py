@@ -316,9 +316,10 @@ def trained_table(entries: Sequence[Entry], figures: Figures) -> str:
         if outcome is None:
             lines.append([entry.name, record.get("state", "missing"), updates, *[""] * 6, entry.identity])
             continue
+        threads = f", {outcome.threads} threads" if outcome.threads > 1 else ""
         lines.append([
             entry.name, "finished", updates, number(figures.epochs(entry.name), 1), f"{outcome.seconds / 60:.0f}",
-            f"{outcome.cpu_seconds / 60:.0f}", str(outcome.starts), f"{outcome.processor}, {outcome.cores} cores", outcome.commit[:10],
+            f"{outcome.cpu_seconds / 60:.0f}", str(outcome.starts), f"{outcome.processor}, {outcome.cores} cores{threads}", outcome.commit[:10],
             entry.identity,
         ])  # fmt: skip
     return markdown(header, lines) + "\n" + (f"\n{MISSING}: {', '.join(missing)}\n" if missing else "")

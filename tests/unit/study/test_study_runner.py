@@ -166,6 +166,28 @@ def test_a_matrix_may_grow_while_it_is_worked_through(study, tmp_path):
         assert [entry.name for entry in matrix.reread()] == names
 
 
+def test_threads_are_those_of_trainings_alone(study, tmp_path):
+    path = tmp_path / "matrix.toml"
+    path.write_text(
+        '[[entry]]\nname = "m"\nkind = "train"\ndata = "d"\noptions = { max-update = 9 }\n'
+        '[[entry]]\nname = "c"\nkind = "command"\ncommand = ["true", "${m}"]\nresult = "log"\n'
+    )
+    matrix, plain = (study.command.MatrixFile(path, None, True, threads) for threads in (3, None))
+    assert [entry.threads for entry in matrix.entries] == [3, 1]
+    assert [entry.threads for entry in plain.entries] == [1, 1]
+    assert [entry.identity for entry in matrix.entries] == [entry.identity for entry in plain.entries]
+    path.write_text(path.read_text().replace('"c"', '"b"'))
+    os.utime(path, ns=(1, 1))
+    assert [(entry.name, entry.threads) for entry in matrix.reread()] == [("m", 3), ("b", 1)]
+
+
+@pytest.mark.parametrize("option", ["--threads", "--at-once"])
+def test_none_at_all_is_refused(study, capsys, option):
+    with pytest.raises(SystemExit):
+        study.command.main(["run", option, "0"])
+    assert f"{option} 0: give 1 or more" in capsys.readouterr().err
+
+
 def test_share_and_time_left(study, tmp_path):
     train = {"kind": "train", "data": "d", "options": {"max-update": 10}, "minutes": 30}
     entries = study.matrix.resolve(

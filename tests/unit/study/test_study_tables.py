@@ -59,7 +59,7 @@ def test_the_main_table(study, made):
         "## trained",
     ]
     trained = paths[3].read_text()
-    assert "| start | finished | 50 | 2.0 | 3 | 1 | 2 | P, 2 cores | cccccccccc |" in trained
+    assert "| start | finished | 50 | 2.0 | 3 | 1 | 2 | P, 2 cores, 2 threads | cccccccccc |" in trained
 
 
 def test_the_bootstrap_is_sacrebleus_and_always_the_same(study, lines):
