@@ -260,7 +260,7 @@ if native_is_built; then ENGINE=,engine=runtime; fi
 if ctranslate2_is_installed; then CTRANSLATE2=yes; fi
 
 bash "$COMMON/prepare_text.sh" "$RAW"
-STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES"$'\n'
+STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES, $(contents_of_text "$RAW")"$'\n'
 
 # What each function does with a model, in stages; "steps" are the same for the line that shows progress: title, log, updates, and
 # milliseconds that are expected of each on two cores of a server of 2024.

@@ -41,5 +41,6 @@ fuzzy() {
     run python -m fairseq_hrt.cli.average --folder "$OUT/fuzzy" --best 5 --output "$OUT/fuzzy/averaged.pt"
 }
 
-stage nll "$OUT/nll" "$DATA, $SRC-$TGT, scale $SCALE, seed $SEED" nll
+TEXT=$(contents_of_data "$DATA" train valid)
+stage nll "$OUT/nll" "$DATA $TEXT, $SRC-$TGT, scale $SCALE, seed $SEED" nll
 stage fuzzy "$OUT/fuzzy" "bigrams" fuzzy

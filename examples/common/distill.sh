@@ -29,5 +29,7 @@ binarise() {
         --destdir "$OUT/distilled/data-bin"
 }
 
-stage translate "$OUT/distilled" "$TEACHER beam $BEAM" translate
+if [ -z "$DRY_RUN" ] && [ ! -f "$TEACHER" ]; then fail "there is no checkpoint $TEACHER: train the teacher first, or name it"; fi
+MODEL=$(contents "$TEACHER")
+stage translate "$OUT/distilled" "$TEACHER $MODEL beam $BEAM" translate
 stage binarise_distilled "$OUT/distilled/data-bin" "same dictionary" binarise

@@ -40,6 +40,7 @@ student() {
     run fairseq-hrt average --folder "$OUT/hrt" --last 5 --output "$OUT/hrt/averaged.pt"
 }
 
-stage teacher "$OUT/at" "$DATA, $SRC-$TGT, dropout $DROPOUT, $UPDATES updates, seed $SEED" teacher
+TEXT=$(contents_of_data "$DATA" train valid)
+stage teacher "$OUT/at" "$DATA $TEXT, $SRC-$TGT, dropout $DROPOUT, $UPDATES updates, seed $SEED" teacher
 stage distil "$OUT/distilled" "beam 5" distil
 stage student "$OUT/hrt" "chunks $CHUNK_SIZES, raw $RAW" student

@@ -39,21 +39,8 @@ if [ -z "$DRY_RUN" ] && [ -n "$SENTENCEPIECE" ] && [ "$SENTENCEPIECE" != learn ]
     fail "SENTENCEPIECE=$SENTENCEPIECE: there is no such model; give its file, or \"learn\""
 fi
 SUBWORDS=$OUT/$([ -n "$SENTENCEPIECE" ] && echo pieces || echo bpe)
-PARTS=""
-if [ "$SPLITS" != "train valid test" ]; then PARTS=", $SPLITS"; fi
-
-raw_file() {
-    local file
-    if [ -f "$RAW/$1" ] && [ -f "$RAW/$1.gz" ]; then fail "$RAW has both $1 and $1.gz: remove the one that is not meant"; fi
-    for file in "$RAW/$1" "$RAW/$1.gz"; do
-        if [ -f "$file" ]; then
-            echo "$file"
-            return
-        fi
-    done
-    # A dry run shows the commands also for data that are not there yet.
-    if [ -n "$DRY_RUN" ]; then echo "$RAW/$1"; else fail "$RAW has neither $1 nor $1.gz"; fi
-}
+PARTS=", $(contents_of_text "$RAW")"
+if [ "$SPLITS" != "train valid test" ]; then PARTS+=", $SPLITS"; fi
 
 # both COMMAND... -- COMMAND...: the two languages at the same time; fails if one of them does.
 both() {
@@ -92,8 +79,8 @@ words_of() { if [ "$TOKENISED" = 1 ]; then echo --tokenised; else echo "--langua
 tokenise() {
     local split source target
     for split in $SPLITS; do
-        source=$(raw_file "$split.$SRC")
-        target=$(raw_file "$split.$TGT")
+        source=$(text_file "$RAW" "$split.$SRC")
+        target=$(text_file "$RAW" "$split.$TGT")
         # shellcheck disable=SC2046  # options, word by word
         both run_to "$OUT/text/$split.$SRC" python "$COMMON/tokenize_text.py" $(words_of "$SRC") "$source" -- \
             run_to "$OUT/text/$split.$TGT" python "$COMMON/tokenize_text.py" $(words_of "$TGT") "$target"
@@ -137,15 +124,15 @@ learn_subwords() {
 segment_raw() {
     local split source target model=$OUT/pieces/sentencepiece.model
     if [ "$SENTENCEPIECE" = learn ]; then
-        source=$(raw_file "train.$SRC")
-        target=$(raw_file "train.$TGT")
+        source=$(text_file "$RAW" "train.$SRC")
+        target=$(text_file "$RAW" "train.$TGT")
         run_to "$model" python "$COMMON/sentencepiece_text.py" learn --pieces "$MERGES" "$source" "$target"
     else
         run cp "$SENTENCEPIECE" "$model"
     fi
     for split in $SPLITS; do
-        source=$(raw_file "$split.$SRC")
-        target=$(raw_file "$split.$TGT")
+        source=$(text_file "$RAW" "$split.$SRC")
+        target=$(text_file "$RAW" "$split.$TGT")
         both run_to "$OUT/pieces/$split.$SRC" python "$COMMON/sentencepiece_text.py" encode --model "$model" "$source" -- \
             run_to "$OUT/pieces/$split.$TGT" python "$COMMON/sentencepiece_text.py" encode --model "$model" "$target"
         aligned "$OUT/pieces" "$split"
@@ -163,18 +150,24 @@ binarise() {
 
 if [ "$TOKENISED" = 1 ]; then PARTS+=", tokenised"; fi
 if [ -n "${TEXT_LANGUAGE:-}" ]; then PARTS+=", $TEXT_LANGUAGE"; fi
+TAKEN=()
 if [ -n "$LIKE" ] && [ -z "$DRY_RUN" ]; then
     for name in $([ -n "$SENTENCEPIECE" ] || codes); do
         if [ ! -f "$LIKE/bpe/$name" ]; then fail "LIKE=$LIKE has no bpe/$name: it was prepared in another way (SEPARATE, SENTENCEPIECE)"; fi
+        TAKEN+=("$LIKE/bpe/$name")
     done
     for name in "dict.$SRC.txt" "dict.$TGT.txt"; do
         if [ ! -f "$LIKE/data-bin/$name" ]; then fail "LIKE=$LIKE has no data-bin/$name: it is of other languages, or was not finished"; fi
+        TAKEN+=("$LIKE/data-bin/$name")
     done
 fi
+if [ "${SENTENCEPIECE:-learn}" != learn ]; then TAKEN+=("$SENTENCEPIECE"); fi
+OTHERS=""
+if [ ${#TAKEN[@]} -gt 0 ]; then OTHERS=", $(contents "${TAKEN[@]}")"; fi
 if [ -n "$SENTENCEPIECE" ]; then
-    stage pieces "$OUT/pieces" "$RAW $SRC $TGT$PARTS, ${LIKE:+like $LIKE, }$([ "$SENTENCEPIECE" = learn ] && echo "$MERGES pieces" || echo "$SENTENCEPIECE")" segment_raw
+    stage pieces "$OUT/pieces" "$RAW $SRC $TGT$PARTS, ${LIKE:+like $LIKE, }$([ "$SENTENCEPIECE" = learn ] && echo "$MERGES pieces" || echo "$SENTENCEPIECE")$OTHERS" segment_raw
 else
     stage tokenise "$OUT/text" "$RAW $SRC $TGT$PARTS" tokenise
-    stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES${SEPARATE:+ for each language}" segment
+    stage bpe "$OUT/bpe" "${LIKE:+like $LIKE }merges $MERGES${SEPARATE:+ for each language}$OTHERS" segment
 fi
 stage binarise "$OUT/data-bin" "$([ "$SEPARATE" = 1 ] && echo "a dictionary for each language" || echo "joined dictionary")" binarise

@@ -5,11 +5,15 @@
 #   stage NAME FOLDER SETTINGS COMMAND…  runs COMMAND once: a stamp in $OUT/.stages says that it is finished. Other
 #                                        SETTINGS (or those of an earlier stage) empty FOLDER and run it again; where the recipe
 #                                        sets KEEP=1, for what takes days, they are refused
+#   contents FILE…                       what files hold, as a word for the SETTINGS of a stage: other text under an old name is noticed
+#   contents_of_text FOLDER              the same of raw text
+#   contents_of_data FOLDER SPLIT…       the same of what fairseq-preprocess has made of it
+#   text_file FOLDER NAME                the file of that name, plain or gzip
 #   say TEXT...                          one progress line with the time since the start
 #   side_by_side STEPS FUNCTION…         runs functions at the same time, each with its stages, and shows how far they are; all stop
 #                                        when one fails or at Ctrl-C, and go on the next time. STEPS: options of progress.py
 #
-# The recipe sets OUT (the folder of its results) before the first stage. Where it sets LOGS, another folder, what a stage says goes
+# The recipe sets OUT (the folder of its results) before the first stage; a second start in it waits for the first. Where it sets LOGS, another folder, what a stage says goes
 # to $LOGS/NAME.log, and only its end is shown if it fails. TITLE=... before "stage" is what is said instead of its name.
 
 REPOSITORY=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -96,6 +100,66 @@ run_to() {
     mv "$file.partial" "$file"
 }
 
+contents() {
+    if [ -z "$DRY_RUN" ]; then cat -- "$@" | cksum | tr ' ' -; fi
+}
+
+text_file() {
+    if [ -f "$1/$2" ] && [ -f "$1/$2.gz" ]; then fail "$1 has both $2 and $2.gz: remove the one that is not meant"; fi
+    if [ -f "$1/$2.gz" ]; then
+        echo "$1/$2.gz"
+    elif [ -f "$1/$2" ] || [ -n "$DRY_RUN" ]; then
+        # A dry run shows the commands also for data that are not there yet.
+        echo "$1/$2"
+    else
+        fail "$1 has neither $2 nor $2.gz"
+    fi
+}
+
+contents_of_text() {
+    local split language file files=()
+    for split in ${SPLITS:-train valid test}; do
+        for language in $SRC $TGT; do
+            # Called as $(contents_of_text …), where bash does not leave by itself.
+            file=$(text_file "$1" "$split.$language") || exit 1
+            files+=("$file")
+        done
+    done
+    contents "${files[@]}"
+}
+
+contents_of_data() {
+    local folder=$1 split language file files=()
+    shift
+    for split; do
+        for language in "$SRC" "$TGT"; do
+            file=$split.$SRC-$TGT.$language
+            if [ -z "$DRY_RUN" ] && { [ ! -f "$folder/$file.bin" ] || [ ! -f "$folder/$file.idx" ]; }; then
+                fail "$folder has no $file.bin and .idx, which fairseq-preprocess writes: prepare the data, or name their folder"
+            fi
+            files+=("$folder/$file.bin" "$folder/$file.idx")
+        done
+    done
+    contents "$folder/dict.$SRC.txt" "$folder/dict.$TGT.txt" "${files[@]}"
+}
+
+# Until this start and the commands of it that outlive it have ended, no other one works in $OUT. A recipe that another one calls has its hold.
+hold() {
+    if [ "${RECIPE_HOLDS:-}" = "$OUT" ]; then return; fi
+    mkdir -p "$OUT/.stages"
+    # Not every system has flock, nor every file system locks: 1 says that another one holds it.
+    if command -v flock >/dev/null; then
+        local status=0
+        exec {HOLD}>"$OUT/.stages/lock"
+        flock -n "$HOLD" || status=$?
+        if [ "$status" -eq 1 ]; then
+            say "another start works in $OUT: waiting until it ends"
+            flock "$HOLD"
+        fi
+    fi
+    export RECIPE_HOLDS=$OUT
+}
+
 stage() {
     local name=$1 folder=$2 settings=$3 stamps=$OUT/.stages
     shift 3
@@ -104,6 +168,7 @@ stage() {
         "$@"
         return
     fi
+    hold
     local title=${TITLE:-$name} log=$LOGS/$name.log
     if [ -f "$stamps/$name.done" ] && [ "$(cat "$stamps/$name.done")"$'\n' = "$STAGE_CHAIN" ]; then
         say "$title: finished before"
@@ -142,7 +207,7 @@ side_by_side() {
         for lane; do "$lane"; done
         return
     fi
-    mkdir -p "$OUT/.stages"
+    hold
     for lane; do
         # In a process group of its own, so that it can be stopped with everything it started.
         set -m

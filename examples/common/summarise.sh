@@ -33,7 +33,7 @@ settings_of_the_paper() {
 summarise() {
     local raw=$1 tokens
     bash "$COMMON/prepare_text.sh" "$raw"
-    STAGE_CHAIN+="text: $raw $MERGES"$'\n'
+    STAGE_CHAIN+="text: $raw $MERGES, $(contents_of_text "$raw")"$'\n'
     export STAGE_CHAIN
     DATA_OPTIONS=("$OUT/data-bin" --source-lang article --target-lang summary)
     SHARED=(--share-all-embeddings "${SIZES[@]}" "${TRAINING[@]}" --label-smoothing 0.1 --seed "$SEED" --log-format simple --log-interval 50)

@@ -21,7 +21,6 @@ export OUT SRC TGT MERGES DRY_RUN
 fetch() {
     local target=$OUT/raw/$2
     if [ -n "${DATA:-}" ]; then
-        if [ -z "$DRY_RUN" ] && [ ! -f "$DATA/$1" ]; then fail "DATA=$DATA has no $1"; fi
         run cp "$DATA/$1" "$target"
         return
     fi
@@ -39,6 +38,18 @@ collect() {
     done
 }
 
+# What the files of DATA hold; what is published stays.
+contents_of_folder() {
+    local part language files=()
+    for part in train val test_2016_flickr; do
+        for language in $SRC $TGT; do
+            if [ -z "$DRY_RUN" ] && [ ! -f "$DATA/$part.$language.gz" ]; then fail "DATA=$DATA has no $part.$language.gz"; fi
+            files+=("$DATA/$part.$language.gz")
+        done
+    done
+    contents "${files[@]}"
+}
+
 # The words of all languages, and each pair of them in one file.
 mix() {
     local split language pairs
@@ -52,7 +63,9 @@ mix() {
     done
 }
 
-stage collect "$OUT/raw" "${DATA:-$URL} $SRC $TGT" collect
+TEXT=""
+if [ -n "${DATA:-}" ]; then TEXT=", $(contents_of_folder)"; fi
+stage collect "$OUT/raw" "${DATA:-$URL} $SRC $TGT$TEXT" collect
 # What is prepared depends on what was collected.
 export STAGE_CHAIN
 if [[ $TGT == *" "* ]]; then

@@ -523,20 +523,90 @@ def test_one_folder_prepared_in_several_ways(raw_text, tmp_path):
         assert int.from_bytes(own[1][18:26], "little") == 60
 
 
+def binarised(folder):
+    """What a recipe looks at of a folder that fairseq-preprocess wrote."""
+    folder.mkdir()
+    for language in ("en", "de"):
+        (folder / f"dict.{language}.txt").write_text("a 1\n")
+        for split in ("train", "valid"):
+            for end in ("bin", "idx"):
+                (folder / f"{split}.en-de.{language}.{end}").write_text(f"{split} {language}")
+
+
 def test_training_of_days_is_not_removed(tmp_path):
-    recipe = EXAMPLES / "wmt14_en_de/dag/train.sh"
+    recipe, data = EXAMPLES / "wmt14_en_de/dag/train.sh", tmp_path / "data-bin"
+    binarised(data)
     (tmp_path / ".stages").mkdir()
     (tmp_path / ".stages/nll.started").write_text("nll: of other settings")
     (tmp_path / "nll").mkdir()
     (tmp_path / "nll/checkpoint_last.pt").touch()
-    refused = bash(recipe, check=False, OUT=str(tmp_path), DATA=str(tmp_path))
+    refused = bash(recipe, check=False, OUT=str(tmp_path), DATA=str(data))
     assert (
         refused.returncode == 1 and "begun with other settings (nll: of other settings): give another OUT" in refused.stderr
     )
     assert (tmp_path / "nll/checkpoint_last.pt").exists()
+    (data / "valid.en-de.de.idx").unlink()
+    refused = bash(recipe, check=False, OUT=str(tmp_path), DATA=str(data))
+    assert refused.returncode == 1 and "data-bin has no valid.en-de.de.bin and .idx" in refused.stderr
     for own in ("wmt14_en_de/hrt/train.sh", "wmt22_en_de/hrt/train.sh"):
         refused = bash(EXAMPLES / own, check=False, OUT=str(tmp_path / "other"), UPDATES="20000", DRY_RUN="1")
         assert refused.returncode == 1 and "UPDATES=20000: give 25000 or more" in refused.stderr
+
+
+@pytest.mark.parametrize("recipe, changed", [
+    ("wmt14_en_de/dag/train.sh", "data-bin/train.en-de.de.bin"),
+    ("wmt14_en_de/hrt/train.sh", "data-bin/valid.en-de.en.idx"),
+    ("wmt22_en_de/hrt/train.sh", "data-bin/dict.de.txt"),
+    ("wmt14_en_de/bidirectional/train.sh", "distilled/train.en-de.de.bin"),
+])  # fmt: skip
+def test_training_does_not_go_on_with_other_data(tmp_path, recipe, changed):
+    for folder in ("data-bin", "distilled"):
+        binarised(tmp_path / folder)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    # The repository's own tools come before those of PATH.
+    (tools / "no_training.sh").write_text("fairseq-train() { echo trains; exit 3; }\n")
+    settings = {
+        "OUT": str(tmp_path / "out"), "DATA": str(tmp_path / "data-bin"), "DISTILLED": str(tmp_path / "distilled"),
+        "BASH_ENV": str(tools / "no_training.sh"),
+    }  # fmt: skip
+    for _ in range(2):
+        started = bash(EXAMPLES / recipe, check=False, **settings)
+        assert started.returncode == 3 and started.stdout.endswith("trains\n"), started.stderr
+    (tmp_path / changed).write_text("else")
+    refused = bash(EXAMPLES / recipe, check=False, **settings)
+    assert refused.returncode == 1 and "was begun with other settings" in refused.stderr
+
+
+def test_other_text_under_the_same_name_is_noticed(raw_text, tmp_path):
+    settings = {**raw_text("en", "de"), "MERGES": "30", "SPLITS": "train valid"}
+    del settings["SAMPLE"]
+    (tmp_path / "test.de").unlink()
+    folder = settings.pop("DATA")
+    bash(COLLECT, folder, **settings)
+    words = tmp_path / "out/text/valid.de"
+    assert "fährt" in words.read_text() and not (tmp_path / "out/data-bin/test.en-de.de.bin").exists()
+    assert "\n+ " not in bash(COLLECT, folder, **settings).stdout
+    (tmp_path / "valid.de").write_text("ein Hund .\n" * 9)
+    bash(COLLECT, folder, **settings)
+    assert words.read_text() == "ein Hund .\n" * 9
+    missing = bash(COLLECT, folder, **{**settings, "SPLITS": "train test"}, check=False)
+    assert missing.returncode == 1 and "has neither test.de nor test.de.gz" in missing.stderr
+    assert "cat:" not in missing.stderr
+    assert (tmp_path / "out/raw/valid.de.gz").exists()
+
+
+def test_another_teacher_under_the_same_name_translates_anew(tmp_path):
+    out, teacher = tmp_path / "out", tmp_path / "checkpoint_best.pt"
+    (tmp_path / "no_decoding.sh").write_text("fairseq-generate() { echo translates >&2; exit 3; }\n")
+    settings = {"OUT": str(out), "BASH_ENV": str(tmp_path / "no_decoding.sh")}
+    refused = bash(EXAMPLES / "common/distill.sh", str(teacher), check=False, **settings)
+    assert refused.returncode == 1 and "there is no checkpoint" in refused.stderr
+    shown = []
+    for content in ("a", "a", "b"):
+        teacher.write_text(content)
+        shown.append(bash(EXAMPLES / "common/distill.sh", str(teacher), check=False, **settings).stdout)
+    assert ["settings changed" in own for own in shown] == [False, False, True]
 
 
 @pytest.mark.slow
@@ -682,6 +752,35 @@ def test_a_changed_setting_starts_again_with_an_empty_folder(stages):
     # The second stage would list a result left over from before.
     assert stages(OTHER="2") == (0, ["second"])
     assert stages(OTHER="2", SETTING="2") == (0, ["first", "second"])
+
+
+def test_a_second_start_waits_for_the_first(stages, tmp_path):
+    out, script = tmp_path / "out", tmp_path / "recipe_under_test.sh"
+    script.write_text(script.read_text().replace("first() {", "first() { until [ -f $OUT/go ]; do sleep 0.05; done;"))
+    (out / "log").touch()
+    starts = []
+    for _ in range(2):
+        starts.append(subprocess.Popen(["bash", str(script), str(out)], stdout=subprocess.PIPE, text=True))
+        until((out / ".stages/first.started").exists)
+    assert "another start works in" in starts[1].stdout.readline()
+    (out / "go").touch()
+    shown = [start.communicate(timeout=30)[0] for start in starts]
+    assert [start.returncode for start in starts] == [0, 0]
+    assert shown[1].count("finished before") == 2 and (out / "log").read_text().split() == ["first", "second"]
+
+
+def test_what_outlives_a_killed_start_is_waited_for(stages, tmp_path):
+    out, script = tmp_path / "out", tmp_path / "recipe_under_test.sh"
+    (out / "log").touch()
+    whole = script.read_text()
+    script.write_text(whole.replace("first() {", "first() { touch $OUT/started; sleep 1.5; }; unused() {"))
+    killed = subprocess.Popen(["bash", str(script), str(out)], stdout=subprocess.DEVNULL)
+    until((out / "started").exists)
+    killed.kill()
+    killed.wait()
+    script.write_text(whole)
+    assert "another start works in" in bash(script, str(out)).stdout
+    assert bash(script, str(out)).stdout.count("finished before") == 2
 
 
 TWO_LANES = """

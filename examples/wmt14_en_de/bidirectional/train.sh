@@ -23,8 +23,11 @@ case $GPUS in
 8) MAX_TOKENS=3125 UPDATE_FREQ=1 ;;
 *) fail "GPUS=$GPUS: give 1, 2, 4 or 8" ;;
 esac
-TARGETS=()
-if [ -n "$DISTILLED" ]; then TARGETS=(--distilled-data "$DISTILLED"); fi
+TARGETS=() TEXT=$(contents_of_data "$DATA" train valid)
+if [ -n "$DISTILLED" ]; then
+    TARGETS=(--distilled-data "$DISTILLED")
+    TEXT+=" $(contents_of_data "$DISTILLED" train)"
+fi
 
 train() {
     run fairseq-train "$DATA" --user-dir fairseq_hrt --task translation_bidirectional --source-lang "$SRC" --target-lang "$TGT" \
@@ -38,4 +41,4 @@ train() {
         --seed "$SEED" --save-dir "$OUT/model" --log-format simple --log-interval 100 "$@"
 }
 
-stage train "$OUT/model" "$DATA, $SRC-$TGT, distilled ${DISTILLED:-no}, $DIRECTIONS x $TOKENS, seed $SEED${*:+, $*}" train "$@"
+stage train "$OUT/model" "$DATA $TEXT, $SRC-$TGT, distilled ${DISTILLED:-no}, $DIRECTIONS x $TOKENS, seed $SEED${*:+, $*}" train "$@"

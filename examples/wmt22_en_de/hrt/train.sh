@@ -14,7 +14,7 @@
 # OUT (runs/wmt22_en_de/hrt): at/averaged.pt and hrt/averaged.pt. Goes on where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
-DATA=${DATA:-data-bin/wmt22_en_de} GPUS=${GPUS:-1} SEED=${SEED:-1} UPDATES=${UPDATES:-300000} KEEP=1
+DATA=${DATA:-data-bin/wmt22_en_de} SRC=en TGT=de GPUS=${GPUS:-1} SEED=${SEED:-1} UPDATES=${UPDATES:-300000} KEEP=1
 ENCODER_LAYERS=${ENCODER_LAYERS:-12} CHUNK_SIZES=${CHUNK_SIZES:-2}
 OUT=${OUT:-runs/wmt22_en_de/hrt}
 case $GPUS in
@@ -31,7 +31,7 @@ if ! [[ $UPDATES =~ ^[0-9]+$ ]] || [ "$UPDATES" -lt 25000 ]; then
     fail "UPDATES=$UPDATES: give 25000 or more; five checkpoints are averaged, one of each 5,000 updates"
 fi
 SHARED=(
-    "$DATA" --user-dir fairseq_hrt --source-lang en --target-lang de --share-all-embeddings --dropout 0.1 --label-smoothing 0.1
+    "$DATA" --user-dir fairseq_hrt --source-lang "$SRC" --target-lang "$TGT" --share-all-embeddings --dropout 0.1 --label-smoothing 0.1
     --optimizer adam --adam-betas '(0.9, 0.997)' --clip-norm 0.0
     --lr-scheduler inverse_sqrt --lr 0.002 --warmup-updates 16000 --warmup-init-lr 1e-07 --max-update "$UPDATES"
     --max-tokens 4096 --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16 --truncate-source
@@ -54,5 +54,6 @@ student() {
     run fairseq-hrt average --folder "$OUT/hrt" --last 5 --output "$OUT/hrt/averaged.pt"
 }
 
-stage teacher "$OUT/at" "$DATA, $ENCODER_LAYERS encoder layers, $UPDATES updates, seed $SEED" teacher
+TEXT=$(contents_of_data "$DATA" train valid)
+stage teacher "$OUT/at" "$DATA $TEXT, $ENCODER_LAYERS encoder layers, $UPDATES updates, seed $SEED" teacher
 stage student "$OUT/hrt" "chunks $CHUNK_SIZES" student
