@@ -148,6 +148,13 @@ def publish(options: argparse.Namespace, entries: Sequence[Entry], store: Store)
     print(f"published: {len(outcomes)} entries, of which new: {', '.join(new) or 'none'}")
 
 
+def count(text: str) -> int:
+    """A number of 1 or more, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: give a number of 1 or more")
+    return int(text)
+
+
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -159,10 +166,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these entries and what they need")
     parser.add_argument("--no-alone", action="store_true", help="leave out what must run alone (measurements of speed)")
-    parser.add_argument("--at-once", type=int, default=2, metavar="N", help="entries at a time (default: %(default)s)")
+    parser.add_argument("--at-once", type=count, default=2, metavar="N", help="entries at a time (default: %(default)s)")
     parser.add_argument(
         "--threads",
-        type=int,
+        type=count,
         metavar="N",
         help="of each training (default: what the matrix says, one where it says nothing); a seed has the same figures with the same number",
     )
@@ -182,10 +189,6 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
-    if options.at_once < 1:
-        parser.error(f"--at-once {options.at_once}: give 1 or more")
-    if options.threads is not None and options.threads < 1:
-        parser.error(f"--threads {options.threads}: give 1 or more")
     try:
         matrix = MatrixFile(options.matrix, options.only, not options.no_alone, options.threads)
     except (OSError, ValueError) as error:

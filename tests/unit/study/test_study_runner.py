@@ -185,7 +185,7 @@ def test_threads_are_those_of_trainings_alone(study, tmp_path):
 def test_none_at_all_is_refused(study, capsys, option):
     with pytest.raises(SystemExit):
         study.command.main(["run", option, "0"])
-    assert f"{option} 0: give 1 or more" in capsys.readouterr().err
+    assert f"{option}: 0: give a number of 1 or more" in capsys.readouterr().err
 
 
 def test_share_and_time_left(study, tmp_path):
