@@ -2,6 +2,7 @@
 
 import collections
 import logging
+import math
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -61,6 +62,9 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
             update = history[-1].get("num_updates")
             if value is None or update is None or update in scored:
                 continue
+            if not math.isfinite(value):
+                logger.warning("%s is left out: after %d updates its metric was %s", path.name, update, value)
+                continue
             maximise = state["cfg"]["checkpoint"]["maximize_best_checkpoint_metric"]
             scored[update] = (-value if maximise else value, path, state["cfg"]["checkpoint"]["best_checkpoint_metric"])
             logger.info("%s: %s %s after %d updates", path.name, shown(scored[update][2]), value, update)
@@ -84,7 +88,8 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
     with truncation.
 
     Raises:
-        ValueError: the models have different parameters, or use them differently; the message names one difference.
+        ValueError: the models have different parameters, or use them differently, or one has NaN; the message names one difference, or the
+            parameter.
     """
     if not paths:
         raise ValueError("no checkpoints to average")
@@ -94,8 +99,9 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
     for path in paths:
         state = read_checkpoint(path, for_decoding=False)
         with reading(path, "cannot be averaged"):
-            computation = _computation((state.get("cfg") or {}).get("model"))
-            first = first or computation
+            config = state.get("cfg") or {}
+            computation = {**_computation(config.get("model")), **_direction(config.get("task"))}
+            first = {**computation, **first}
             for name, value in computation.items():
                 if value != first[name]:
                     raise ValueError(
@@ -103,7 +109,7 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
                     )
             if not state["model"]:
                 raise ValueError(f"{path} holds no parameters")
-            _add(sums, state["model"], f"{path} and {paths[0]}")
+            _add(sums, state["model"], path, paths[0])
     for value in sums.values():
         if value.is_floating_point():
             value.div_(len(paths))
@@ -133,8 +139,17 @@ def _computation(config: Any) -> Dict[str, Any]:
     return found
 
 
-def _add(sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], subject: str) -> None:
+def _direction(config: Any) -> Dict[str, Any]:
+    """The languages that a checkpoint's ``cfg.task`` names; parameters and options of a model do not tell them."""
+    values = config if isinstance(config, Mapping) else vars(config) if config is not None else {}
+    return {name: values[name] for name in ("source_lang", "target_lang") if values.get(name) is not None}
+
+
+def _add(sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], path: Path, first: Path) -> None:
     """Adds the parameters of one checkpoint; the first one's begin the sums."""
+    for name, value in parameters.items():
+        if bool(torch.isnan(value).any()):
+            raise ValueError(f"{path}: {name} is NaN; take checkpoints from before that training diverged")
     if not sums:
         for name, value in parameters.items():
             sums[name] = value.float() if value.dtype in (torch.float16, torch.bfloat16) else value.clone()
@@ -142,6 +157,6 @@ def _add(sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], 
     different = set(sums) ^ set(parameters)
     different |= {name for name in sums if name in parameters and sums[name].shape != parameters[name].shape}
     if different:
-        raise ValueError(f"{subject} are different models: {min(different)} does not agree")
+        raise ValueError(f"{path} and {first} are different models: {min(different)} does not agree")
     for name, value in parameters.items():
         sums[name] += value

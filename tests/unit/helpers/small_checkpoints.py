@@ -5,7 +5,7 @@ from argparse import Namespace
 import torch
 
 
-def save(path, value, *, update=1, metric=0.0, maximise=False, dtype=torch.float32, options=(), kind=Namespace, **more):
+def save(path, value, *, update=1, metric=0.0, maximise=False, dtype=torch.float32, options=(), kind=Namespace, task=(), **more):
     checkpoint = {"best_checkpoint_metric": "bleu", "maximize_best_checkpoint_metric": maximise}
     torch.save(
         {
@@ -14,7 +14,7 @@ def save(path, value, *, update=1, metric=0.0, maximise=False, dtype=torch.float
                 "checkpoint": checkpoint,
                 "model": kind(**{"arch": "of_a_plugin", **dict(options)}),
                 "common": {},
-                "task": {},
+                "task": kind(**dict(task)),
             },
             "model": {"w": torch.full((2,), value, dtype=dtype), "count": torch.tensor([int(value)]), **more},
             "optimizer_history": [

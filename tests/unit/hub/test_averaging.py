@@ -64,6 +64,25 @@ def test_one_model_is_averaged_however_it_is_trained_and_decoded(tmp_path, first
     assert average([tmp_path / "a.pt", tmp_path / "b.pt"])["model"]["w"].tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("kind", [Namespace, dict], ids=lambda kind: kind.__name__)
+def test_models_of_other_languages_are_refused(tmp_path, kind):
+    there, back = {"source_lang": "en", "target_lang": "de"}, {"source_lang": "de", "target_lang": "en"}
+    for name, task in (("a", {"source_lang": None}), ("b", there), ("c", back)):
+        save(tmp_path / f"{name}.pt", 1.0, task=task, kind=kind)
+    # What one does not say is as the others have it.
+    assert average([tmp_path / "a.pt", tmp_path / "b.pt"])["model"]["w"].tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="c.pt.*source_lang is 'de' and 'en'"):
+        average([tmp_path / f"{name}.pt" for name in "abc"])
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_nan_is_named(tmp_path, number):
+    for name in range(2):
+        save(tmp_path / f"{name}.pt", 1.0, v=torch.tensor([1.0, float("nan" if name == number else "-inf")]))
+    with pytest.raises(ValueError, match=f"{number}.pt: v is NaN"):
+        average([tmp_path / "0.pt", tmp_path / "1.pt"])
+
+
 def test_a_checkpoint_without_parameters_is_refused(tmp_path):
     save(tmp_path / "a.pt", 1.0)
     state = torch.load(tmp_path / "a.pt", weights_only=False)
@@ -91,6 +110,15 @@ def test_best_checkpoints(tmp_path, maximise):
     save(tmp_path / "checkpoint_best.pt", 1.0, update=2 if maximise else 4, metric=33.0 if maximise else 29.0)
     chosen = [path.name for path in best_checkpoints(tmp_path, 2)]
     assert chosen == (["checkpoint2.pt", "checkpoint3.pt"] if maximise else ["checkpoint4.pt", "checkpoint1.pt"])
+
+
+def test_a_metric_that_is_no_number_is_never_the_best(tmp_path, caplog):
+    for number, metric in enumerate([float("nan"), 3.0, float("inf"), 2.0], 1):
+        save(tmp_path / f"checkpoint{number}.pt", 1.0, update=number, metric=metric, maximise=number == 3)
+    assert [path.name for path in best_checkpoints(tmp_path, 2)] == ["checkpoint4.pt", "checkpoint2.pt"]
+    assert "checkpoint1.pt is left out: after 1 updates its metric was nan" in caplog.text
+    with pytest.raises(FileNotFoundError, match="holds 2 such checkpoints, 3 are needed"):
+        best_checkpoints(tmp_path, 3)
 
 
 def test_an_untrusted_file_is_not_run(tmp_path):
