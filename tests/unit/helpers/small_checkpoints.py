@@ -5,7 +5,9 @@ from argparse import Namespace
 import torch
 
 
-def save(path, value, *, update=1, metric=0.0, maximise=False, dtype=torch.float32, options=(), kind=Namespace, task=(), **more):
+def save(
+    path, value, *, update=1, metric=0.0, maximise=False, dtype=torch.float32, options=(), kind=Namespace, task=(), **more
+):
     checkpoint = {"best_checkpoint_metric": "bleu", "maximize_best_checkpoint_metric": maximise}
     torch.save(
         {
