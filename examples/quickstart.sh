@@ -124,7 +124,10 @@ make_multimodal_corpus() {
 train_nat() {
     schedule "$NAT_UPDATES" 0.003 10
     # Another process trains the teacher, and has begun long ago.
-    until [ -n "$DRY_RUN" ] || [ -f "$OUT/.stages/teacher.done" ]; do sleep 1; done
+    until [ -n "$DRY_RUN" ] || [ -f "$OUT/.stages/teacher.done" ]; do
+        kill -0 $$ || exit 1
+        sleep 1
+    done
     run python examples/common/nat_from_at.py "$TEACHER" "$OUT/nat/start.pt"
     run "${TRAINER[@]}" "$MULTIMODAL" --task translation_lev --arch nonautoregressive_transformer "${TRAINING[@]}" "${STUDENT[@]}" \
         --criterion nat_loss --label-smoothing 0.1 --noise full_mask --length-loss-factor 0.1 --pred-length-offset \
@@ -279,13 +282,18 @@ half_a_teacher() {
         echo "$OUT/at/checkpoint_1_$HALF.pt"
         return
     fi
-    until [ -f "$stamps/teacher.started" ] && [ "$(cat "$stamps/teacher.started")"$'\n' = "$chain" ]; do sleep 1; done
+    until [ -f "$stamps/teacher.started" ] && [ "$(cat "$stamps/teacher.started")"$'\n' = "$chain" ]; do
+        # Killed, the recipe trains no teacher any longer.
+        kill -0 $$ || exit 1
+        sleep 1
+    done
     until found=$(compgen -G "$OUT/at/checkpoint_*_$HALF.pt"); do
         # fairseq keeps no such state where an epoch ends with just this update.
         if [ -f "$stamps/teacher.done" ]; then
             found=$TEACHER
             break
         fi
+        kill -0 $$ || exit 1
         sleep 1
     done
     echo "$found"

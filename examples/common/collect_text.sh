@@ -12,7 +12,7 @@ source "$(dirname "$0")/recipe.sh"
 OUT=${OUT:?"OUT names the folder of the results"}
 if [ "$FOLDER" = "$(realpath -m "$OUT/raw")" ]; then fail "the text is in $OUT/raw, where the collected one is written: give another OUT"; fi
 FOLDER=$(realpath -m --relative-base="$REPOSITORY" "$FOLDER")
-SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-32000} SAMPLE=${SAMPLE:-} SPLITS=${SPLITS:-train valid test}
+SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-32000} SAMPLE=${SAMPLE:-} SPLITS=$(xargs <<<"${SPLITS:-train valid test}")
 export OUT SRC TGT MERGES SPLITS DRY_RUN
 
 # Each part of the corpus becomes $OUT/raw/PART.gz, cut off after SAMPLE lines.

@@ -29,7 +29,6 @@ binarise() {
         --destdir "$OUT/distilled/data-bin"
 }
 
-if [ -z "$DRY_RUN" ] && [ ! -f "$TEACHER" ]; then fail "there is no checkpoint $TEACHER: train the teacher first, or name it"; fi
-MODEL=$(contents "$TEACHER")
+MODEL=$(contents_of_models "$TEACHER")
 stage translate "$OUT/distilled" "$TEACHER $MODEL beam $BEAM" translate
 stage binarise_distilled "$OUT/distilled/data-bin" "same dictionary" binarise

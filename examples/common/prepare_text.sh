@@ -15,7 +15,7 @@ source "$(dirname "$0")/recipe.sh"
 RAW=$(realpath -m --relative-base="$REPOSITORY" "$RAW")
 OUT=${OUT:?"OUT names the folder of the results"}
 SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WORKERS:-1} TOKENISED=${TOKENISED:-}
-SPLITS=${SPLITS:-train valid test} SEPARATE=${SEPARATE:-} SENTENCEPIECE=${SENTENCEPIECE:-}
+SPLITS=$(xargs <<<"${SPLITS:-train valid test}") SEPARATE=${SEPARATE:-} SENTENCEPIECE=${SENTENCEPIECE:-}
 for switch in TOKENISED SEPARATE; do
     case ${!switch} in
     "" | 1) ;;

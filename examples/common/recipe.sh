@@ -5,16 +5,14 @@
 #   stage NAME FOLDER SETTINGS COMMAND…  runs COMMAND once: a stamp in $OUT/.stages says that it is finished. Other
 #                                        SETTINGS (or those of an earlier stage) empty FOLDER and run it again; where the recipe
 #                                        sets KEEP=1, for what takes days, they are refused
-#   contents FILE…                       what files hold, as a word for the SETTINGS of a stage: other text under an old name is noticed
-#   contents_of_text FOLDER              the same of raw text
-#   contents_of_data FOLDER SPLIT…       the same of what fairseq-preprocess has made of it
-#   text_file FOLDER NAME                the file of that name, plain or gzip
 #   say TEXT...                          one progress line with the time since the start
 #   side_by_side STEPS FUNCTION…         runs functions at the same time, each with its stages, and shows how far they are; all stop
 #                                        when one fails or at Ctrl-C, and go on the next time. STEPS: options of progress.py
 #
-# The recipe sets OUT (the folder of its results) before the first stage; a second start in it waits for the first. Where it sets LOGS, another folder, what a stage says goes
-# to $LOGS/NAME.log, and only its end is shown if it fails. TITLE=... before "stage" is what is said instead of its name.
+# The recipe sets OUT (the folder of its results) before the first stage; a second start in it waits for the first. Where it sets LOGS,
+# another folder, what a stage says goes to $LOGS/NAME.log, and only its end is shown if it fails. TITLE=... before "stage" is what is said
+# instead of its name. SETTINGS name the input with what it holds (contents.sh). With ADOPT=1 from the user, what is there of a stage counts as
+# begun or finished with these settings, whatever it was: for those who know that a name alone is different, or the recipe is a newer one.
 
 REPOSITORY=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 COMMON=examples/common
@@ -34,6 +32,7 @@ if [ -n "${SENTENCEPIECE:-}" ] && [ "$SENTENCEPIECE" != learn ]; then SENTENCEPI
 if [ -n "${OUT:-}" ]; then OUT=$(realpath -m --relative-base="$REPOSITORY" "$OUT"); fi
 if [ -n "${LOGS:-}" ]; then LOGS=$(realpath -m --relative-base="$REPOSITORY" "$LOGS"); fi
 cd "$REPOSITORY"
+source "$COMMON/contents.sh"
 # Exported by a recipe that calls another one: the second also depends on the stages of the first.
 STAGE_CHAIN=${STAGE_CHAIN:-}
 KEEP=""
@@ -100,64 +99,50 @@ run_to() {
     mv "$file.partial" "$file"
 }
 
-contents() {
-    if [ -z "$DRY_RUN" ]; then cat -- "$@" | cksum | tr ' ' -; fi
-}
-
-text_file() {
-    if [ -f "$1/$2" ] && [ -f "$1/$2.gz" ]; then fail "$1 has both $2 and $2.gz: remove the one that is not meant"; fi
-    if [ -f "$1/$2.gz" ]; then
-        echo "$1/$2.gz"
-    elif [ -f "$1/$2" ] || [ -n "$DRY_RUN" ]; then
-        # A dry run shows the commands also for data that are not there yet.
-        echo "$1/$2"
-    else
-        fail "$1 has neither $2 nor $2.gz"
-    fi
-}
-
-contents_of_text() {
-    local split language file files=()
-    for split in ${SPLITS:-train valid test}; do
-        for language in $SRC $TGT; do
-            # Called as $(contents_of_text …), where bash does not leave by itself.
-            file=$(text_file "$1" "$split.$language") || exit 1
-            files+=("$file")
-        done
-    done
-    contents "${files[@]}"
-}
-
-contents_of_data() {
-    local folder=$1 split language file files=()
-    shift
-    for split; do
-        for language in "$SRC" "$TGT"; do
-            file=$split.$SRC-$TGT.$language
-            if [ -z "$DRY_RUN" ] && { [ ! -f "$folder/$file.bin" ] || [ ! -f "$folder/$file.idx" ]; }; then
-                fail "$folder has no $file.bin and .idx, which fairseq-preprocess writes: prepare the data, or name their folder"
-            fi
-            files+=("$folder/$file.bin" "$folder/$file.idx")
-        done
-    done
-    contents "$folder/dict.$SRC.txt" "$folder/dict.$TGT.txt" "${files[@]}"
-}
-
-# Until this start and the commands of it that outlive it have ended, no other one works in $OUT. A recipe that another one calls has its hold.
+# Until this start and the commands of it that outlive it have ended, no other one works in $OUT. A recipe that another one calls has what
+# that one holds.
 hold() {
-    if [ "${RECIPE_HOLDS:-}" = "$OUT" ]; then return; fi
+    local folder lock=$OUT/.stages/lock status=0
+    folder=$(realpath -m "$OUT")
+    case "
+${RECIPE_HOLDS:-}
+" in
+    *"
+$folder
+"*) return ;;
+    esac
+    # Where one command is started once for each of several GPUs (torchrun, SLURM), they work in the folder together.
+    if [ "${RANK:-${SLURM_PROCID:-0}}" != 0 ]; then return; fi
     mkdir -p "$OUT/.stages"
     # Not every system has flock, nor every file system locks: 1 says that another one holds it.
     if command -v flock >/dev/null; then
-        local status=0
-        exec {HOLD}>"$OUT/.stages/lock"
+        exec {HOLD}<>"$lock"
         flock -n "$HOLD" || status=$?
         if [ "$status" -eq 1 ]; then
-            say "another start works in $OUT: waiting until it ends"
-            flock "$HOLD"
+            say "another start (process $(cat "$lock")) works in $OUT: waiting until it and what it has started have ended"
+            # In the background, because bash hears signals while it waits and not while a program runs in front.
+            flock "$HOLD" &
+            wait $!
         fi
+        echo $$ >"$lock"
     fi
-    export RECIPE_HOLDS=$OUT
+    export RECIPE_HOLDS="${RECIPE_HOLDS:-}
+$folder"
+}
+
+# Whether a stage was finished with the same settings.
+is_done() { [ -f "$OUT/.stages/$1.done" ] && [ "$(cat "$OUT/.stages/$1.done")"$'\n' = "$STAGE_CHAIN" ]; }
+
+# What is there of a stage counts as begun, or finished, with the settings of now.
+adopt() {
+    local stamp
+    hold
+    for stamp in "$OUT/.stages/$1.started" "$OUT/.stages/$1.done"; do
+        if [ -f "$stamp" ]; then
+            printf '%s' "$STAGE_CHAIN" >"$stamp.partial"
+            mv "$stamp.partial" "$stamp"
+        fi
+    done
 }
 
 stage() {
@@ -168,9 +153,10 @@ stage() {
         "$@"
         return
     fi
-    hold
     local title=${TITLE:-$name} log=$LOGS/$name.log
-    if [ -f "$stamps/$name.done" ] && [ "$(cat "$stamps/$name.done")"$'\n' = "$STAGE_CHAIN" ]; then
+    if [ "${ADOPT:-}" = 1 ]; then adopt "$name"; fi
+    if ! is_done "$name"; then hold; fi
+    if is_done "$name"; then
         say "$title: finished before"
         return
     fi
@@ -178,7 +164,7 @@ stage() {
     # An interrupted stage goes on only with the settings it was started with.
     if [ -f "$stamps/$name.started" ] && [ "$(cat "$stamps/$name.started")"$'\n' != "$STAGE_CHAIN" ]; then
         if [ "${KEEP:-}" = 1 ]; then
-            fail "$folder was begun with other settings ($(paste -sd ';' "$stamps/$name.started")): give another OUT, or remove it with $stamps"
+            fail "$folder was begun with other settings ($(paste -sd ';' "$stamps/$name.started")): give another OUT, or remove it with $stamps, or say ADOPT=1 if it is all the same (now: $(paste -sd ';' <<<"${STAGE_CHAIN%?}"))"
         fi
         say "$title: settings changed, starting it again"
         rm -rf "$folder"

@@ -6,12 +6,15 @@
 # SIZES and TRAINING (options of fairseq-train: the model's dimensions; optimisation and batches), AT_UPDATES, IB_UPDATES,
 # AVERAGE (checkpoints that are averaged, 1: none), BEAM, SEED, SPEED_SENTENCES, REPEATS and THREADS.
 
+# 1: what was trained for days is not removed because settings changed.
+LONG=""
 SRC=article TGT=summary
 export SRC TGT OUT MERGES TEXT_LANGUAGE=en DRY_RUN BEAM
 
 # The base model and its optimisation (IBDecoder, Appendix A) for 24 GiB of GPU memory; arguments: further options.
 settings_of_the_paper() {
     local side update_freq
+    LONG=1
     SEED=${SEED:-1} GPUS=${GPUS:-1} AT_UPDATES=${UPDATES:-100000} IB_UPDATES=${UPDATES:-100000} AVERAGE=5
     MERGES=${MERGES:-32000} BEAM=${BEAM:-4} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1}
     case $GPUS in
@@ -37,10 +40,10 @@ summarise() {
     export STAGE_CHAIN
     DATA_OPTIONS=("$OUT/data-bin" --source-lang article --target-lang summary)
     SHARED=(--share-all-embeddings "${SIZES[@]}" "${TRAINING[@]}" --label-smoothing 0.1 --seed "$SEED" --log-format simple --log-interval 50)
-    stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED" train_teacher
+    KEEP=$LONG stage teacher "$OUT/at" "$AT_UPDATES updates, seed $SEED" train_teacher
     bash "$COMMON/distill.sh" "$OUT/at/averaged.pt"
     for tokens in 1 2; do
-        stage "bidirectional_2x$tokens" "$OUT/bidirectional_2x$tokens" "$IB_UPDATES updates, seed $SEED" train_student "$tokens"
+        KEEP=$LONG stage "bidirectional_2x$tokens" "$OUT/bidirectional_2x$tokens" "$IB_UPDATES updates, seed $SEED" train_student "$tokens"
     done
     stage compare "$OUT/comparison" "$SPEED_SENTENCES sentences, $REPEATS repeats, $THREADS threads" compare_summaries
     say "results: $OUT/comparison/table.md"

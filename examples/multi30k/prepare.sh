@@ -41,13 +41,14 @@ collect() {
 # What the files of DATA hold; what is published stays.
 contents_of_folder() {
     local part language files=()
+    if [ -n "$DRY_RUN" ] || recalled "$DATA"; then return; fi
     for part in train val test_2016_flickr; do
         for language in $SRC $TGT; do
-            if [ -z "$DRY_RUN" ] && [ ! -f "$DATA/$part.$language.gz" ]; then fail "DATA=$DATA has no $part.$language.gz"; fi
+            if [ ! -f "$DATA/$part.$language.gz" ]; then fail "DATA=$DATA has no $part.$language.gz"; fi
             files+=("$DATA/$part.$language.gz")
         done
     done
-    contents "${files[@]}"
+    noted "$(note_of "$DATA")" "${files[@]}"
 }
 
 # The words of all languages, and each pair of them in one file.

@@ -1,11 +1,13 @@
 """README and recipes: their commands are what the real parsers accept, their stages resume, they run."""
 
+import fcntl
 import gzip
 import importlib
 import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,7 +31,15 @@ RECIPES = sorted(
     str(path.relative_to(EXAMPLES))
     for path in EXAMPLES.rglob("*.sh")
     if path.name
-    not in ("recipe.sh", "systems.sh", "summarise.sh", "hrt_at_full_size.sh", "dag_at_full_size.sh", "setup_env.sh")
+    not in (
+        "recipe.sh",
+        "contents.sh",
+        "systems.sh",
+        "summarise.sh",
+        "hrt_at_full_size.sh",
+        "dag_at_full_size.sh",
+        "setup_env.sh",
+    )
 )
 DIMENSIONS = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
 ARGUMENTS = {
@@ -45,7 +55,7 @@ def bash(script, *arguments, cwd=ROOT, check=True, **environment):
     inherited = {name: os.environ[name] for name in names if name in os.environ}
     environment = {**inherited, "OMP_NUM_THREADS": "1", **environment}
     result = subprocess.run(
-        ["bash", str(script), *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        ["bash", str(script), *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=900
     )
     if check and result.returncode:
         raise AssertionError(f"{script} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
@@ -547,10 +557,29 @@ def test_training_of_days_is_not_removed(tmp_path):
     assert (tmp_path / "nll/checkpoint_last.pt").exists()
     (data / "valid.en-de.de.idx").unlink()
     refused = bash(recipe, check=False, OUT=str(tmp_path), DATA=str(data))
-    assert refused.returncode == 1 and "data-bin has no valid.en-de.de.bin and .idx" in refused.stderr
+    assert refused.returncode == 1 and "data-bin has no valid.en-de.en.idx and .de.idx" in refused.stderr
     for own in ("wmt14_en_de/hrt/train.sh", "wmt22_en_de/hrt/train.sh"):
         refused = bash(EXAMPLES / own, check=False, OUT=str(tmp_path / "other"), UPDATES="20000", DRY_RUN="1")
         assert refused.returncode == 1 and "UPDATES=20000: give 25000 or more" in refused.stderr
+
+
+@pytest.fixture
+def untrained(tmp_path):
+    """A function that starts a recipe whose trainings and decodings fail at once, on binarised data."""
+    for folder in ("data-bin", "distilled"):
+        binarised(tmp_path / folder)
+    stubs = tmp_path / "stubs.sh"
+    stubs.write_text("fairseq-train() { echo trains; exit 3; }\nfairseq-generate() { exit 3; }\n")
+    settings = {
+        "OUT": str(tmp_path / "out"), "DATA": str(tmp_path / "data-bin"), "DISTILLED": str(tmp_path / "distilled"), "BASH_ENV": str(stubs),
+    }  # fmt: skip
+
+    def start(recipe, *arguments, status=3, **changes):
+        started = bash(EXAMPLES / recipe, *arguments, check=False, **{**settings, **changes})
+        assert started.returncode == status, started.stdout + started.stderr
+        return started
+
+    return start
 
 
 @pytest.mark.parametrize("recipe, changed", [
@@ -559,23 +588,78 @@ def test_training_of_days_is_not_removed(tmp_path):
     ("wmt22_en_de/hrt/train.sh", "data-bin/dict.de.txt"),
     ("wmt14_en_de/bidirectional/train.sh", "distilled/train.en-de.de.bin"),
 ])  # fmt: skip
-def test_training_does_not_go_on_with_other_data(tmp_path, recipe, changed):
-    for folder in ("data-bin", "distilled"):
-        binarised(tmp_path / folder)
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    # The repository's own tools come before those of PATH.
-    (tools / "no_training.sh").write_text("fairseq-train() { echo trains; exit 3; }\n")
-    settings = {
-        "OUT": str(tmp_path / "out"), "DATA": str(tmp_path / "data-bin"), "DISTILLED": str(tmp_path / "distilled"),
-        "BASH_ENV": str(tools / "no_training.sh"),
-    }  # fmt: skip
+def test_training_does_not_go_on_with_other_data(tmp_path, untrained, recipe, changed):
     for _ in range(2):
-        started = bash(EXAMPLES / recipe, check=False, **settings)
-        assert started.returncode == 3 and started.stdout.endswith("trains\n"), started.stderr
+        assert untrained(recipe).stdout.endswith("trains\n")
     (tmp_path / changed).write_text("else")
-    refused = bash(EXAMPLES / recipe, check=False, **settings)
-    assert refused.returncode == 1 and "was begun with other settings" in refused.stderr
+    refused = untrained(recipe, status=1).stderr
+    assert "was begun with other settings" in refused and "or say ADOPT=1" in refused
+    # The user knows better; and it stays so.
+    for settings in ({"ADOPT": "1"}, {}):
+        assert untrained(recipe, **settings).stdout.endswith("trains\n")
+
+
+def test_data_of_the_other_direction_and_shards(tmp_path, untrained):
+    back = {"SRC": "de", "TGT": "en"}
+    assert untrained("wmt14_en_de/bidirectional/train.sh", **back).stdout.endswith("trains\n")
+    binarised(tmp_path / "shard")
+    for path in (tmp_path / "shard").glob("valid.*"):
+        path.unlink()
+    shards = {"DATA": f"{tmp_path}/data-bin:{tmp_path}/shard", "OUT": str(tmp_path / "other")}
+    assert untrained("wmt14_en_de/dag/train.sh", **shards).stdout.endswith("trains\n")
+    (tmp_path / "shard/train.en-de.en.bin").write_text("else")
+    assert "was begun with other settings" in untrained("wmt14_en_de/dag/train.sh", **shards, status=1).stderr
+
+
+def test_the_processes_of_several_gpus_do_not_wait_for_each_other(tmp_path, untrained):
+    (tmp_path / "out/.stages").mkdir(parents=True)
+    with (tmp_path / "out/.stages/lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for rank in ({"RANK": "1"}, {"SLURM_PROCID": "3"}):
+            assert "another start" not in untrained("wmt14_en_de/dag/train.sh", **rank).stdout
+
+
+NESTED = """
+set -euo pipefail
+OUT=$1
+source {recipe}
+# As the recipe got it: the one that it calls spells it otherwise.
+OUT=$1
+nothing() {{ :; }}
+stage "$2" "$OUT" 1 nothing
+shift 2
+if [ $# -gt 0 ]; then bash "$0" "$@"; fi
+"""
+
+
+def test_a_recipe_does_not_wait_for_the_one_that_called_it(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    script = tmp_path / "nested.sh"
+    script.write_text(NESTED.format(recipe=EXAMPLES / "common/recipe.sh"))
+    folders = [tmp_path / "link", tmp_path / "other", tmp_path / "real", tmp_path / "link"]
+    names = ["first", "second", "third", "fourth"]
+    shown = bash(script, *(str(word) for pair in zip(folders, names) for word in pair)).stdout
+    assert [line.split("] ")[1] for line in shown.splitlines()] == names
+
+
+def test_what_was_used_may_be_removed(tmp_path, raw_text, untrained):
+    raw_text("en", "de")
+    settings = {"OUT": str(tmp_path / "prepared"), "MERGES": "30"}
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    for split in ("train", "valid", "test"):
+        for language in ("en", "de"):
+            (tmp_path / f"{split}.{language}").rename(corpus / f"{split}.{language}")
+    bash(COLLECT, str(corpus), **settings)
+    # Packed, it is the same text.
+    subprocess.run(["gzip", str(corpus / "test.de")], check=True)
+    assert "\n+ " not in bash(COLLECT, str(corpus), **settings, SPLITS=" train  valid test").stdout
+    for folder in (corpus, tmp_path / "prepared/raw"):
+        shutil.rmtree(folder)
+        assert "\n+ " not in bash(COLLECT, str(corpus), **settings).stdout
+    other = bash(COLLECT, str(corpus), check=False, **{**settings, "OUT": str(tmp_path / "third")})
+    assert other.returncode == 1 and "has neither train.en nor train.en.gz" in other.stderr
 
 
 def test_other_text_under_the_same_name_is_noticed(raw_text, tmp_path):
@@ -596,17 +680,19 @@ def test_other_text_under_the_same_name_is_noticed(raw_text, tmp_path):
     assert (tmp_path / "out/raw/valid.de.gz").exists()
 
 
-def test_another_teacher_under_the_same_name_translates_anew(tmp_path):
-    out, teacher = tmp_path / "out", tmp_path / "checkpoint_best.pt"
-    (tmp_path / "no_decoding.sh").write_text("fairseq-generate() { echo translates >&2; exit 3; }\n")
-    settings = {"OUT": str(out), "BASH_ENV": str(tmp_path / "no_decoding.sh")}
-    refused = bash(EXAMPLES / "common/distill.sh", str(teacher), check=False, **settings)
-    assert refused.returncode == 1 and "there is no checkpoint" in refused.stderr
+def test_another_teacher_under_the_same_name_translates_anew(tmp_path, untrained):
+    teacher = tmp_path / "checkpoint_best.pt"
+    assert "there is no checkpoint" in untrained("common/distill.sh", str(teacher), status=1).stderr
     shown = []
-    for content in ("a", "a", "b"):
-        teacher.write_text(content)
-        shown.append(bash(EXAMPLES / "common/distill.sh", str(teacher), check=False, **settings).stdout)
-    assert ["settings changed" in own for own in shown] == [False, False, True]
+    for content in ("a", "a", "b", None):
+        teacher.unlink() if content is None else teacher.write_text(content)
+        shown.append(untrained("common/distill.sh", str(teacher)).stdout)
+    assert ["settings changed" in own for own in shown] == [False, False, True, False]
+    (tmp_path / "second.pt").write_text("c")
+    ensemble = f"{tmp_path / 'second.pt'}:{teacher}"
+    assert f"there is no checkpoint {teacher}" in untrained("common/distill.sh", ensemble, status=1).stderr
+    teacher.write_text("b")
+    assert "settings changed" in untrained("common/distill.sh", ensemble).stdout
 
 
 @pytest.mark.slow
@@ -762,7 +848,7 @@ def test_a_second_start_waits_for_the_first(stages, tmp_path):
     for _ in range(2):
         starts.append(subprocess.Popen(["bash", str(script), str(out)], stdout=subprocess.PIPE, text=True))
         until((out / ".stages/first.started").exists)
-    assert "another start works in" in starts[1].stdout.readline()
+    assert f"another start (process {starts[0].pid}) works in" in starts[1].stdout.readline()
     (out / "go").touch()
     shown = [start.communicate(timeout=30)[0] for start in starts]
     assert [start.returncode for start in starts] == [0, 0]
@@ -779,7 +865,7 @@ def test_what_outlives_a_killed_start_is_waited_for(stages, tmp_path):
     killed.kill()
     killed.wait()
     script.write_text(whole)
-    assert "another start works in" in bash(script, str(out)).stdout
+    assert f"another start (process {killed.pid}) works in" in bash(script, str(out)).stdout
     assert bash(script, str(out)).stdout.count("finished before") == 2
 
 
