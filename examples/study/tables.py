@@ -246,19 +246,24 @@ class MainTable:
         return [number(self.figures.epochs(row.model), 1), number(self.figures.minutes(row.model), 0)]
 
     def processors(self) -> List[str]:
-        """Where the rows were measured, and where their other seeds were if it is another machine."""
+        """Where the rows were measured, and where their other seeds and their speed were if it is another machine."""
         machines: Dict[str, List[str]] = {}
         seeds: Dict[str, List[str]] = {}
+        speeds: Dict[str, List[str]] = {}
         for row in self.rows:
             own = self._processor(row.test)
             if own:
                 machines.setdefault(own, []).append(row.label)
             for other in sorted({self._processor(test) for test in row.seeds} - {own, ""}):
                 seeds.setdefault(other, []).append(row.label)
+            timed = self._processor(row.speed.partition("/")[0]) if row.speed else ""
+            if timed not in (own, ""):
+                speeds.setdefault(timed, []).append(row.label)
         if not machines:
             return []
         parts = [f"on {machine}: {' · '.join(labels)}" for machine, labels in list(machines.items())[1:]]
         parts += [f"a seed on {machine}: {' · '.join(labels)}" for machine, labels in seeds.items()]
+        parts += [f"speed on {machine}: {' · '.join(labels)}" for machine, labels in speeds.items()]
         compared = " Times of different machines do not compare." if parts else ""
         return [f"Machine: {'; '.join([next(iter(machines)), *parts])}.{compared}"]
 
@@ -319,10 +324,21 @@ def trained_table(entries: Sequence[Entry], figures: Figures) -> str:
         threads = f", {outcome.threads} threads" if outcome.threads > 1 else ""
         lines.append([
             entry.name, "finished", updates, number(figures.epochs(entry.name), 1), f"{outcome.seconds / 60:.0f}",
-            f"{outcome.cpu_seconds / 60:.0f}", str(outcome.starts), f"{outcome.processor}, {outcome.cores} cores{threads}", outcome.commit[:10],
+            f"{outcome.cpu_seconds / 60:.0f}", str(outcome.starts), f"{outcome.processor}, {outcome.cores} cores{threads}", shortened(outcome.commit),
             entry.identity,
         ])  # fmt: skip
-    return markdown(header, lines) + "\n" + (f"\n{MISSING}: {', '.join(missing)}\n" if missing else "")
+    changed = "\nCommit +: the last start found files of the repository changed since that commit.\n"
+    return (
+        markdown(header, lines)
+        + "\n"
+        + (changed if any("+" in line[-2] for line in lines) else "")
+        + (f"\n{MISSING}: {', '.join(missing)}\n" if missing else "")
+    )
+
+
+def shortened(commit: str) -> str:
+    """Enough of a commit to find it; a plus sign, which says that files were changed since, is kept."""
+    return commit[:10] + ("+" if commit.endswith("+") else "")
 
 
 def begun(table: str, rows: Sequence[Row], figures: Figures) -> bool:

@@ -70,7 +70,7 @@ def made(study, tmp_path):
     by_name = {entry.name: entry for entry in entries}
     for name in ("start", "moved", "m", "t", "data"):
         folder = store.prepare(by_name[name])
-        attempt = {"seconds": 90, "cpu_seconds": 30, "processor": "P", "cores": 2, "threads": 2, "commit": "c" * 40}
+        attempt = {"seconds": 90, "cpu_seconds": 30, "processor": "P", "cores": 2, "threads": 2, "commit": "c" * 40 + "+"}
         store.write(by_name[name], {"state": "finished", "attempts": [attempt] * 2})
         lines = ("epoch 001:     20 / 25 loss=9, num_updates=20, lr=1", "epoch 002:     5 / 25 loss=8, num_updates=30, lr=1")
         (folder / "log").write_text("\n".join(lines) + "\n")

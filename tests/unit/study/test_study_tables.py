@@ -1,6 +1,7 @@
 """examples/study: tables hold what is finished, and say of the rest that it is missing."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -59,7 +60,8 @@ def test_the_main_table(study, made):
         "## trained",
     ]
     trained = paths[3].read_text()
-    assert "| start | finished | 50 | 2.0 | 3 | 1 | 2 | P, 2 cores, 2 threads | cccccccccc |" in trained
+    assert "| start | finished | 50 | 2.0 | 3 | 1 | 2 | P, 2 cores, 2 threads | cccccccccc+ |" in trained
+    assert "Commit +: the last start found files of the repository changed" in trained
 
 
 def test_the_bootstrap_is_sacrebleus_and_always_the_same(study, lines):
@@ -150,6 +152,14 @@ def test_machines_are_named(study, made):
     store.write(later, record)
     assert machines(rows) == [
         "Machine: P; on Q: AT · other; a seed on Q: student. Times of different machines do not compare."
+    ]
+    timed = [
+        replace(row, speed="later/B") if row.label == "student" else replace(row, speed="")
+        for row in rows
+        if row.table == "main"
+    ]
+    assert machines(timed) == [
+        "Machine: P; on Q: other; a seed on Q: student; speed on Q: student. Times of different machines do not compare."
     ]
 
 
