@@ -1,6 +1,8 @@
 """Times decoding with models of any size, untrained: what a method gains at the size and length that you have in mind.
 
-    OMP_NUM_THREADS=1 python examples/common/decoding_speed.py --arch e12d1 --vocabulary 32000 --lengths 13,27,54 --json speed.json
+    OMP_NUM_THREADS=1 python examples/common/decoding_speed.py --arch e12d1 --vocabulary 32000 --lengths 13,27,54
+    OMP_NUM_THREADS=1 python examples/common/decoding_speed.py --arch e6d1,e12d1 --lengths 27 --batch-sizes 1,32 --shortlist 0,50 \
+        --systems native --ratio-to 'native AT' --out folder
 
 Every sentence has as many source as target tokens, which the decoders are told to write; their weights are random. The models have
 the sizes of the quickstart, of the Multi30k recipes, or of a preset of hrt_transformer. Compared are fairseq's greedy search, our engine's,
@@ -8,11 +10,14 @@ hybrid-regressive decoding, CTranslate2 (where it is installed) and the native r
 family: HRT with k = 2 and 3, IBDecoder, IB+SA(2) to (4) (words at each end), and a directed acyclic graph (--graph-scale), greedily; the
 teacher, and HRT's first stage, with a beam of 5, too.
 --systems native,CTranslate2 leaves the slow ones away. With --shortlist both runtimes choose among that many random words a source word.
-Prints a table for each length: decoder calls, milliseconds a sentence, words (tokens) a second, and the ratio to the chosen system, medians of
-interleaved repeats with minimum and maximum; --json writes {system: {length: milliseconds}}.
+Each size is measured with each length, batch size and shortlist. Prints a table for each of these settings: decoder calls, milliseconds a
+sentence, words (tokens) a second, and the ratio to the chosen system, medians of interleaved repeats with minimum and maximum. --out writes one
+table of all settings' ratios, speed.md, and all figures, speed.json: {setting: {system: {"milliseconds", "ratio", "low", "high"}}}.
 """
 
 import argparse
+import dataclasses
+import itertools
 import json
 import logging
 import tempfile
@@ -65,6 +70,23 @@ NATIVE: Dict[str, Any] = {
     "native IB+SA(4)": ("IB+SA(4)", {}),
     "native DAG": ("DAG", {"dag_decode_strategy": "greedy"}),
 }
+# Names of systems that --systems may give whole.
+SINGLE = {"fairseq greedy", "AT greedy", *CTRANSLATE2, *NATIVE}
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What is measured together: sentences of ``length`` tokens in batches, by models of one size, which choose among the words of a shortlist
+    where ``shortlist`` is not 0."""
+
+    arch: str
+    length: int
+    batch_size: int
+    shortlist: int
+
+    def __str__(self) -> str:
+        short = f", shortlist {self.shortlist}" if self.shortlist else ""
+        return f"{self.arch}, {self.length} tokens, batch size {self.batch_size}{short}"
 
 
 class Decoder:
@@ -205,7 +227,7 @@ def write_vmap(path: Path, shortlist: Shortlist, dictionary: Dictionary) -> None
 
 
 class Systems:
-    """What is compared; converted and loaded once for all lengths.
+    """What is compared; converted and loaded once for all lengths and batch sizes.
 
     Args:
         built: of :func:`build_models`.
@@ -216,13 +238,11 @@ class Systems:
     def __init__(self, built: Dict[str, Any], given: argparse.Namespace, folder: Path) -> None:
         self.built, self.given, self.folder = built, given, folder / "ctranslate2"
         dictionary = built["dictionary"]
-        self.shortlist = random_shortlist(len(dictionary), given.shortlist, given.seed) if given.shortlist else None
+        self.shortlist: Optional[Shortlist] = None
         self.engines: Dict[str, Engine] = {}
         if any(map(self.wanted, CTRANSLATE2)):
             try:
                 export(built["AT"], dictionary, dictionary, self.folder)
-                if self.shortlist is not None:
-                    write_vmap(self.folder / "vmap.txt", self.shortlist, dictionary)
             except ValueError as error:
                 print(f"without CTranslate2: {error}\n")
         for name in dict.fromkeys(model for model, _ in NATIVE.values()):
@@ -234,14 +254,25 @@ class Systems:
                 except LibraryUnavailable as error:
                     print(f"without the native runtime: {error}\n")
                     break
-                self.engines[name].set_shortlist(self.shortlist)
+
+    def choose_among(self, candidates: int) -> None:
+        """From now on both runtimes choose among that many random words a source word, with 0 among all."""
+        dictionary, vmap = self.built["dictionary"], self.folder / "vmap.txt"
+        self.shortlist = random_shortlist(len(dictionary), candidates, self.given.seed) if candidates else None
+        for engine in self.engines.values():
+            engine.set_shortlist(self.shortlist)
+        if self.shortlist is None:
+            vmap.unlink(missing_ok=True)
+        elif self.folder.is_dir():
+            write_vmap(vmap, self.shortlist, dictionary)
 
     def wanted(self, name: str) -> bool:
-        """Whether --systems names a system, by the beginning of its name or by part of it."""
-        return any(part in name for part in self.given.systems.split(","))
+        """Whether --systems names a system, by its whole name or by part of it; what is the whole name of one names no other."""
+        return any(part == name or (part in name and part not in SINGLE) for part in self.given.systems.split(","))
 
-    def load(self, length: int, batches: Sequence[Any]) -> List[Any]:
-        """All systems for sentences of ``length`` tokens."""
+    def load(self, setting: Setting, batches: Sequence[Any]) -> List[Any]:
+        """All systems for these batches."""
+        length = setting.length
         at, hrt, dictionary = (self.built[name] for name in ("AT", "HRT", "dictionary"))
         options = DecodingOptions(beam=1, min_len=length, max_len_b=length)
         systems: List[Any] = []
@@ -266,49 +297,89 @@ class Systems:
                 # A graph's path has the length that it has.
                 limits = {} if model == "DAG" else {"min_len": length}
                 chosen = DecodeOptions(
-                    max_len_b=length, scores=False, batch_size=self.given.batch_size, **{"beam": 1, **limits, **own}
+                    max_len_b=length, scores=False, batch_size=setting.batch_size, **{"beam": 1, **limits, **own}
                 )
                 systems.append(NativeDecoder(name, self.engines[model], chosen, batches))
         return systems
 
 
-def table(systems: Sequence[Any], timings: Dict[str, Timing], length: int, given: argparse.Namespace) -> List[str]:
-    """The table's lines for sentences of ``length`` tokens."""
-    reference = given.ratio_to if given.ratio_to in timings else systems[0].name
+def figures(
+    systems: Sequence[Any], timings: Dict[str, Timing], setting: Setting, ratio_to: str
+) -> Dict[str, Dict[str, float]]:
+    """Of each system its milliseconds a sentence (the median batch at its median over the repeats), and how many times as fast as ``ratio_to``,
+    or as the first system where that was not measured, it is."""
+    reference = ratio_to if ratio_to in timings else systems[0].name
+    found = {}
+    for name, timing in timings.items():
+        ratio = timing.ratio_to(timings[reference])
+        milliseconds = timing.batch_milliseconds(50) / setting.batch_size
+        found[name] = {"milliseconds": milliseconds, "ratio": ratio.median, "low": ratio.low, "high": ratio.high}
+    return found
+
+
+def ratio_cell(found: Dict[str, float]) -> str:
+    """Median and range."""
+    return f"{found['ratio']:.2f} ({found['low']:.2f}–{found['high']:.2f})"
+
+
+def table(systems: Sequence[Any], timings: Dict[str, Timing], setting: Setting, ratio_to: str) -> List[str]:
+    """The table's lines for one setting."""
+    reference = ratio_to if ratio_to in timings else systems[0].name
+    found = figures(systems, timings, setting, ratio_to)
     lines = [
-        f"{length} tokens:", "",
         f"| System | decoder calls | ms a sentence | words/s | × {reference} |", "|---|---:|---:|---:|---:|",
     ]  # fmt: skip
     for system in systems:
-        timing = timings[system.name]
-        ratio, calls = timing.ratio_to(timings[reference]), timing.decoder_calls_per_batch()
+        calls, milliseconds = timings[system.name].decoder_calls_per_batch(), found[system.name]["milliseconds"]
         lines.append(
-            f"| {system.name} | {'–' if calls is None else f'{calls:.1f}'} | {milliseconds(timing, given):.3g} "
-            f"| {1000 * length / milliseconds(timing, given):.0f} | {ratio.median:.2f} ({ratio.low:.2f}–{ratio.high:.2f}) |"
+            f"| {system.name} | {'–' if calls is None else f'{calls:.1f}'} | {milliseconds:.3g} "
+            f"| {1000 * setting.length / milliseconds:.0f} | {ratio_cell(found[system.name])} |"
         )
     return lines
 
 
-def milliseconds(timing: Timing, given: argparse.Namespace) -> float:
-    """Of a sentence: the median batch at its median over the repeats."""
-    return timing.batch_milliseconds(50) / given.batch_size
+def all_ratios(found: Dict[Setting, Dict[str, Dict[str, float]]], ratio_to: str) -> str:
+    """One Markdown table: a line a setting, a column a system; that whose speed counts as 1 with its milliseconds a sentence."""
+    names = list(dict.fromkeys(name for systems in found.values() for name in systems))
+    base = ratio_to if ratio_to in names else names[0]
+    others = [name for name in names if name != base]
+    lines = [
+        "| " + " | ".join(["Setting", f"{base}, ms a sentence", *(f"{name}, × as fast" for name in others)]) + " |",
+        "|---" + "|---:" * len(names) + "|",
+    ]
+    for setting, systems in found.items():
+        cells = [ratio_cell(systems[name]) if name in systems else "–" for name in others]
+        lines.append("| " + " | ".join([str(setting), f"{systems[base]['milliseconds']:.3g}", *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def numbers(text: str, option: str, low: int, parser: argparse.ArgumentParser) -> List[int]:
+    """Numbers separated by commas, each once."""
+    try:
+        found = list(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        parser.error(f"{option} {text!r}: give numbers separated by commas")
+    if min(found) < low:
+        parser.error(f"{option} {text!r}: each must be at least {low}")
+    return found
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    presets = sorted(name[len("hrt_transformer_") :] for name in ARCH_CONFIG_REGISTRY if name.startswith("hrt_transformer_"))
     parser.add_argument(
         "--arch",
         default="e12d1",
-        choices=[*RECIPES, *presets],
-        help="a recipe's sizes or a preset of hrt_transformer (default: %(default)s)",
+        metavar="NAME,...",
+        help=f"a recipe's sizes ({', '.join(RECIPES)}) or a preset of hrt_transformer, e.g. e12d1, wmt_en_de (default: %(default)s)",
     )
     parser.add_argument("--lengths", default="13,27,54", help="tokens a sentence (default: %(default)s)")
     parser.add_argument("--vocabulary", type=int, metavar="N", help="words (default: those of the recipe, else 32000)")
     for name, default in (("sentences", 5), ("repeats", 5), ("threads", 1), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"(default: {default})")
-    parser.add_argument("--batch-size", type=int, default=1, metavar="N", help="sentences decoded together (default: 1)")
+    parser.add_argument(
+        "--batch-sizes", default="1", metavar="N,...", help="sentences decoded together (default: %(default)s)"
+    )
     parser.add_argument(
         "--weights", choices=("int8", "float32"), default="int8", help="of the native runtime (default: int8)"
     )
@@ -317,10 +388,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--shortlist",
-        type=int,
-        default=0,
-        metavar="N",
-        help="random candidates of a source word, for both runtimes (default: none)",
+        default="0",
+        metavar="N,...",
+        help="random candidates of a source word, for both runtimes; 0: none (default: %(default)s)",
     )
     parser.add_argument(
         "--systems", default="", metavar="NAME,...", help="only those whose names hold one of these (default: all)"
@@ -331,47 +401,67 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="whose speed counts as 1 (default: %(default)s)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write {system: {length: milliseconds}}")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="write speed.md and speed.json there")
     return parser
+
+
+def settings_of(given: argparse.Namespace, parser: argparse.ArgumentParser) -> List[Setting]:
+    """All combinations that the options name."""
+    sizes = list(dict.fromkeys(given.arch.split(",")))
+    presets = sorted(name[len("hrt_transformer_") :] for name in ARCH_CONFIG_REGISTRY if name.startswith("hrt_transformer_"))
+    for size in sizes:
+        if size not in [*RECIPES, *presets]:
+            parser.error(f"--arch {size!r}: there is none of that name; give some of {', '.join([*RECIPES, *presets])}")
+    return [
+        Setting(size, length, batch_size, shortlist)
+        for size in sizes
+        for shortlist in numbers(given.shortlist, "--shortlist", 0, parser)
+        for batch_size in numbers(given.batch_sizes, "--batch-sizes", 1, parser)
+        for length in numbers(given.lengths, "--lengths", 1, parser)
+    ]
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
     parser = build_parser()
     given = parser.parse_args(arguments)
-    try:
-        lengths = [int(length) for length in given.lengths.split(",")]
-    except ValueError:
-        parser.error(f"--lengths {given.lengths!r}: give numbers separated by commas")
-    if min(lengths) < 1 or (given.vocabulary is not None and given.vocabulary < 5):
-        parser.error("--lengths must be at least 1, --vocabulary at least 5")
-    if min(given.sentences, given.repeats, given.threads, given.batch_size) < 1 or given.shortlist < 0:
-        parser.error("--sentences, --repeats, --threads and --batch-size must be at least 1, --shortlist at least 0")
+    settings = settings_of(given, parser)
+    if given.vocabulary is not None and given.vocabulary < 5:
+        parser.error("--vocabulary must be at least 5")
+    if min(given.sentences, given.repeats, given.threads) < 1:
+        parser.error("--sentences, --repeats and --threads must be at least 1")
     if not 1 <= given.graph_scale <= 64:
         parser.error("--graph-scale must lie between 1 and 64")
+    if given.out is not None:
+        try:
+            given.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.error(f"--out {given.out}: {error.strerror}; give another folder")
     logging.disable(logging.INFO)
     torch.set_num_threads(given.threads)
-    built = build_models(given.arch, given.vocabulary, given.seed, given.graph_scale)
-    found: Dict[str, Dict[str, float]] = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        systems = Systems(built, given, Path(temporary))
-        native = "".join(f", native runtime on {engine.isa}" for engine in list(systems.engines.values())[:1])
-        words = len(built["dictionary"])
-        print(
-            f"{processor()}: {given.arch}, {words} words, batch size {given.batch_size}, {given.threads} threads{native}\n"
-        )
-        for length in lengths:
-            batches = random_sentences(given.sentences, length, len(built["dictionary"]), given.seed, given.batch_size)
-            loaded = systems.load(length, batches)
-            if not loaded:
-                parser.error(f"--systems {given.systems}: there is none of that name, or it is not installed")
-            timings = measure(loaded, [[number] for number in range(len(batches))], repeats=given.repeats)
-            print("\n".join(table(loaded, timings, length, given)), flush=True)
-            print()
-            for name, timing in timings.items():
-                found.setdefault(name, {})[str(length)] = round(milliseconds(timing, given), 4)
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    threads = f"{given.threads} thread{'s' if given.threads > 1 else ''}"
+    print(f"{processor()}, {threads}, {given.weights} weights of the native runtime\n")
+    found: Dict[Setting, Dict[str, Dict[str, float]]] = {}
+    for size, own in itertools.groupby(settings, key=lambda setting: setting.arch):
+        with tempfile.TemporaryDirectory() as temporary:
+            systems = Systems(build_models(size, given.vocabulary, given.seed, given.graph_scale), given, Path(temporary))
+            words = len(systems.built["dictionary"])
+            shown = "".join(f", native runtime on {engine.isa}" for engine in list(systems.engines.values())[:1])
+            for setting in own:
+                systems.choose_among(setting.shortlist)
+                batches = random_sentences(given.sentences, setting.length, words, given.seed, setting.batch_size)
+                loaded = systems.load(setting, batches)
+                if not loaded:
+                    parser.error(f"--systems {given.systems}: there is none of that name, or it is not installed")
+                timings = measure(loaded, [[number] for number in range(len(batches))], repeats=given.repeats)
+                print(f"{setting}, {words} words{shown}:\n")
+                print("\n".join(table(loaded, timings, setting, given.ratio_to)) + "\n", flush=True)
+                found[setting] = figures(loaded, timings, setting, given.ratio_to)
+    if given.out is not None:
+        (given.out / "speed.md").write_text(all_ratios(found, given.ratio_to), encoding="utf-8")
+        # Last: who finds it finds everything.
+        contents = {str(setting): systems for setting, systems in found.items()}
+        (given.out / "speed.json").write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -198,15 +198,24 @@ def test_training_speed(command, toy_corpus, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"], "nothing is saved"
 
 
+def tables_of(shown):
+    """Of each table that decoding_speed.py prints: what stands before it, and {system: decoder calls}."""
+    found = {}
+    for table in shown.split("\n\n| System")[1:]:
+        rows = [line.split("|") for line in table.splitlines() if line.startswith("| ")]
+        found[len(found)] = {row[1].strip(): row[2].strip() for row in rows}
+    titles = [line.split(":")[0] for line in shown.splitlines() if line.endswith(":") or ", native runtime on" in line]
+    return dict(zip(titles, found.values()))
+
+
 def test_decoding_speed(command, tmp_path):
     script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
     arguments = ["--arch", "tiny", "--vocabulary", "50", "--sentences", "1", "--repeats", "1"]
-    shown = command("python", script, *arguments, "--lengths", "5,8", "--json", tmp_path / "speed.json").stdout
-    tables = [table.splitlines() for table in shown.split(" tokens:")[1:]]
-    calls = [
-        {row.split("|")[1].strip(): row.split("|")[2].strip() for row in table if row.startswith("|")} for table in tables
+    tables = tables_of(command("python", script, *arguments, "--lengths", "5,8", "--out", tmp_path / "all").stdout)
+    assert [title.split(", 50 words")[0] for title in tables] == [
+        f"tiny, {length} tokens, batch size 1" for length in (5, 8)
     ]
-    for length, found in zip((5, 8), calls):
+    for length, found in zip((5, 8), tables.values()):
         # Every word and </s>; half or a third of them, and the second stage.
         assert found["fairseq greedy"] == found["AT greedy"] == f"{length + 1}.0"
         assert found["HRT k=2 (1,1)"] == f"{(length + 1) // 2 + 1}.0"
@@ -217,32 +226,76 @@ def test_decoding_speed(command, tmp_path):
                 found["native AT beam 5"] == found["AT greedy"] and found["native HRT k=2 beam 5"] == found["HRT k=2 (1,1)"]
             )
             assert found["native IBDecoder"] == f"{-(-(length + 1) // 2)}.0" and found["native DAG"] == "1.0"
-    speed = json.loads((tmp_path / "speed.json").read_text())
-    assert set(speed) == set(calls[0]) - {"System", "---"} and all(set(times) == {"5", "8"} for times in speed.values())
-    several = [
-        *arguments,
+    systems = next(iter(tables.values()))
+    speed = json.loads((tmp_path / "all/speed.json").read_text())
+    assert list(speed) == [f"tiny, {length} tokens, batch size 1" for length in (5, 8)]
+    for own in speed.values():
+        assert set(own) == set(systems)
+        assert all(
+            figures["low"] <= figures["ratio"] <= figures["high"] and figures["milliseconds"] > 0 for figures in own.values()
+        )
+    counted = "CTranslate2 int8 greedy" if "CTranslate2 int8 greedy" in systems else "fairseq greedy"
+    assert speed["tiny, 5 tokens, batch size 1"][counted]["ratio"] == 1
+
+
+def test_decoding_speed_of_several_settings(command, tmp_path):
+    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
+    arguments = [
+        "--arch",
+        "tiny,quickstart",
+        "--vocabulary",
+        "50",
+        "--sentences",
+        "1",
+        "--repeats",
+        "1",
         "--lengths",
         "5",
-        "--batch-size",
-        "3",
         "--threads",
         "2",
+    ]
+    several = [
+        "--batch-sizes",
+        "1,3",
         "--shortlist",
-        "5",
+        "0,5",
         "--systems",
-        "native,int8",
+        "AT greedy,native AT,int8",
+        "--ratio-to",
+        "AT greedy",
     ]
-    names = [
-        line.split("|")[1].strip()
-        for line in command("python", script, *several).stdout.splitlines()
-        if line.startswith("| ")
+    tables = tables_of(command("python", script, *arguments, *several, "--out", tmp_path).stdout)
+    settings = [
+        f"{arch}, 5 tokens, batch size {size}{short}"
+        for arch in ("tiny", "quickstart")
+        for short in ("", ", shortlist 5")
+        for size in (1, 3)
     ]
-    assert (
-        set(names) <= {"System", *(name for name in speed if name.startswith(("native", "CTranslate2 int8")))}
-        and len(names) > 1
-    )
-    refused = command("python", script, "--lengths", "5,x", check=False)
-    assert refused.returncode == 2 and "5,x" in refused.stderr
+    assert [title.split(", 50 words")[0] for title in tables] == settings
+    systems = set(tables[next(iter(tables))])
+    # The whole name of one system names no other: not fairseq's greedy search, not the beam of five.
+    assert {"AT greedy"} <= systems <= {"AT greedy", "native AT", "CTranslate2 int8 greedy", "CTranslate2 int8 beam 5"}
+    header, _, *rows = (tmp_path / "speed.md").read_text().splitlines()
+    assert header.startswith("| Setting | AT greedy, ms a sentence |") and header.count("|") == len(systems) + 2
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == settings
+    assert "AT greedy, × as fast" not in header and all(row.count("–") == len(systems) - 1 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        (["--lengths", "5,x"], "5,x"),
+        (["--batch-sizes", "0"], "at least 1"),
+        (["--shortlist", "-1"], "at least 0"),
+        (["--arch", "tiny,none"], "none"),
+        (["--arch", "tiny", "--vocabulary", "50", "--systems", "Moses"], "Moses"),
+    ],
+)
+def test_decoding_speed_refuses(command, tmp_path, arguments, named):
+    script = Path(__file__).resolve().parents[2] / "examples/common/decoding_speed.py"
+    refused = command("python", script, *arguments, "--out", tmp_path / "out", check=False)
+    assert refused.returncode == 2 and named in refused.stderr and "Traceback" not in refused.stderr
+    assert not (tmp_path / "out/speed.json").exists()
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
