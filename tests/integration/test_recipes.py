@@ -49,13 +49,14 @@ ARGUMENTS = {
 }
 
 
-def bash(script, *arguments, cwd=ROOT, check=True, **environment):
+def bash(script, *arguments, cwd=ROOT, check=True, limit=900, **environment):
+    """What a script says, run with these variables; ``limit``: seconds after which it counts as waiting for ever."""
     # The caller's own settings must not change what a recipe does.
     names = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
     inherited = {name: os.environ[name] for name in names if name in os.environ}
     environment = {**inherited, "OMP_NUM_THREADS": "1", **environment}
     result = subprocess.run(
-        ["bash", str(script), *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=900
+        ["bash", str(script), *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=limit
     )
     if check and result.returncode:
         raise AssertionError(f"{script} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
@@ -575,7 +576,7 @@ def untrained(tmp_path):
     }  # fmt: skip
 
     def start(recipe, *arguments, status=3, **changes):
-        started = bash(EXAMPLES / recipe, *arguments, check=False, **{**settings, **changes})
+        started = bash(EXAMPLES / recipe, *arguments, check=False, limit=60, **{**settings, **changes})
         assert started.returncode == status, started.stdout + started.stderr
         return started
 
@@ -639,7 +640,7 @@ def test_a_recipe_does_not_wait_for_the_one_that_called_it(tmp_path):
     script.write_text(NESTED.format(recipe=EXAMPLES / "common/recipe.sh"))
     folders = [tmp_path / "link", tmp_path / "other", tmp_path / "real", tmp_path / "link"]
     names = ["first", "second", "third", "fourth"]
-    shown = bash(script, *(str(word) for pair in zip(folders, names) for word in pair)).stdout
+    shown = bash(script, *(str(word) for pair in zip(folders, names) for word in pair), limit=60).stdout
     assert [line.split("] ")[1] for line in shown.splitlines()] == names
 
 
