@@ -216,11 +216,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     It keeps the mode (and where that is allowed the owner) of the file it replaces.
 
     Raises:
-        OSError: it cannot be written; the error names ``path``.
+        OSError: it cannot be written, or is a device or pipe, which a file must not replace; the error names ``path``.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if target.exists() and not target.is_file():
+        raise FileExistsError(
+            errno.EEXIST, "a device or pipe, which a file would replace: give the name of a file", str(path)
+        )
     partial, descriptor = _create(target, folder=False)
     stream = io.BufferedWriter(_NamedFile(descriptor, str(path)))
     try:

@@ -91,13 +91,26 @@ def is_finished(shard: Shard, out: Path, made_with: Dict[str, Any]) -> bool:
     """
     place = place_of(shard, out)
     try:
-        index = json.loads(place.with_suffix(".json").read_text())
+        known = {name: read_index(place)[name] for name in ("made_with", "source", "sha256")}
         data = place.read_bytes()
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError):
         return False
-    if index["made_with"] != made_with:
+    if known["made_with"] != made_with:
         raise ValueError(f"{place} was made with another bundle or other options: give another --out")
-    return index["source"] == shard.source and index["sha256"] == hashlib.sha256(data).hexdigest()
+    return known["source"] == shard.source and known["sha256"] == hashlib.sha256(data).hexdigest()
+
+
+def read_index(place: Path) -> Dict[str, Any]:
+    """What is noted beside a translated shard.
+
+    Raises:
+        ValueError: nothing that a shard's index could be.
+        OSError: it cannot be read.
+    """
+    index = json.loads(place.with_suffix(".json").read_text())
+    if not isinstance(index, dict):
+        raise ValueError(f"{place.with_suffix('.json')} is no index of a shard: remove it and start again")
+    return index
 
 
 def translate_shard(
@@ -131,10 +144,10 @@ def join_shards(shards: Sequence[Shard], out: Path, target: Path) -> None:
 
     def contents(shard: Shard) -> bytes:
         place = place_of(shard, out)
-        index, data = json.loads(place.with_suffix(".json").read_text()), place.read_bytes()
+        index, data = read_index(place), place.read_bytes()
         if (
-            index["source"] != shard.source
-            or index["sha256"] != hashlib.sha256(data).hexdigest()
+            index.get("source") != shard.source
+            or index.get("sha256") != hashlib.sha256(data).hexdigest()
             or data.count(b"\n") != shard.lines
         ):
             raise ValueError(f"{place} is damaged: remove it and start again")

@@ -15,7 +15,7 @@ import logging
 from pathlib import Path
 from typing import Optional, Sequence
 
-from ..files import replacing
+from ..files import writing
 from .command import execute, verb_parser
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
     state = average(paths)
     try:
         # Complete or not there at all: a full disk or a kill must not leave half a checkpoint behind.
-        with replacing(options.output) as file:
+        with writing(options.output) as file:
             torch.save(state, file)
     except RuntimeError as error:
         # PyTorch's writer says so when the disk is full.

@@ -35,6 +35,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, List, Optional, Sequence
 
+from ..files import write_text
 from ..hub.text import SUBWORDS, TOKENIZERS, TextPipeline, TextRecipe
 from .command import add_data_arguments, data_arguments, execute, verb_parser
 
@@ -197,7 +198,7 @@ def show(
             draw_by_length(comparison, bins, [options.out / f"by_length.{kind}" for kind in ("png", "svg")])
         if options.examples:
             plain = step_colours.examples(comparison, systems, options.examples, colour=False)
-            (options.out / "examples.txt").write_text(plain + "\n", encoding="utf-8")
+            write_text(options.out / "examples.txt", plain + "\n")
         logger.info("written to %s", options.out)
 
 
@@ -349,13 +350,13 @@ def write(folder: Path, comparison: "Comparison", table: str) -> None:
     from ..evaluation.comparison import to_json
 
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "table.md").write_text(table, encoding="utf-8")
+    write_text(folder / "table.md", table)
     raw = json.dumps(to_json(comparison), indent=1, ensure_ascii=False)
-    (folder / "results.json").write_text(raw + "\n", encoding="utf-8")
+    write_text(folder / "results.json", raw + "\n")
     for number, result in enumerate(comparison.results, start=1):
         name = re.sub(r"[^A-Za-z0-9]+", "_", result.name).strip("_")
         text = "".join(line + "\n" for line in result.hypotheses)
-        (folder / f"translations_{number}_{name}.txt").write_text(text, encoding="utf-8")
+        write_text(folder / f"translations_{number}_{name}.txt", text)
     try:
         from ..evaluation.picture import draw, draw_throughput
     except ImportError as error:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
-from ..files import reading
+from ..files import reading, write_text
 from ..hub.bundle import Bundle, load_bundle
 from ..hub.text import TextPipeline
 from .reporting import reporting
@@ -112,9 +112,9 @@ def write_results(folder: Path, name: str, table: str, results: Sequence[Any], d
         draw: takes them and the paths of the pictures.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.md").write_text(table, encoding="utf-8")
+    write_text(folder / f"{name}.md", table)
     document = {"command": sys.argv, "results": [asdict(result) for result in results]}
-    (folder / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
     draw(results, [folder / f"{name}.{kind}" for kind in ("png", "svg")])
     logger.info("written to %s", folder)
 

@@ -20,7 +20,6 @@ another. The result is compared with fairseq on random sentences before it is ke
 
 import argparse
 import logging
-import shutil
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
@@ -86,10 +85,8 @@ def run(options: argparse.Namespace) -> None:
         task = tasks.setup_task(config.task)
     model = load_models([path], config, task, torch.device("cpu")).models[0]
     exported = export(
-        model, task.source_dictionary, task.target_dictionary, options.output, quantization=options.quantization
+        model, task.source_dictionary, task.target_dictionary, options.output, quantization=options.quantization, codes=codes
     )
-    if codes is not None:
-        shutil.copyfile(codes, exported.folder / "codes")
     print(
         f"{exported.folder}: {exported.size / 1e6:.1f} MB, weights {options.quantization or 'float32'}; log-probabilities differ from "
         f"fairseq's by at most {exported.difference:.1g}"

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
+from ..files import write_text
 from .command import (
     add_data_arguments,
     add_sentence_arguments,
@@ -64,8 +65,8 @@ def run(options: argparse.Namespace) -> None:
     document = system.generator.describe_graphs(system.models, sample)[0]
     options.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document, indent=1, ensure_ascii=False)
-    (options.out / "graph.json").write_text(text + "\n", encoding="utf-8")
-    (options.out / "graph.dot").write_text(system.generator.graph_dot(document, least=options.least), encoding="utf-8")
+    write_text(options.out / "graph.json", text + "\n")
+    write_text(options.out / "graph.dot", system.generator.graph_dot(document, least=options.least))
     try:
         from ..evaluation.graph_picture import draw_graph
     except ImportError as error:

@@ -14,7 +14,11 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Dict, Iterator, Optional, TextIO, cast
 
+from ..escaping import printable
 from ..files import STANDARD_OUTPUT
+
+# Characters of a message; what names all choices has less.
+LONGEST_MESSAGE = 4000
 
 
 class _Terminated(BaseException):
@@ -98,10 +102,13 @@ def _replace_closed_streams() -> None:
 
 
 def _one_line(error: BaseException) -> str:
+    """What is wrong, fit for a terminal: a bundle's values can stand in it."""
+    text = str(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         names = [str(name) for name in (error.filename, error.filename2) if name is not None]
-        return f"{' -> '.join(names)}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
+        text = f"{' -> '.join(names)}: {error.strerror}"
+    line = printable(" ".join(text.split()) or type(error).__name__)
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…"
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:

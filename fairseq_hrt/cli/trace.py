@@ -23,6 +23,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 
+from ..files import write_text
 from .command import (
     add_data_arguments,
     add_sentence_arguments,
@@ -102,12 +103,12 @@ def write(folder: Path, traces: "Sequence[Trace]") -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     data = json.dumps([found.to_json() for found in traces], indent=1, ensure_ascii=False)
-    (folder / "trace.json").write_text(data + "\n", encoding="utf-8")
+    write_text(folder / "trace.json", data + "\n")
     try:
         from ..evaluation import trace_picture
     except ImportError as error:
         raise ValueError(f"no picture without matplotlib ({error}): pip install matplotlib") from error
-    (folder / "trace.html").write_text(trace_picture.page(traces), encoding="utf-8")
+    write_text(folder / "trace.html", trace_picture.page(traces))
     for number, found in enumerate(traces, start=1):
         name = re.sub(r"[^A-Za-z0-9]+", "_", found.name).strip("_")
         trace_picture.draw(found, [folder / f"trace_{number}_{name}.{kind}" for kind in ("png", "svg")])

@@ -139,7 +139,7 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
         jobs = [Job(source, output) for source in sources]
     if resume and is_stream(jobs[0].target):
         raise ValueError("--resume needs a file to go on with: give --output FILE")
-    _refuse_overwriting(jobs)
+    _refuse_overwriting(jobs, resume=resume)
     return jobs
 
 
@@ -156,18 +156,30 @@ def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
     return sources
 
 
-def _refuse_overwriting(jobs: Sequence[Job]) -> None:
+def _refuse_overwriting(jobs: Sequence[Job], *, resume: bool) -> None:
     taken: Dict[str, Job] = {}
     inputs = {os.path.realpath(job.source) for job in jobs if job.source is not None}
     for job in jobs:
         if job.target is None or is_stream(job.target):
             continue
-        name = os.path.realpath(job.target)
-        if name in taken:
-            raise ValueError(f"{taken[name].source} and {job.source} would both be written to {job.target}: rename one")
-        taken[name] = job
-        if name in inputs:
-            raise ValueError(f"{job.target} is an input: a translation would replace it; give another --output")
+        for name in _written(job.target, resume=resume):
+            # The output itself as it was given.
+            shown = job.target if name == os.path.realpath(job.target) else name
+            if name in taken:
+                raise ValueError(f"{taken[name].source} and {job.source} would both be written to {shown}: rename one")
+            taken[name] = job
+            if name in inputs:
+                raise ValueError(f"{shown} is an input: a translation would replace it; give another --output")
+
+
+def _written(target: Path, *, resume: bool) -> List[str]:
+    """The names that a job writes: its output and, where it can be gone on with, what stands beside that meanwhile."""
+    path = Path(os.path.realpath(target))
+    if not resume:
+        return [str(path)]
+    from ..hub.resume import work_files
+
+    return [str(name) for name in (path, *work_files(path))]
 
 
 def run(options: argparse.Namespace) -> None:

@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
+from ..files import write_text
 from .command import add_data_arguments, data_arguments, execute, verb_parser
 
 logger = logging.getLogger(__name__)
@@ -94,9 +95,9 @@ def run(options: argparse.Namespace) -> None:
     else:
         sys.stdout.write(table)
     if options.out:
-        (options.out / "tuned.md").write_text(table, encoding="utf-8")
+        write_text(options.out / "tuned.md", table)
         document = {"command": sys.argv, **tuning.to_json(spec, trials, options.metric)}
-        (options.out / "tuned.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_text(options.out / "tuned.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
         logger.info("written to %s", options.out)
 
 

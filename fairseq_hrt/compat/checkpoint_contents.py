@@ -160,14 +160,17 @@ def _reason(name: str, value: object) -> Optional[str]:
     if not isinstance(value, str):
         # eval reads bytes, and whatever else lies in memory as bytes do.
         return "which is no plain literal" if _is_evaluated(name) else None
-    reference = _REFERENCE.fullmatch(value)
     if "${" in value and "${" in _REFERENCE.sub("", value):
         return "which would be looked up outside the file"
     if not _is_evaluated(name) or _WORD.fullmatch(value) or (name == "pretrained" and _FILE.fullmatch(value)):
         return None
-    if reference is not None:
-        # Where the text really stands, it must be checked as well.
-        return None if _is_evaluated(reference[1]) else "which fairseq would run as Python; it must be a plain literal"
+    if "${" in value:
+        # fairseq gets what OmegaConf puts there. Another evaluated option is checked where it stands; within a text ("[${model.note}]") or of
+        # another name it could be anything.
+        reference = _REFERENCE.fullmatch(value)
+        if reference is not None and _is_evaluated(reference[1]):
+            return None
+        return "which fairseq would run as Python; it must be a plain literal"
     try:
         literal(value)
     except SyntaxError:

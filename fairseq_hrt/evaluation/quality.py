@@ -1,6 +1,5 @@
 """Quality of translations: sacreBLEU and chrF on detokenised text, and the share of exactly valid translations."""
 
-import gzip
 import json
 import re
 from dataclasses import dataclass
@@ -8,6 +7,8 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 import sacrebleu
+
+from ..files import raw_lines, reading
 
 Detokenizer = Callable[[str], str]
 
@@ -89,10 +90,20 @@ def valid_share(hypotheses: Sequence[str], valid: Sequence[Set[str]]) -> float:
 
 
 def read_lines(path: Path) -> List[str]:
-    """Lines of a text file, plain or gzip. Only a line feed ends a line, as for the tools that made the data."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
-        return [line.rstrip("\r\n") for line in lines]
+    """Lines of a text file, plain or gzip. Only a line feed ends a line, as for the tools that made the data.
+
+    Raises:
+        ValueError: a line is no UTF-8, or the gzip data are damaged; the message names the file.
+        OSError: it cannot be read.
+    """
+    found: List[str] = []
+    try:
+        with reading(path) as file:
+            for line in raw_lines(file, str(path)):
+                found.append(line.decode("utf-8").rstrip("\r\n"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}, line {len(found) + 1} is no UTF-8: {error}") from None
+    return found
 
 
 def read_valid_translations(path: Path) -> List[Set[str]]:

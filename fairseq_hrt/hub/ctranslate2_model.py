@@ -8,6 +8,7 @@ steps but a graph. They are decoded by this package's own engine.
 """
 
 import copy
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, List, Optional, Sequence
@@ -107,7 +108,13 @@ _ACTIVATIONS = {
 
 
 def export(
-    model: FairseqModule, source: Dictionary, target: Dictionary, folder: Path, *, quantization: Optional[str] = None
+    model: FairseqModule,
+    source: Dictionary,
+    target: Dictionary,
+    folder: Path,
+    *,
+    quantization: Optional[str] = None,
+    codes: Optional[Path] = None,
 ) -> Exported:
     """Converts a model; the folder appears only when it is complete and agrees with fairseq.
 
@@ -116,6 +123,7 @@ def export(
         source, target: its dictionaries.
         folder: to make; must not exist.
         quantization: of the weights: int8, int16, float16, bfloat16 and their mixtures, see CTranslate2; None: float32.
+        codes: of the subwords, which are copied into it.
 
     Raises:
         ValueError: the folder exists, CTranslate2 is not installed or does not know the quantization, the model does not convert
@@ -145,6 +153,8 @@ def export(
             raise ValueError(
                 f"the converted model differs from fairseq's by {difference:.2g} in a log-probability; nothing was written"
             )
+        if codes is not None:
+            shutil.copyfile(codes, partial / "codes")
         partial.rename(folder)
     return Exported(folder, sum(path.stat().st_size for path in folder.iterdir()), difference)
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..escaping import shown
-from ..loading.data_options import allowed_options, language_of_data, option_of_data
+from ..loading.data_options import allowed_options, language_of_data, option_for_runtime, option_of_data
 
 # A description with a long card takes a few thousand bytes.
 LARGEST = 1_000_000
 MOST_MODELS = 64
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}")
+_TASK = re.compile(r"[A-Za-z0-9_]{1,100}")
 _FIELDS = ("format", "task", "source_lang", "target_lang", "tokenizer", "subwords", "models", "codes", "options", "card")
 # What the native runtime reads, in the descriptions of bundles that have it.
 _MORE_FILES = ("rules", "runtime", "shortlist")
@@ -30,7 +31,7 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     Args:
         folder: of the bundle.
         version: of the format that is read.
-        for_runtime: task and options are texts that the runtime checks itself; fairseq, which knows them, is not loaded.
+        for_runtime: whether the task is one, and which options belong to it, is left to the runtime; fairseq, which knows that, is not loaded.
 
     Raises:
         ValueError: there is none, or it says something that a bundle must not.
@@ -58,9 +59,8 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     if not isinstance(card, dict):
         raise ValueError(f"{path} has the card {shown(card)}: it must be an object")
     rest = {name: document[name] for name in ("source_lang", "target_lang", "tokenizer", "subwords")}
-    check = texts_of_options if for_runtime else checked_options
     for name in ("options", "runtime_options"):
-        rest[name] = check(document.get(name, {}), task, str(path))
+        rest[name] = checked_options(document.get(name, {}), None if for_runtime else task, str(path))
     return {**rest, **more, "task": task, "models": models, "codes": codes, "card": card}
 
 
@@ -80,6 +80,8 @@ def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
 
 def _checked_task(task: object, path: Path, *, for_runtime: bool) -> str:
     if for_runtime and isinstance(task, str):
+        if not _TASK.fullmatch(task):
+            raise ValueError(f"{path} names the task {shown(task)}: it must be letters, digits and _, e.g. translation_hrt")
         return task
     from ..loading.checkpoints import require_known_task
 
@@ -141,26 +143,20 @@ def _require_file(folder: Path, name: object, path: Path) -> None:
         raise ValueError(f"{path} names {shown(name)}, which the bundle does not hold")
 
 
-def checked_options(options: object, task: str, subject: str) -> Dict[str, str]:
+def checked_options(options: object, task: Optional[str], subject: str) -> Dict[str, str]:
     """The decoding options of a bundle, as texts.
+
+    Args:
+        options: as they stand there.
+        task: whose options they must be; None: any task's, for the native runtime, which checks them itself and needs no fairseq.
+        subject: the file, for the message.
 
     Raises:
         ValueError: a name or value that a bundle must not have.
     """
     if not isinstance(options, Mapping):
         raise ValueError(f"{subject} has the options {shown(options)}: it must be an object")
+    if task is None:
+        return dict(option_for_runtime(name, value, subject) for name, value in options.items())
     allowed: Mapping[str, Optional[type]] = allowed_options(task)
     return dict(option_of_data(name, value, allowed, subject) for name, value in options.items())
-
-
-def texts_of_options(options: object, task: str, subject: str) -> Dict[str, str]:
-    """The decoding options of a bundle as texts, for the runtime, which knows few names and reads numbers, switches and choices only.
-
-    Raises:
-        ValueError: not even that.
-    """
-    if not isinstance(options, Mapping) or not all(isinstance(value, (str, int, float)) for value in options.values()):
-        raise ValueError(
-            f"{subject} has the options {shown(options)}: it must be an object of numbers, texts, true and false"
-        )
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}

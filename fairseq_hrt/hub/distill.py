@@ -126,6 +126,21 @@ def missing(folder: Path, plan: Plan) -> int:
     return sum(not block_path(folder, number).exists() for number in range(plan.blocks))
 
 
+def _translations(line: str, path: Path) -> List[str]:
+    """What a line of a block holds.
+
+    Raises:
+        ValueError: it is no list of texts.
+    """
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(translation, str) for translation in found):
+        raise ValueError(f"{path} is damaged: {line!r:.80} are no translations; remove it and start again")
+    return found
+
+
 def merge(folder: Path, plan: Plan, source: Callable[[int], str], languages: Sequence[str], prefix: str) -> Dict[str, Any]:
     """Writes the aligned text, ``<prefix>.<language>`` for both sides, and returns its statistics.
 
@@ -145,7 +160,7 @@ def merge(folder: Path, plan: Plan, source: Callable[[int], str], languages: Seq
                 )
             for sentence, line in zip(plan.members(number), lines):
                 words = source(sentence)
-                for translation in json.loads(line):
+                for translation in _translations(line, path):
                     left.write(f"{words}\n".encode())
                     right.write(f"{translation}\n".encode())
                     counts["pairs"] += 1

@@ -10,6 +10,8 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
+from ..files import writing
+
 # Pairs of words that are looked at together.
 BLOCK = 1 << 22
 
@@ -127,10 +129,8 @@ def write_lex(
         best, least: see :func:`best_targets`.
     """
     count = 0
-    partial = path.with_name(path.name + ".partial")
-    with open(partial, "w", encoding="utf-8", newline="\n") as file:
+    with writing(path) as file:
         for source, target, probability in best_targets(table, best=best, least=least):
-            file.write(f"{targets[target]} {sources[source]} {probability:.6f}\n")
+            file.write(f"{targets[target]} {sources[source]} {probability:.6f}\n".encode())
             count += 1
-    partial.replace(path)
     return count

@@ -9,10 +9,8 @@ import re
 from functools import lru_cache
 from typing import Any, Dict, List, Pattern, Tuple
 
-from .moses_rules import MosesRules, Ranges, is_member
+from .moses_rules import LATIN, MosesRules, Ranges, is_member
 
-# Text below this code point meets small regular expressions, which compile in no time: Latin scripts after normalisation.
-LATIN = "\u0250"
 # sacremoses' own rules for Czech do not work: next() of a list.
 WITHOUT_DETOKENIZER = ("cs",)
 _CJK = (

@@ -10,8 +10,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Tuple
 
+from ..escaping import printable
+
 FORMAT = 1
 Ranges = Tuple[int, ...]
+# Text below this code point meets small regular expressions, which compile in no time: Latin scripts after normalisation.
+LATIN = "\u0250"
 _CLASSES = ("alnum", "alpha", "number", "lower", "target_alpha", "currency")
 
 
@@ -49,6 +53,10 @@ class MosesRules:
             ends = getattr(self, name)
             if len(ends) % 2 or list(ends) != sorted(ends) or (ends and not 0 <= ends[0] <= ends[-1] < 0x110000):
                 raise ValueError(f"rules of text: {name} is no list of character ranges")
+        for name in ("alpha", "number"):
+            # Of texts without others the expressions hold these alone.
+            if not getattr(self, name) or getattr(self, name)[0] >= ord(LATIN):
+                raise ValueError(f"rules of text: {name} has no character before U+{ord(LATIN):04X}")
 
     @classmethod
     def from_sacremoses(cls, language: str, target_language: str) -> "MosesRules":
@@ -91,7 +99,9 @@ class MosesRules:
             }
             return cls(**rules)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} does not hold rules of text: {error}; pack the bundle again") from error
+            raise ValueError(
+                f"{path} does not hold rules of text: {printable(str(error))}; pack the bundle again"
+            ) from error
 
 
 def _ranges(signs: Iterable[str]) -> Ranges:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, Optional, Union
 
+from ..escaping import printable
 from .bundle import load_bundle
 
 ENGINES = ("auto", "torch", "runtime")
@@ -60,7 +61,7 @@ def from_pretrained(
             raise
         import logging
 
-        logging.getLogger(__name__).warning("%s (PyTorch takes over)", error)
+        logging.getLogger(__name__).warning("%s (PyTorch takes over)", printable(str(error)))
         return _torch(folder, device, threads, decoding)
 
 

@@ -12,13 +12,15 @@ import logging
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..files import content_hash, is_at, lock, publish, remove_leftovers, write_text
 from .bundle import Bundle
 
 logger = logging.getLogger(__name__)
 
+# What notes hold.
+_KINDS = {"settings": dict, "lines": int, "bytes": int, "input": str, "output": str, "complete": bool}
 _NOTHING: Mapping[str, Any] = {"lines": 0, "bytes": 0, "complete": False}
 
 
@@ -41,10 +43,22 @@ def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
     return found
 
 
+def _of_kind(value: Any, kind: type) -> Any:
+    """The value; ValueError for one of another type, or a negative number."""
+    if type(value) is not kind or (kind is int and value < 0):
+        raise ValueError(f"{value!r:.40} is no {kind.__name__} that can stand there")
+    return value
+
+
 def different_settings(known: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
     """What differs between two descriptions of a run, in words; empty: nothing."""
     names = sorted(name for name in {*known, *mine} if known.get(name) != mine.get(name))
     return ", ".join(f"{name}: {known.get(name)!r} then, {mine.get(name)!r} now" for name in names)
+
+
+def work_files(target: Path) -> Tuple[Path, Path]:
+    """The files beside an output that is being written: what is finished of it, and the notes of what it was made from."""
+    return target.with_name(target.name + ".partial"), target.with_name(target.name + ".partial.json")
 
 
 class ResumableOutput:
@@ -67,8 +81,7 @@ class ResumableOutput:
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self.target = Path(os.path.realpath(path))
-        self.partial = self.target.with_name(self.target.name + ".partial")
-        self.notes = self.target.with_name(self.target.name + ".partial.json")
+        self.partial, self.notes = work_files(self.target)
         self.settings = json.loads(json.dumps(dict(settings)))
         self._descriptor: Optional[int] = None
         self._input, self._output = hashlib.sha256(), hashlib.sha256()
@@ -132,7 +145,7 @@ class ResumableOutput:
     def _read_notes(self) -> Optional[Mapping[str, Any]]:
         try:
             found = json.loads(self.notes.read_text(encoding="utf-8"))
-            return {name: found[name] for name in ("settings", "lines", "bytes", "input", "output", "complete")}
+            return {name: _of_kind(found[name], kind) for name, kind in _KINDS.items()}
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..escaping import printable
 from ..runtime.engine import DecodeOptions, Engine, Result, UnsupportedOption
 from ..runtime.options import options_for
 from .bundle import Bundle
@@ -212,7 +213,7 @@ class RuntimeTranslator:
         with self._lock:
             if self._other is None:
                 assert self._fallback is not None
-                logger.warning("%s (PyTorch takes over)", reason)
+                logger.warning("%s (PyTorch takes over)", printable(reason))
                 self._other = self._fallback()
         return self._other
 

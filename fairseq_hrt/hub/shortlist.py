@@ -4,13 +4,13 @@ Read from a lexical table (Marian's ``lex`` files, which :mod:`.lexical_table` w
 ``vmap`` (``SOURCE<tab>TARGET TARGET …``), plain or gzip; kept in a bundle as safetensors.
 """
 
-import gzip
 from collections import Counter
 from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Sequence, Set, Tuple
 
 import numpy as np
 
+from ..files import raw_lines, reading
 from ..runtime.engine import Shortlist
 from .dictionary import SPECIAL, Words
 
@@ -62,12 +62,10 @@ def pack(found: Mapping[int, Sequence[int]], always: Set[int], source_words: int
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with open(path, "rb") as file:
-            compressed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rt", encoding="utf-8") if compressed else open(path, encoding="utf-8") as text:
-            for line in text:
-                yield line.rstrip("\r\n")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        with reading(path) as file:
+            for line in raw_lines(file, str(path)):
+                yield line.decode("utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as a shortlist: {error}") from error
 
 
@@ -130,7 +128,8 @@ def read_shortlist(path: Path) -> Shortlist:
 
     try:
         parts = load_file(str(path))
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, MemoryError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError) as error:
+        # AttributeError: a type of numbers that NumPy does not have.
         raise ValueError(f"{path} is no shortlist: {error!s:.200}") from None
     types = {"offsets": np.int64, "candidates": np.int32, "always": np.int32}
     if set(parts) != set(types) or any(parts[name].dtype != kind or parts[name].ndim != 1 for name, kind in types.items()):

@@ -30,6 +30,9 @@ _JOINING = ("@@ ", "@@", "subword_nmt", "sentencepiece", "wordpiece", "none")
 _JOINED = ("post_process", "remove_bpe")
 # Texts that name files or carry further options, and what means nothing without such a file.
 _NEVER = re.compile(r".*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*|rescore_.*")
+# What this package's tasks declare, told without fairseq: options of a family begin with its name.
+_FAMILIES = ("hrt_", "bidirectional_", "dag_", "jacobi_")
+_OF_TASKS = ("seed", "max_update", "raw_probability")
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,39}")
 _PACKAGE = __name__.split(".")[0]
 
@@ -76,15 +79,41 @@ def option_of_data(name: object, value: object, allowed: Mapping[str, Optional[t
     """
     given = f"{subject} sets the option {shown(name)} to {shown(value)}"
     known = name.replace("-", "_") if isinstance(name, str) else ""
-    if known not in allowed:
-        raise ValueError(f"{given}: it is none that a file may set; remove it there, and give it yourself if you want it")
-    if not isinstance(value, (str, int, float)):
-        raise ValueError(f"{given}: it must be a number, a text, true or false")
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+    text = _text_of_option(known in allowed, value, given)
     wanted = _wanted(allowed[known], text)
     if wanted is not None:
         raise ValueError(f"{given}: it must be {wanted}")
     return known, text
+
+
+def option_for_runtime(name: object, value: object, subject: str) -> Tuple[str, str]:
+    """The same without fairseq, which knows the options of each task: any of them, with a value that could be right. The runtime checks it.
+
+    Raises:
+        ValueError: as :func:`option_of_data`.
+    """
+    given = f"{subject} sets the option {shown(name)} to {shown(value)}"
+    known = name.replace("-", "_") if isinstance(name, str) else ""
+    text = _text_of_option(_may_be_set(known), value, given)
+    kind = None if known in _JOINED else str
+    if not _is_number(float, text) and _wanted(kind, text) is not None:
+        raise ValueError(f"{given}: it must be a number, or {_wanted(kind, text)}")
+    return known, text
+
+
+def _may_be_set(name: str) -> bool:
+    """Whether data may set an option of this name for some task."""
+    if name in SEARCH or name in MODEL or name in _JOINED or name in _OF_TASKS or name == "fp16":
+        return True
+    return name.isidentifier() and name.isascii() and name.startswith(_FAMILIES) and not _NEVER.fullmatch(name)
+
+
+def _text_of_option(may_be_set: bool, value: object, given: str) -> str:
+    if not may_be_set:
+        raise ValueError(f"{given}: it is none that a file may set; remove it there, and give it yourself if you want it")
+    if not isinstance(value, (str, int, float)):
+        raise ValueError(f"{given}: it must be a number, a text, true or false")
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _wanted(kind: Any, text: str) -> Optional[str]:

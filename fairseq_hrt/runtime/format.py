@@ -215,6 +215,7 @@ def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
             check_tensors(header, tensors)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+    # AttributeError: a type of numbers that NumPy does not have.
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError) as error:
         raise ModelFileError(f"{path}: it cannot be read as safetensors ({error!s:.200}); convert the model again") from None
     return header, tensors

@@ -179,7 +179,9 @@ class Server:
     # ------------------------------------------------------------------ parts of a request
 
     async def _fields(self, request: Request) -> Dict[str, Any]:
-        fields = parse_fields(await request.body(), request.headers.get("content-type", ""), request.url.query)
+        # request.url would be put together from what the client says in its Host.
+        query = request.scope["query_string"].decode("latin-1")
+        fields = parse_fields(await request.body(), request.headers.get("content-type", ""), query)
         check_key(fields, request.headers.get("authorization", ""), self.keys)
         return fields
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+import traceback
 from typing import Awaitable, Callable
 
 from starlette.requests import ClientDisconnect, Request
@@ -70,8 +71,10 @@ async def _answer(handler: Handler, request: Request, settings: Settings) -> Res
     except ClientDisconnect:
         # Nobody reads this; the status is the one that proxies use for it.
         return Response(status_code=499)
-    except Exception:  # nothing of it may leave the process
-        logger.exception("a request failed")
+    except Exception as error:  # nothing of it may leave the process
+        # Nor may its message stand in the log: it can hold the request's text.
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        logger.error("a request failed: %s\n%s", type(error).__name__, frames.rstrip())
         return JSONResponse({"error": "Internal server error"}, 500)
 
 

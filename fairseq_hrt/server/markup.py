@@ -2,6 +2,10 @@
 
 from typing import Any, List, Sequence
 
+from .errors import invalid
+
+# "<" behind the last ">".
+MOST_OPEN = 100
 # What is inside is no text for readers.
 _KEPT = frozenset(("script", "style", "code", "pre", "textarea", "template", "noscript"))
 
@@ -10,14 +14,27 @@ class MarkedUpText:
     """An HTML fragment as the pieces of text that it holds.
 
     Args:
-        html: a fragment or a document; Beautiful Soup parses whatever it is.
+        html: a fragment or a document; Beautiful Soup parses nearly whatever it is.
+
+    Raises:
+        RequestError: it does not.
     """
 
     def __init__(self, html: str) -> None:
         import bs4
         from bs4.element import NavigableString
+        from bs4.exceptions import ParserRejectedMarkup
 
-        self._soup = bs4.BeautifulSoup(html, "html.parser")
+        # The parser would look for the end of a tag at each of them anew, up to the end of the text.
+        left_open = html.count("<", html.rfind(">") + 1)
+        if left_open > MOST_OPEN:
+            raise invalid(f'format html: there are {left_open} "<" that no ">" follows; write "&lt;" where it is text')
+        try:
+            self._soup = bs4.BeautifulSoup(html, "html.parser")
+        except ParserRejectedMarkup:
+            raise invalid(
+                'format html: a declaration that begins with "<![" is none; write "&lt;![" where it is text'
+            ) from None
         self._nodes: List[Any] = []
         untouched = set()
         # In the order of the document: an element comes before what is inside. Asking each text for all its ancestors would take
@@ -34,9 +51,12 @@ class MarkedUpText:
         self.texts: List[str] = [str(node) for node in self._nodes]
 
     def join(self, translations: Sequence[str]) -> str:
-        """The fragment with its texts replaced; what is put in is escaped."""
-        for node, translation in zip(self._nodes, translations):
-            node.replace_with(translation)
+        """The fragment with its texts replaced, now and by other ones the next time; what is put in is escaped."""
+        from bs4.element import NavigableString
+
+        for number, (node, translation) in enumerate(zip(self._nodes, translations)):
+            self._nodes[number] = NavigableString(translation)
+            node.replace_with(self._nodes[number])
         return self._soup.decode(formatter="minimal")
 
 

@@ -36,15 +36,16 @@ class Connection(H11Protocol):
     """A connection that is closed when it makes no progress.
 
     uvicorn waits for ever for the rest of a request's head, for a body whose request has been answered already, and for a client that does
-    not read its response.
+    not read its response. It also accepts any number of connections, and refuses the requests of those that are too many.
 
     Args:
         time_limit: seconds of a request.
+        most: connections; with as many, the one that has waited longest for a request makes room for another one.
     """
 
-    def __init__(self, *arguments: Any, time_limit: float, **options: Any) -> None:
+    def __init__(self, *arguments: Any, time_limit: float, most: int, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._time_limit = time_limit
+        self._time_limit, self._most = time_limit, most
         self._state: Any = None
         self._since = 0.0
         self._check: Optional[asyncio.TimerHandle] = None
@@ -52,6 +53,8 @@ class Connection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._look()
+        if len(self.connections) >= self._most:
+            self._make_room()
 
     def connection_lost(self, exc: Optional[Exception]) -> None:
         if self._check is not None:
@@ -77,8 +80,22 @@ class Connection(H11Protocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
 
+    @property
+    def _busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _make_room(self) -> None:
+        """Ends the connection that has been idle longest. Where all others are busy, uvicorn answers this one's request with 503."""
+        others = (other for other in self.connections if isinstance(other, Connection) and other is not self)
+        idle = [other for other in others if not other._busy]
+        if idle:
+            oldest = min(idle, key=lambda other: other._since)
+            # It is lost a moment later, when others may have come already.
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+
     def _look(self) -> None:
-        busy = self.cycle is not None and not self.cycle.response_complete
+        busy = self._busy
         state, now = (self.cycle, busy), self.loop.time()
         if state != self._state:
             self._state, self._since = state, now
@@ -139,7 +156,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 def server_options(settings: Settings) -> Dict[str, Any]:
     """uvicorn's options."""
     return {
-        "http": functools.partial(Connection, time_limit=settings.time_limit),
+        "http": functools.partial(Connection, time_limit=settings.time_limit, most=settings.max_connections),
         "ws": "none",
         "access_log": False,
         "server_header": False,

@@ -10,7 +10,6 @@ class DecodedText:
     """One text on its way: cut into sentences, then put together from their translations."""
 
     def __init__(self, text: str, form: str, language: str) -> None:
-        self._text = text
         self._html = MarkedUpText(text) if form == "html" else None
         pieces = [text] if self._html is None else self._html.texts
         self._segments: List[Segments] = [split(piece, language) for piece in pieces]
@@ -24,10 +23,7 @@ class DecodedText:
         for segments in self._segments:
             joined.append(segments.join(chosen[place : place + len(segments.sentences)]))
             place += len(segments.sentences)
-        if self._html is None:
-            return joined[0]
-        # Joining changes the tree, so each time it is read anew.
-        return MarkedUpText(self._text).join(joined)
+        return joined[0] if self._html is None else self._html.join(joined)
 
 
 def _ranked(translation: Any, rank: int) -> str:

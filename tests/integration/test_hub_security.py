@@ -156,6 +156,16 @@ def referred(hostile):
     hostile.checkpoint(change)
 
 
+def referred_within(hostile):
+    """The same within a text, which is one only when the reference has been followed."""
+
+    def change(state):
+        model = vars(state["cfg"]["model"])
+        state["cfg"]["model"] = {**model, "adaptive_softmax_cutoff": "[${model.zzz}]", "zzz": hostile.code}
+
+    hostile.checkpoint(change)
+
+
 def yaml_configuration(hostile):
     hostile.checkpoint(lambda state: state.update(cfg=f"model:\n  adaptive_softmax_cutoff: {hostile.code}\ntask: {{}}"))
 
@@ -305,6 +315,7 @@ CHECKPOINTS = {
     "a Transformer, xFormers": (evaluated("encoder_xformers_att_config"), CALL),
     "nested": (evaluated("encoder", encoder={"xformers_att_config": "exit()"}), "exit()"),
     "behind a reference": (referred, "'${model.zzz}'"),
+    "behind a reference within a text": (referred_within, "'[${model.zzz}]'"),
     "a node of two names": (shared_node, CALL),
     "shadowed": (shadowed, CALL),
     "in the arguments of another model": (nested_arguments, CALL),

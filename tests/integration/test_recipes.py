@@ -56,7 +56,13 @@ def bash(script, *arguments, cwd=ROOT, check=True, limit=900, **environment):
     inherited = {name: os.environ[name] for name in names if name in os.environ}
     environment = {**inherited, "OMP_NUM_THREADS": "1", **environment}
     result = subprocess.run(
-        ["bash", str(script), *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=limit
+        ["bash", str(script), *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=limit,
     )
     if check and result.returncode:
         raise AssertionError(f"{script} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")

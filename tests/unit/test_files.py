@@ -81,6 +81,16 @@ def test_mode_and_links_stay(tmp_path):
     assert names(tmp_path) == ["dangling", "later", "link", "real"]
 
 
+def test_a_file_takes_the_place_of_files_alone(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(OSError, match="a device or pipe") as error, replacing(tmp_path / name) as file:
+            file.write(b"x")
+        assert error.value.filename == str(tmp_path / name)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode) and names(tmp_path) == ["link", "pipe"]
+
+
 def test_long_names_and_folders(tmp_path):
     put(tmp_path / ("ü" * 127), b"x")
     assert names(tmp_path) == ["ü" * 127]

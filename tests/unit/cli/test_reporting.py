@@ -35,7 +35,7 @@ def test_ignored_signals_stay_ignored(monkeypatch):
 
 
 @pytest.mark.parametrize("error, message", [
-    (ValueError("two\nlines"), "two lines"), (OSError(28, "No space", "f"), "f: No space"), (OSError(18, "Other device", "a", None, "b"), "a -> b: Other device"), (MemoryError(), "MemoryError"),
+    (ValueError("two\nlines"), "two lines"), (ValueError("\x1b[31mred\x07"), "error: \\x1b[31mred\\x07\n"), (ValueError("x" * 9999), "x…\n"), (OSError(2, "Gone", "\x1b[2J"), "\\x1b[2J: Gone"), (OSError(28, "No space", "f"), "f: No space"), (OSError(18, "Other device", "a", None, "b"), "a -> b: Other device"), (MemoryError(), "MemoryError"),
     (torch.OutOfMemoryError("CUDA out of memory"), "give a smaller batch size"), (BrokenPipeError(32, "Broken pipe", "fifo"), "'fifo'"),
 ])  # fmt: skip
 def test_errors_are_one_line(capsys, error, message):

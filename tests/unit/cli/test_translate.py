@@ -307,6 +307,19 @@ def test_a_full_disk(run, model, tmp_path, monkeypatch, arguments):
 # ---------------------------------------------------------------------- plans and ends
 
 
+@pytest.mark.parametrize("other", ["x.partial", "x.partial.json"])
+def test_an_output_takes_no_name_that_another_one_needs(tmp_path, other):
+    for name in ("x", other):
+        (tmp_path / name).write_text("a\n")
+    inputs = [tmp_path / "x", tmp_path / other]
+    assert len(plan_jobs(inputs, tmp_path / "out")) == 2
+    for order in (inputs, inputs[::-1]):
+        with pytest.raises(ValueError, match=f"would both be written to .*{re.escape(other)}: rename one"):
+            plan_jobs(order, tmp_path / "out", resume=True)
+    with pytest.raises(ValueError, match=f"{re.escape(other)} is an input"):
+        plan_jobs(inputs[1:], tmp_path / "x", resume=True)
+
+
 @given(st.lists(st.sampled_from(["a/x", "b/x", "a/y", "c/../a/x", "link/x", "b/z"]), min_size=2, max_size=4))
 def test_no_two_inputs_share_an_output(tmp_path_factory, names):
     folder = tmp_path_factory.mktemp("plan")

@@ -12,6 +12,7 @@ from fairseq.data import Dictionary
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_hrt.compat.checkpoint_contents import EVALUATED, literal, shown, unsafe_value
 from fairseq_hrt.compat.checkpoint_loading import CorruptCheckpointError, UnsafeCheckpointError, load
@@ -132,6 +133,35 @@ def test_references_within_the_file_are_left_alone():
     ):
         found = unsafe_value({"cfg": {"task": {"data": text}}})
         assert found is not None and "outside the file" in str(found)
+
+
+PIECES = [
+    "${model.note}", "${model.decoder_layers}", "${.note}", "${..model.note}", "${model.list.0}", "${", "}", "$", "\\", "[", "]", "(", ")", "'", '"', " ", "\n",
+    "1", ",", "x", "model.note", ".",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join))
+def test_what_omegaconf_puts_into_a_text_is_not_run(text):
+    """fairseq evaluates what the references within a text lead to, not the text that stands there."""
+    model = {"note": "exit()", "list": ["exit()"], "decoder_layers": "[1]", "encoder_layers": text, "attention": "(2, 3)"}
+    try:
+        config = OmegaConf.create({"model": model})
+        resolved = config.model.encoder_layers
+    except (OmegaConfBaseException, ValueError):
+        return
+    if unsafe_value({"cfg": config}) is None and isinstance(resolved, str):
+        assert "exit()" not in resolved, (text, resolved)
+
+
+@pytest.mark.parametrize(
+    "text", ["[${model.note}]", '"${model.note}"', "${model.note} ", "${model.a}(${model.b})", "${model.note}", "1 + ${model.decoder_layers}", "\\${x}"]
+)  # fmt: skip
+def test_references_within_a_text_are_refused_where_it_is_evaluated(text):
+    found = unsafe_value({"cfg": {"model": {"adaptive_softmax_cutoff": text}}})
+    assert found is not None and "which fairseq would run as Python" in str(found)
+    assert unsafe_value({"cfg": {"model": {"something_else": text}}}) is None
+    assert unsafe_value({"cfg": {"model": {"adaptive_softmax_cutoff": "${model.decoder_layers}"}}}) is None
 
 
 def test_arguments_are_a_namespace():

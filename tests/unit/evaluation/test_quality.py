@@ -50,6 +50,20 @@ def test_only_a_line_feed_ends_a_line(tmp_path):
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress("one\u2028still one\r\ntwo\n".encode()))
     assert read_lines(path) == ["one\u2028still one", "two"]
+    # Known by its content, whatever its name.
+    assert read_lines(path.rename(tmp_path / "text")) == ["one\u2028still one", "two"]
+
+
+def test_damaged_text_is_named(tmp_path):
+    path = tmp_path / "text.gz"
+    data = gzip.compress(b"word\n" * 999)
+    for damaged in (data[: len(data) // 2], data[:15] + b"\xff\xff" + data[17:]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="text.gz: damaged gzip data"):
+            read_lines(path)
+    path.write_bytes(b"one\n\xff\n")
+    with pytest.raises(ValueError, match="text.gz, line 2 is no UTF-8"):
+        read_lines(path)
 
 
 def test_valid_translations_are_read(tmp_path):

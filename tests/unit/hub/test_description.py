@@ -6,6 +6,7 @@ import pytest
 
 from fairseq_hrt.hub import description
 from fairseq_hrt.hub.description import read_description
+from fairseq_hrt.loading.data_options import allowed_options, option_for_runtime
 
 FIELDS = dict(format=1, task="translation_hrt", source_lang="de", target_lang="en", tokenizer="space", subwords="none")
 
@@ -51,13 +52,39 @@ def test_a_short_description_and_a_long_one(folder):
 
 
 def test_the_runtime_checks_its_options_itself(folder):
-    found = read(folder, for_runtime=True, task="of_a_plugin", options={"no_such": 1.5, "switch": False})
-    assert found["task"] == "of_a_plugin" and found["options"] == {"no_such": "1.5", "switch": "false"}
-    for options in ([], {"beam": [1]}, {"beam": None}):
-        with pytest.raises(ValueError, match="bundle.json has the options .*it must be an object"):
-            read(folder, for_runtime=True, options=options)
-    with pytest.raises(ValueError, match="names the task 5"):
-        read(folder, for_runtime=True, task=5)
+    found = read(folder, for_runtime=True, task="of_a_plugin", options={"hrt_no-such": 1.5, "fp16": False, "lenpen": -2})
+    assert found["task"] == "of_a_plugin" and found["options"] == {"hrt_no_such": "1.5", "fp16": "false", "lenpen": "-2"}
+    with pytest.raises(ValueError, match="bundle.json has the options .*it must be an object"):
+        read(folder, for_runtime=True, options=[])
+    for task in (5, "\x1b[31mx", "a b", "../x"):
+        with pytest.raises(ValueError, match="names the task") as refused:
+            read(folder, for_runtime=True, task=task)
+        assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("name, value", [
+    ("replace_unk", "/etc/passwd"), ("replace_unk", True), ("replace-unk", "x"), ("task", "translation_jacobi"), ("alignments", True), ("graphs", True),
+    ("scores", False), ("batch_size", 9), ("max_tokens", 9), ("cpu", True), ("lm_path", "x"), ("dag_lm_path", "x"), ("jacobi_draft_path", "x"), ("jacobi_cost_file", "x"),
+    ("rescore_path", "x"), ("jacobi_draft_options", "{}"), ("model_overrides", "{}"), ("path", "x"), ("no_such", 1), ("hrt_\x1b[2J", 1), ("", 1),
+    ("beam", [1]), ("beam", None), ("hrt_chunk_table", "~/x"), ("jacobi_mode", "../x"), ("jacobi_mode", "\x1b[2J"), ("beam", "1\0"), ("post_process", "$HOME"),
+    ("beam", "9" * 5000), ("hrt_chunk_table", ""),
+])  # fmt: skip
+def test_the_runtime_reads_no_file_that_a_bundle_names(folder, name, value):
+    for field in ("options", "runtime_options"):
+        with pytest.raises(ValueError, match="bundle.json sets the option") as refused:
+            read(folder, for_runtime=True, **{field: {name: value}})
+        assert str(refused.value).isprintable() and len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "task",
+    ["translation", *(f"translation_{family}" for family in ("autoregressive", "hrt", "bidirectional", "dag", "jacobi"))],
+)
+def test_the_runtime_takes_every_option_that_a_bundle_may_set(task):
+    for name in allowed_options(task):
+        assert option_for_runtime(name, False, "x") == (name, "false") or name in ("post_process", "remove_bpe")
+    assert option_for_runtime("post_process", "@@ ", "x") == ("post_process", "@@ ")
+    assert option_for_runtime("hrt_chunk_table", "10:1,inf:2", "x") == ("hrt_chunk_table", "10:1,inf:2")
 
 
 @pytest.mark.parametrize("fields, message", [

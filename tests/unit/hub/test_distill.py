@@ -106,6 +106,10 @@ def test_damaged_blocks_are_named(tmp_path):
     block_path(tmp_path, 4).write_text("[]\n")
     with pytest.raises(ValueError, match="000004.json has 1 lines instead of 10"):
         merged(tmp_path, plan)
+    for line in ("5", "null", '"x"', "[1]", "{", '{"a": 1}', ""):
+        block_path(tmp_path, 4).write_text(f"{line}\n" * 10)
+        with pytest.raises(ValueError, match=r"000004.json is damaged: .*remove it"):
+            merged(tmp_path, plan)
 
 
 @pytest.mark.parametrize("changes", [dict(block=0), dict(max_tokens=0), dict(shards=2, shard=2), dict(shard=-1)])

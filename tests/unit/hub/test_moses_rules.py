@@ -23,6 +23,7 @@ def test_rules_are_kept_in_a_file(tmp_path):
         lambda d: d.update(format=2), lambda d: d.pop("alpha"), lambda d: d.update(more=1), lambda d: d.update(alnum=[3, 1]),
         lambda d: d.update(number=[48]), lambda d: d.update(lower=[0, 0x110000]), lambda d: d.update(prefixes=[1]),
         lambda d: d.update(currency="$"), lambda d: d.update(language=["en"]), lambda d: d.update(target_alpha=[True, 5]),
+        lambda d: d.update(alpha=[]), lambda d: d.update(number=[]), lambda d: d.update(number=[0x660, 0x669]), lambda d: d.update({"\x1b[2J": 1}),
     ],
 )  # fmt: skip
 def test_damaged_rules_are_refused(tmp_path, change):
@@ -31,8 +32,9 @@ def test_damaged_rules_are_refused(tmp_path, change):
     document = json.loads(path.read_text())
     change(document)
     path.write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="moses.json does not hold rules of text"):
+    with pytest.raises(ValueError, match="moses.json does not hold rules of text") as refused:
         MosesRules.load(path)
+    assert str(refused.value).isprintable()
     path.write_text("[" * 100_000)
     with pytest.raises(ValueError, match="does not hold rules"):
         MosesRules.load(path)

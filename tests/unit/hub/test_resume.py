@@ -93,6 +93,11 @@ def test_killed_between_the_notes_and_the_name(tmp_path, monkeypatch):
     assert (tmp_path / "out").read_bytes() == b"".join(LINES).upper() and os.listdir(tmp_path) == ["out"]
 
 
+def spoil(path, name, value):
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+    return {}
+
+
 @pytest.mark.parametrize("change, message", [
     (lambda folder: dict(settings={**SETTINGS, "beam": "1"}), r"other settings \(beam: '5' then, '1' now\); give the same again, or remove out.partial"),
     (lambda folder: dict(settings={"beam": "5"}), r"names: \['a', 'b'\] then, None now"),
@@ -100,6 +105,8 @@ def test_killed_between_the_notes_and_the_name(tmp_path, monkeypatch):
     (lambda folder: dict(lines=LINES[:4]), "the input is not the one"),
     (lambda folder: (folder / "out.partial.json").write_text('{"lines": 1}') and {}, "out.partial.json is damaged"),
     (lambda folder: (folder / "out.partial.json").write_text("[]") and {}, "out.partial.json is damaged"),
+    *((lambda folder, name=name, value=value: spoil(folder / "out.partial.json", name, value), "out.partial.json is damaged")
+      for name, value in (("settings", []), ("lines", "x"), ("lines", -1), ("bytes", 1.5), ("bytes", True), ("input", None), ("output", 7), ("complete", 1))),
     (lambda folder: (folder / "out.partial.json").unlink() or {}, "out.partial is there but not from --resume"),
 ])  # fmt: skip
 def test_another_run_is_not_mixed_in(tmp_path, change, message):

@@ -1,6 +1,10 @@
 """Lexical tables by IBM Model 1, and shortlists from them, from Marian and from CTranslate2."""
 
 import gzip
+import json
+import os
+import stat
+import struct
 
 import numpy as np
 import pytest
@@ -56,7 +60,7 @@ def test_a_table_of_our_own(words, tmp_path):
     [
         (b"", "is empty"), (b"A a\n", "not TARGET SOURCE PROBABILITY"), (b"A a x\n", "not TARGET SOURCE PROBABILITY"),
         (b"X y 0.5\n", "none of the dictionaries' words"), (b"x\tY\n", "none of the dictionaries' words"), (b"\xff\xfe\n", "cannot be read"),
-        (b"\x1f\x8bnonsense", "cannot be read"),
+        (b"\x1f\x8bnonsense", "damaged gzip data"),
     ],
 )  # fmt: skip
 def test_files_that_are_no_shortlists(words, tmp_path, content, message):
@@ -87,6 +91,35 @@ def test_damaged_shortlists_are_refused(words, tmp_path, change):
     save_file(parts, str(tmp_path / "damaged"))
     with pytest.raises(ValueError, match="is no shortlist"):
         read_shortlist(tmp_path / "damaged")
-    (tmp_path / "damaged").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="is no shortlist"):
-        read_shortlist(tmp_path / "damaged")
+    for content in (b"nothing", tensor_file("F8_E4M3"), tensor_file("F4"), tensor_file("BF16")):
+        (tmp_path / "damaged").write_bytes(content)
+        with pytest.raises(ValueError, match="is no shortlist"):
+            read_shortlist(tmp_path / "damaged")
+
+
+@pytest.mark.parametrize("spoil", [lambda data: data[: len(data) // 2], lambda data: data[:15] + b"\xff\xff" + data[17:]])
+def test_damaged_gzip_is_named(words, tmp_path, spoil):
+    data = gzip.compress(b"".join(b"A a 0.%d\n" % number for number in range(1000)))
+    (tmp_path / "lex.gz").write_bytes(spoil(data))
+    with pytest.raises(ValueError, match="lex.gz: damaged gzip data"):
+        load_shortlist(tmp_path / "lex.gz", *words)
+    (tmp_path / "lex.gz").write_bytes(data)
+    assert candidates(load_shortlist(tmp_path / "lex.gz", *words), 4) == [4] * 50
+
+
+def test_a_table_goes_through_pipes_and_leaves_other_files(tmp_path):
+    table = train([np.array([0])], [np.array([0])])
+    (tmp_path / "lex.partial").write_text("somebody's")
+    write_lex(tmp_path / "lex", table, ["a"], ["A"], best=1, least=0.0)
+    assert (tmp_path / "lex").read_text() == "A a 1.000000\n" and (tmp_path / "lex.partial").read_text() == "somebody's"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_lex(tmp_path / "pipe", table, ["a"], ["A"], best=1, least=0.0)
+    assert os.read(reader, 99) == b"A a 1.000000\n" and stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    os.close(reader)
+
+
+def tensor_file(kind):
+    """A safetensors file whose tensors have a type of their own."""
+    header = json.dumps({name: {"dtype": kind, "shape": [4], "data_offsets": [0, 4]} for name in ("offsets",)}).encode()
+    return struct.pack("<Q", len(header)) + header + bytes(4)

@@ -1,6 +1,8 @@
 """Model files as they are written and read; what is wrong with one is named by its tensor."""
 
+import json
 import os
+import struct
 
 import numpy as np
 import pytest
@@ -48,6 +50,18 @@ def test_wrong_tensors_are_not_written(files, tmp_path):
             read_model(tmp_path / "file")
     with pytest.raises(ModelFileError, match="no such file"):
         read_model(tmp_path / "nothing")
+
+
+def test_types_that_numpy_does_not_have_are_named(files, tmp_path):
+    content = files[0].read_bytes()
+    size = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8 : 8 + size])
+    name = next(name for name, tensor in header.items() if tensor.get("dtype") == "I8")
+    header[name]["dtype"] = "F8_E4M3"
+    head = json.dumps(header).encode()
+    (tmp_path / "file").write_bytes(struct.pack("<Q", len(head)) + head + content[8 + size :])
+    with pytest.raises(ModelFileError, match="float8_e4m3"):
+        read_model(tmp_path / "file")
 
 
 def test_a_file_has_exactly_the_tensors_of_its_header(files):

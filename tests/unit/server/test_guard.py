@@ -64,7 +64,7 @@ def test_a_long_body_is_refused_and_not_kept(size):
     "error, status, message",
     [(RequestError(429, "busy", {"Retry-After": "7"}), 429, "busy"), (KeyError("/a/path"), 500, "Internal server error")],
 )
-def test_errors_are_answered(error, status, message):
+def test_errors_are_answered(caplog, error, status, message):
     async def fail(request):
         raise error
 
@@ -72,6 +72,8 @@ def test_errors_are_answered(error, status, message):
     assert (response.status_code, json.loads(response.body)) == (status, {"error": message})
     assert response.headers.get("retry-after") == ("7" if status == 429 else None)
     assert response.headers["cache-control"] == "no-store"
+    # Where it happened stands in the log, and nothing that the request could have said.
+    assert "/a/path" not in caplog.text and ("KeyError" in caplog.text and "in fail" in caplog.text) == (status == 500)
 
 
 @pytest.mark.parametrize("messages, settings, status", [

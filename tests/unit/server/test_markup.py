@@ -2,15 +2,34 @@
 
 import pytest
 
-from fairseq_hrt.server.markup import MarkedUpText
+from fairseq_hrt.server.errors import RequestError
+from fairseq_hrt.server.markup import MOST_OPEN, MarkedUpText
 
 LENGTH = 20000
 
 
 @pytest.mark.parametrize("piece", ["<b>x", "<", "&", "<!--", "<![CDATA[", "<?", "<script>", "<a b=", "</b>"])
 def test_long_markup(piece):
-    marked = MarkedUpText(piece * (LENGTH // 2 // len(piece)))
+    marked = MarkedUpText(piece * (LENGTH // 2 // len(piece)) + ">")
     assert isinstance(marked.join([text.upper() for text in marked.texts]), str)
+
+
+@pytest.mark.parametrize("html, message", [
+    ("<p>x</p>" + "<a " * (MOST_OPEN + 1), f'there are {MOST_OPEN + 1} "<" that no ">" follows'), ("a<![secret[b]]>", 'a declaration that begins with "<!\\[" is none'),
+    ("<![secret[", "a declaration"),
+])  # fmt: skip
+def test_what_is_refused(html, message):
+    with pytest.raises(RequestError, match=message) as refused:
+        MarkedUpText(html)
+    assert refused.value.status == 400 and "secret" not in refused.value.message
+    assert len(MarkedUpText("<p>x</p>" + "<a " * MOST_OPEN).texts) >= 1
+
+
+def test_joined_again_with_other_texts():
+    marked = MarkedUpText("<p>One <b>two</b></p>")
+    assert [marked.join(texts) for texts in (["1 ", "2"], ["I ", "<II>"], ["1 ", "2"])] == [
+        "<p>1 <b>2</b></p>", "<p>I <b>&lt;II&gt;</b></p>", "<p>1 <b>2</b></p>",
+    ]  # fmt: skip
 
 
 def test_texts_inside_of_what_is_kept_are_kept():

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.slow
 QUESTION = json.dumps({"q": "ab cd", "source": "en", "target": "de"}).encode()
 POST = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 SECONDS = 20
+# Connections.
+MOST = 8
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def address(make_client, monkeypatch):
     """A listening server whose patience is short."""
     monkeypatch.setattr(process, "HEAD_SECONDS", 0.4)
     application = make_client(time_limit=0.6, max_body=5000).app
-    options = process.server_options(Settings(systems=(("unused", "unused"),), time_limit=0.6))
+    options = process.server_options(Settings(systems=(("unused", "unused"),), time_limit=0.6, max_connections=MOST))
     server = uvicorn.Server(uvicorn.Config(application, lifespan="off", **options))
     with process.bound_socket("127.0.0.1", 0) as listening:
         found = listening.getsockname()
@@ -112,6 +114,45 @@ def test_too_much(address):
     assert status(talk(address, question(b"x" * 90000, length=10**12))) in (413, None)
     assert status(talk(address, question(head=b"X: " + b"v" * 200000 + b"\r\n"))) == 400
     assert status(talk(address, question(head=b"".join(b"X-%d: v\r\n" % number for number in range(20000))))) == 400
+
+
+def test_connections_that_ask_nothing_make_room(address, monkeypatch):
+    monkeypatch.setattr(process, "HEAD_SECONDS", SECONDS)
+    with contextlib.ExitStack() as stack:
+        idle = [stack.enter_context(socket.create_connection(address, timeout=SECONDS)) for _ in range(MOST + 5)]
+        assert status(talk(address, question())) == 200
+        closed = 0
+        for connection in idle:
+            connection.settimeout(0.05)
+            with contextlib.suppress(TimeoutError):
+                # Those that came first have gone.
+                closed += not receive(connection)
+        assert 6 <= closed <= 7
+        for connection in idle[-3:]:
+            connection.settimeout(SECONDS)
+            connection.sendall(question())
+            assert status(receive(connection)) == 200
+
+
+def receive(connection):
+    with contextlib.suppress(ConnectionResetError):
+        return connection.recv(65536)
+    return b""
+
+
+def test_where_all_are_busy_no_other_one_is_answered(address):
+    """Requests whose bodies do not come are busy ones."""
+    with contextlib.ExitStack() as stack:
+        busy = []
+        for number in range(MOST + 2):
+            busy.append(stack.enter_context(socket.create_connection(address, timeout=SECONDS)))
+            busy[-1].sendall(question(length=100))
+            # The server has to see each of them before the next one comes.
+            time.sleep(0.01)
+            if number >= MOST - 1:
+                assert status(receive(busy[-1])) == 503
+        assert [status(receive(connection)) for connection in busy[: MOST - 1]] == [408] * (MOST - 1)
+    assert status(talk(address, question())) == 200
 
 
 def test_what_is_no_http(address):

@@ -62,8 +62,9 @@ def test_only_what_is_missing_or_damaged_is_made_again(shards, corpus, tmp_path)
     (out / "shards/000000.txt").unlink()
     (out / "shards/000002.txt").write_bytes(b"xx\n")
     assert run(shards, corpus, out, target) == [0, 2]
-    (out / "shards/000001.json").write_text("{")
-    assert run(shards, corpus, out, target) == [1]
+    for content in ("{", "[]", "{}", "5", '{"made_with": {}}'):
+        (out / "shards/000001.json").write_text(content)
+        assert run(shards, corpus, out, target) == [1]
     assert target.read_bytes() == first
     # A line has changed: its shard alone is made again.
     corpus.write_bytes(corpus.read_bytes().replace(b"last", b"lost"))
@@ -81,6 +82,10 @@ def test_what_is_wrong_is_said(shards, corpus, tmp_path):
     (tmp_path / "out/shards/000001.txt").write_bytes(b"")
     with pytest.raises(ValueError, match="000001.txt is damaged"):
         shards.join_shards(found, tmp_path / "out", tmp_path / "joined")
+    for content, message in (("[]", "000001.json is no index"), ("{}", "000001.txt is damaged")):
+        (tmp_path / "out/shards/000001.json").write_text(content)
+        with pytest.raises(ValueError, match=message):
+            shards.join_shards(found, tmp_path / "out", tmp_path / "joined")
     (tmp_path / "empty").write_text("")
     with pytest.raises(ValueError, match="has no lines"):
         shards.split_corpus(tmp_path / "empty", tmp_path / "out", 2)
