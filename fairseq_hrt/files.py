@@ -222,9 +222,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if target.exists() and not target.is_file():
-        raise FileExistsError(
-            errno.EEXIST, "a device or pipe, which a file would replace: give the name of a file", str(path)
-        )
+        raise FileExistsError(errno.EEXIST, "a device or pipe, which a file must not replace", str(path))
     partial, descriptor = _create(target, folder=False)
     stream = io.BufferedWriter(_NamedFile(descriptor, str(path)))
     try:

@@ -63,8 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--valid-translations",
         type=Path,
         metavar="FILE",
-        help='all valid translations, one JSON object {"source": ..., "translations": [...]} a line; adds the share of '
-        "exactly valid translations",
+        help='all valid translations, one JSON object {"source": ..., "translations": [...]} a line; adds the share that is one of them',
     )
     data.add_argument("--detokenize", default="none", metavar="HOW", help="moses:LANGUAGE or none (default: none)")
     raw = parser.add_argument_group("raw lines")

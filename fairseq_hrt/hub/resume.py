@@ -45,7 +45,7 @@ def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
 
 def _of_kind(value: Any, kind: type) -> Any:
     """The value; ValueError for one of another type, or a negative number."""
-    if type(value) is not kind or (kind is int and value < 0):
+    if type(value) is not kind or (isinstance(value, int) and value < 0):
         raise ValueError(f"{value!r:.40} is no {kind.__name__} that can stand there")
     return value
 

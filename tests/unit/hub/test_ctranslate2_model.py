@@ -79,10 +79,17 @@ def test_nothing_is_overwritten_or_left_half_written(tiny, tmp_path, monkeypatch
     (tmp_path / "model").mkdir()
     with pytest.raises(ValueError, match="exists already"):
         export(model, dictionary, dictionary, tmp_path / "model")
+    with pytest.raises(FileNotFoundError, match="no codes"):
+        export(model, dictionary, dictionary, tmp_path / "other", codes=tmp_path / "no codes")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    (tmp_path / "codes").write_text("a b\n")
+    assert (
+        export(model, dictionary, dictionary, tmp_path / "with", codes=tmp_path / "codes").folder / "codes"
+    ).read_text() == "a b\n"
     monkeypatch.setattr("fairseq_hrt.hub.ctranslate2_model.largest_difference", lambda *rest: float("nan"))
     with pytest.raises(ValueError, match="differs from fairseq's by nan"):
         export(model, dictionary, dictionary, tmp_path / "other")
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["codes", "model", "with"]
 
 
 def parallel_model(tiny, arch):

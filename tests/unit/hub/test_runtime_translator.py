@@ -301,6 +301,13 @@ def wrong_options(folder):
     (folder / "bundle.json").write_text(json.dumps(document))
 
 
+def a_file_of_words(folder):
+    """It would be read, and what it holds written instead of unknown words."""
+    document = json.loads((folder / "bundle.json").read_text())
+    document["options"] = {"replace_unk": "/etc/passwd"}
+    (folder / "bundle.json").write_text(json.dumps(document))
+
+
 def outside(folder):
     document = json.loads((folder / "bundle.json").read_text())
     document["runtime"] = "../other.safetensors"
@@ -310,7 +317,7 @@ def outside(folder):
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (damage_model, "runtime.safetensors"), (swap_dictionary, "pack it again"), (wrong_options, "options"),
+        (damage_model, "runtime.safetensors"), (swap_dictionary, "pack it again"), (wrong_options, "option 'beam' to"), (a_file_of_words, "option 'replace_unk' to"),
         (outside, "which the bundle does not hold"), (lambda folder: (folder / "dict.de.txt").write_text("a\n"), "line 1 is 'a'"),
     ],
 )  # fmt: skip
