@@ -171,14 +171,18 @@ def _reason(name: str, value: object) -> Optional[str]:
         if reference is not None and _is_evaluated(reference[1]):
             return None
         return "which fairseq would run as Python; it must be a plain literal"
+    if "\\" in value:
+        # Of old arguments hydra halves those before a quote, and what was inside a text stands outside.
+        return "which fairseq would run as Python; it must be a plain literal without backslashes"
     try:
-        literal(value)
+        meant = literal(value)
     except SyntaxError:
         # Nothing that could be run: some other package's option of this name.
         return None
     except ValueError as error:
         return f"which fairseq would run as Python; it must be a plain literal ({_one_line(error)})"
-    return None
+    # Of old arguments fairseq evaluates some texts twice.
+    return next((reason for _, inner in _leaves(meant) if (reason := _reason(name, inner)) is not None), None)
 
 
 def _is_evaluated(name: str) -> bool:

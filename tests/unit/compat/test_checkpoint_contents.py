@@ -9,6 +9,8 @@ import fairseq
 import pytest
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -68,7 +70,14 @@ LITERALS = st.recursive(
 def test_literals_are_what_eval_makes_of_them(value, times):
     text = f"[{value!r}] * {times} + [{value!r}]"
     assert literal(text) == eval(text)
-    assert unsafe_value({"cfg": {"model": {"encoder_layers": text}}}) is None
+
+
+WORDS = st.sampled_from(["", "a", "b c", "(2, 3)", "relu"])
+
+
+@given(st.recursive(NUMBERS | WORDS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=2)))
+def test_literals_are_left_alone(value):
+    assert unsafe_value({"cfg": {"model": {"encoder_layers": repr(value)}}}) is None
 
 
 @pytest.mark.parametrize(
@@ -162,6 +171,28 @@ def test_references_within_a_text_are_refused_where_it_is_evaluated(text):
     assert found is not None and "which fairseq would run as Python" in str(found)
     assert unsafe_value({"cfg": {"model": {"something_else": text}}}) is None
     assert unsafe_value({"cfg": {"model": {"adaptive_softmax_cutoff": "${model.decoder_layers}"}}}) is None
+
+
+@pytest.mark.parametrize("text", [r"'a\\',' + f() #'", r"'a\\\\\\',' + f() #'", r"[f(\'x\')]", "'f()'", "['f()']", "{'a': 'f()'}", "\"'f()'\"", "\\"])  # fmt: skip
+def test_texts_that_hydra_or_fairseq_read_twice_are_refused(text):
+    """What is inside a text for Python stands outside when hydra has read it, or when it is evaluated once more."""
+    for state in ({"args": Namespace(adaptive_softmax_cutoff=text)}, {"cfg": {"optimizer": {"adam_betas": text}}}):
+        found = unsafe_value(state)
+        assert found is not None and "which fairseq would run as Python" in str(found)
+        assert "\n" not in str(found)
+
+
+@pytest.mark.parametrize("text", ["(0.9, 0.98)", "'a'", "[(512, 3)] * 2", '{"a": "b c"}', "'", "''", '"', " [1]  ", "f(", "#", "=", "{", "a'b", "'a' 'b'", "~"])  # fmt: skip
+def test_hydra_leaves_other_texts_as_they_are(text):
+    arguments = Namespace(
+        task="language_modeling", criterion="cross_entropy", optimizer="adam", lr_scheduler="fixed", arch="transformer_lm", adam_betas=text
+    )  # fmt: skip
+    assert unsafe_value({"args": arguments}) is None
+    try:
+        config = convert_namespace_to_omegaconf(arguments)
+    except HydraException:
+        return
+    assert config.optimizer.adam_betas == text
 
 
 def test_arguments_are_a_namespace():
