@@ -44,7 +44,11 @@ def build_parser() -> argparse.ArgumentParser:
         ("max-alternatives", int, "other translations of a text"),
         ("max-sentences", int, "sentences of a request"),
         ("max-queue", int, "sentences that may wait; beyond it requests are answered with 429"),
-        ("max-connections", int, "open connections of each worker; beyond it idle ones are closed, and without such requests answered with 503"),
+        (
+            "max-connections",
+            int,
+            "open connections of each worker; then idle ones are closed, and without these requests answered with 503",
+        ),
         ("max-batch", int, "sentences decoded together"),
         ("batch-wait", float, "seconds that a sentence waits for company"),
         ("time-limit", float, "seconds of a request; then 408 or 504"),

@@ -23,7 +23,7 @@ class Settings:
         max_sentences: sentences of a request, when its texts have been split.
         max_alternatives: other translations of a text; more are not given.
         max_queue: sentences that wait; requests beyond it are answered with 429.
-        max_connections: open ones of each worker. With as many, those that wait for a request make room; where all are busy, the next one is answered with 503.
+        max_connections: open ones of each worker. With as many, idle ones make room; where all are busy, requests are answered with 503.
         max_batch: sentences decoded together.
         batch_wait: seconds that a sentence waits for company.
         time_limit: seconds for a request, its body included; then 408 or 504.
