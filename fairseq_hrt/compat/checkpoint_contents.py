@@ -12,7 +12,8 @@ The standard library only: this is imported before torch and fairseq are.
 import argparse
 import ast
 import re
-from typing import Any, Iterator, List, NamedTuple, Optional, Set, Tuple
+from collections import OrderedDict
+from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 # Every attribute that fairseq 0.12.2 hands to eval, eval_str_list, eval_str_dict or eval_bool.
 EVALUATED = frozenset(
@@ -132,8 +133,10 @@ def unsafe_value(state: object) -> Optional[UnsafeValue]:
     Args:
         state: what was unpickled; configurations are its ``cfg`` and ``args``, in whatever form they were saved.
     """
-    if not isinstance(state, dict):
-        return None
+    if type(state) not in (dict, OrderedDict) or not _vars_of(state).keys() <= {"_metadata"}:
+        # Whatever else has keys (OmegaConf's nodes, a class derived from dict) could show fairseq other values than are seen here.
+        return UnsafeValue("the file", shown(state), "which is no plain dictionary") if hasattr(state, "keys") else None
+    assert isinstance(state, dict)
     for part in ("cfg", "args"):
         config = state.get(part)
         # OmegaConf would read a text as YAML, after these checks.
@@ -142,35 +145,36 @@ def unsafe_value(state: object) -> Optional[UnsafeValue]:
         for name, value in _leaves(config):
             reason = _reason(name, value)
             if reason is not None:
-                return UnsafeValue(name, shown(value), reason)
+                return UnsafeValue(name, shown(value.value if isinstance(value, _Foreign) else value), reason)
     arguments = state.get("args")
     if arguments is not None and not isinstance(arguments, argparse.Namespace):
         return UnsafeValue("args", shown(arguments), "which is no namespace of arguments")
-    for name in LOOKED_UP:
-        value = getattr(arguments, name, None)
-        if isinstance(value, str) and not _NAME.fullmatch(value):
-            return UnsafeValue(name, shown(value), "which is no name of anything registered")
     return None
+
+
+def _vars_of(value: object) -> Mapping[str, Any]:
+    """The attributes of an object itself, none where it can have none."""
+    return getattr(value, "__dict__", {})
 
 
 def _reason(name: str, value: object) -> Optional[str]:
     """Why fairseq must not see this option with this value; None: it may."""
     if value is _TOO_DEEP:
         return f"which is nested more than {_DEEPEST} levels deep"
+    if isinstance(value, _Foreign):
+        return value.reason
     if not isinstance(value, str):
         # eval reads bytes, and whatever else lies in memory as bytes do.
         return "which is no plain literal" if _is_evaluated(name) else None
-    if "${" in value and "${" in _REFERENCE.sub("", value):
+    reference = _REFERENCE.fullmatch(value)
+    # A reference within a text can become another one: old arguments are read twice ("$${a.b}", where b is "{oc.env:HOME}").
+    if ("${" in value and reference is None) or _hides_a_reference(value):
         return "which would be looked up outside the file"
     if not _is_evaluated(name) or _WORD.fullmatch(value) or (name == "pretrained" and _FILE.fullmatch(value)):
         return None
-    if "${" in value:
-        # fairseq gets what OmegaConf puts there. Another evaluated option is checked where it stands; within a text ("[${model.note}]") or of
-        # another name it could be anything.
-        reference = _REFERENCE.fullmatch(value)
-        if reference is not None and _is_evaluated(reference[1]):
-            return None
-        return "which fairseq would run as Python; it must be a plain literal"
+    if reference is not None:
+        # fairseq gets what OmegaConf puts there. Another evaluated option is checked where it stands, one of another name could be anything.
+        return None if _is_evaluated(reference[1]) else "which fairseq would run as Python; it must be a plain literal"
     if "\\" in value:
         # Of old arguments hydra halves those before a quote, and what was inside a text stands outside.
         return "which fairseq would run as Python; it must be a plain literal without backslashes"
@@ -185,12 +189,37 @@ def _reason(name: str, value: object) -> Optional[str]:
     return next((reason for _, inner in _leaves(meant) if (reason := _reason(name, inner)) is not None), None)
 
 
+def _hides_a_reference(text: str) -> bool:
+    """Whether it is Python's way to write a reference, such as ``'\\x24{a.b}'``, which fairseq unquotes in old arguments."""
+    if "\\" not in text and "$" not in text:
+        return False
+    if len(text) > _LONGEST:
+        return True
+    try:
+        nodes = list(ast.walk(ast.parse(text.lstrip(" \t"), mode="eval")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(isinstance(node, ast.Constant) and isinstance(node.value, str) and "${" in node.value for node in nodes)
+
+
 def _is_evaluated(name: str) -> bool:
     return name in EVALUATED or any(name.startswith(prefix) and name[len(prefix) :] in EVALUATED for prefix in _PREFIXES)
 
 
 def _one_line(error: Exception) -> str:
     return shown(str(error).splitlines()[0] if str(error) else type(error).__name__)[1:-1]
+
+
+class _Foreign(NamedTuple):
+    """Stands for what must not be in a configuration.
+
+    Attributes:
+        value: which that is.
+        reason: why.
+    """
+
+    value: object
+    reason: str
 
 
 def _leaves(config: object) -> Iterator[Tuple[str, object]]:
@@ -202,8 +231,11 @@ def _leaves(config: object) -> Iterator[Tuple[str, object]]:
         name, value, depth = waiting.pop()
         if type(value) in _PLAIN:
             continue
-        if isinstance(value, str) or not _is_container(value):
+        if isinstance(value, (str, bytes, bytearray, _Foreign)) or _is_number(value):
             yield name, value
+        elif not _is_container(value):
+            # It could have the attributes that fairseq reads.
+            yield name, _Foreign(value, "which is no value of an option")
         elif (id(value), name) not in seen:
             seen.add((id(value), name))
             if depth > _DEEPEST:
@@ -212,17 +244,68 @@ def _leaves(config: object) -> Iterator[Tuple[str, object]]:
             waiting.extend((key, inner, depth + 1 if key != "_parent" else 0) for key, inner in _parts(name, value))
 
 
-def _is_container(value: object) -> bool:
-    return isinstance(value, (dict, list, tuple, set, frozenset, argparse.Namespace)) or (
-        type(value).__module__.split(".")[0] == "omegaconf"
+def _is_number(value: object) -> bool:
+    """Whether it is one of NumPy's scalars; texts among them are texts."""
+    kind = type(value)
+    return (
+        kind.__module__ == "numpy" and hasattr(kind, "item") and not hasattr(kind, "__setitem__") and kind.__name__ != "void"
     )
 
 
+def _is_container(value: object) -> bool:
+    # Exactly these: what is derived from one of them can have methods of its own.
+    return type(value) in (dict, OrderedDict, list, tuple, set, frozenset, argparse.Namespace) or _is_of_omegaconf(value)
+
+
+def _is_of_omegaconf(value: object) -> bool:
+    return type(value).__module__.split(".")[0] == "omegaconf"
+
+
 def _parts(name: str, value: object) -> Iterator[Tuple[str, object]]:
-    if isinstance(value, dict):
-        yield from ((str(key), inner) for key, inner in list(value.items()))
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        yield from ((name, inner) for inner in list(value))
-    # A node of OmegaConf is read as it was saved: asked itself, it would already resolve its references.
-    for key, inner in list(getattr(value, "__dict__", {}).items()):
-        yield (name if key in ("_content", "_val") else str(key)), inner
+    """(name, value) of what a container holds, by its type's own methods: attributes of the object may be called like them."""
+    if _is_of_omegaconf(value):
+        # As it was saved: asked itself, a node would already resolve its references.
+        yield from _parts_of_node(name, value)
+        return
+    if isinstance(value, argparse.Namespace):
+        yield from _names_to_look_up(value)
+        pairs: Iterator[Tuple[str, object]] = ((str(key), inner) for key, inner in list(vars(value).items()))
+    elif isinstance(value, dict):
+        for key, inner in list(_vars_of(value).items()):
+            yield str(key), _Foreign(inner, "which is an attribute of a dictionary")
+        pairs = ((str(key), inner) for key, inner in list(dict.items(value)))
+    else:
+        assert isinstance(value, (list, tuple, set, frozenset))
+        pairs = ((name, inner) for inner in list(value))
+    for key, inner in pairs:
+        # Of old arguments fairseq would write its value, unquoted, into an override for hydra.
+        alone = _is_of_omegaconf(inner) and "_val" in _vars_of(inner)
+        yield key, _Foreign(inner, "which is a part of a configuration that stands outside of it") if alone else inner
+
+
+def _names_to_look_up(arguments: argparse.Namespace) -> Iterator[Tuple[str, object]]:
+    for name in LOOKED_UP:
+        value = vars(arguments).get(name)
+        if value is not None and (type(value) is not str or not _NAME.fullmatch(value)):
+            yield name, _Foreign(value, "which is no name of anything registered")
+
+
+def _parts_of_node(name: str, node: object) -> Iterator[Tuple[str, object]]:
+    is_metadata = type(node).__name__ in ("Metadata", "ContainerMetadata")
+    for key, inner in list(_vars_of(node).items()):
+        if is_metadata:
+            # Types of the values, and a cache that is empty in a file.
+            if not (
+                isinstance(inner, type) or type(inner).__module__ == "typing" or (key == "resolver_cache" and not inner)
+            ):
+                yield str(key), inner
+        elif key == "_content" and type(inner) is dict:
+            yield from ((str(own), one) for own, one in list(inner.items()))
+        elif key == "_content" and type(inner) is list:
+            yield from ((name, one) for one in list(inner))
+        elif key in ("_content", "_val"):
+            yield name, inner
+        elif key in ("_metadata", "_parent", "_flags_cache"):
+            yield str(key), inner
+        else:
+            yield str(key), _Foreign(inner, "which is no part of a configuration")

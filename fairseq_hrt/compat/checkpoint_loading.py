@@ -30,7 +30,8 @@ import struct
 import typing
 import warnings
 import zipfile
-from typing import IO, Any, Callable, List, Optional, Tuple, Union
+from contextlib import contextmanager
+from typing import IO, Any, Callable, Iterator, List, Optional, Tuple, Union
 
 from .checkpoint_contents import unsafe_value
 from .importing import ModuleView, Repair
@@ -144,7 +145,7 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
     else:
         kwargs["weights_only"] = True
     try:
-        with torch.serialization.safe_globals(allowed_types()), warnings.catch_warnings():
+        with torch.serialization.safe_globals(allowed_types()), _resolvers(allowed=trusted), warnings.catch_warnings():
             # of what is strange in the file; it is refused or harmless
             warnings.simplefilter("ignore", UserWarning)
             state = torch.load(file, **kwargs)
@@ -160,6 +161,21 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
     if unsafe is not None:
         raise UnsafeCheckpointError(f"{shown} holds {unsafe}. {_how_to_trust(shown)}")
     return state
+
+
+@contextmanager
+def _resolvers(*, allowed: bool) -> Iterator[None]:
+    """Whether OmegaConf may look outside of a file for its references while it is built: a file of allowed types alone can ask for that
+    (``list(ListConfig(["${oc.env:HOME}"]))``), and would hold what was found."""
+    from omegaconf.basecontainer import BaseContainer
+
+    known = BaseContainer._resolvers
+    if not allowed:
+        BaseContainer._resolvers = {}
+    try:
+        yield
+    finally:
+        BaseContainer._resolvers = known
 
 
 def _how_to_trust(shown: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple, Union
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ..compat.checkpoint_contents import shown
 from ..compat.checkpoint_loading import TRUST_VARIABLE, is_trusted
@@ -98,6 +98,8 @@ def read_checkpoint(
         if not is_trusted(str(path)):
             require_known_architecture(config.model, str(path))
             _leave_files_away(config.model, overrides or {})
+            # fairseq would make the configuration from them once more, with the files.
+            state["args"] = None
     return state
 
 
@@ -167,12 +169,14 @@ def _foreign(registered: type) -> bool:
 
 def _leave_files_away(config: Any, overrides: Mapping[str, Any]) -> None:
     """Takes the names of files out of ``cfg.model``, at any depth; what the user has set stays."""
-    names = vars(config).items() if isinstance(config, Namespace) else config.items_ex(resolve=False)
-    for name, value in list(names):
+    held = vars(config) if isinstance(config, Namespace) else config
+    for name in list(held):
+        # References are followed: the name of a file can stand behind one.
+        value = None if isinstance(held, DictConfig) and OmegaConf.is_missing(held, name) else held[name]
         if name in _WEIGHT_FILES and name not in overrides and value is not None:
             logger.info("%s=%s of the checkpoint is not read: its weights are in the checkpoint", name, shown(value))
-            config.__setattr__(name, None)
-        elif isinstance(value, (Namespace, DictConfig)):
+            held[name] = None
+        elif isinstance(value, (Namespace, DictConfig, dict)):
             _leave_files_away(value, overrides)
 
 

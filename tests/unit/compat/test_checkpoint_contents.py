@@ -1,19 +1,24 @@
 """Texts of a configuration that fairseq would run as Python, and the sentences that refuse them."""
 
 import ast
+import os
+import pickle
 from argparse import Namespace
+from collections import Counter, OrderedDict
 from fractions import Fraction
 from pathlib import Path
 
 import fairseq
+import numpy
 import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.logging.meters import AverageMeter
 from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
+from omegaconf import AnyNode, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_hrt.compat.checkpoint_contents import EVALUATED, literal, shown, unsafe_value
@@ -167,10 +172,85 @@ def test_what_omegaconf_puts_into_a_text_is_not_run(text):
     "text", ["[${model.note}]", '"${model.note}"', "${model.note} ", "${model.a}(${model.b})", "${model.note}", "1 + ${model.decoder_layers}", "\\${x}"]
 )  # fmt: skip
 def test_references_within_a_text_are_refused_where_it_is_evaluated(text):
-    found = unsafe_value({"cfg": {"model": {"adaptive_softmax_cutoff": text}}})
-    assert found is not None and "which fairseq would run as Python" in str(found)
-    assert unsafe_value({"cfg": {"model": {"something_else": text}}}) is None
+    assert unsafe_value({"cfg": {"model": {"adaptive_softmax_cutoff": text}}}) is not None
     assert unsafe_value({"cfg": {"model": {"adaptive_softmax_cutoff": "${model.decoder_layers}"}}}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$${a.b}",
+        "${a.b}${a.c}",
+        "x${a.b}",
+        "\\${a.b}",
+        r"'\x24{oc.env:HOME}'",
+        r"['$' '{a.b}']",
+        r"'\N{DOLLAR SIGN}{a.b}'",
+        "${a.b}\n",
+    ],
+)
+def test_texts_that_become_references_are_refused_everywhere(text):
+    """Old arguments are read twice, and texts of options that are none are unquoted."""
+    for state in ({"cfg": {"something_else": text}}, {"args": Namespace(something_else=[text])}):
+        assert "outside the file" in str(unsafe_value(state))
+    for harmless in ("${a.b}", "a$b", "$", "C:\\x", r"'\n'", "{a.b}", "'{a}'"):
+        assert unsafe_value({"cfg": {"something_else": harmless}}) is None, harmless
+
+
+class Mapping(dict):
+    """Shows other values than it has."""
+
+
+def with_attributes(value, **attributes):
+    value.__dict__.update(attributes)
+    return value
+
+
+@pytest.mark.parametrize("value, reason", [
+    (with_attributes(OrderedDict(x=1), items=dict), "an attribute of a dictionary"), (Mapping(x=1), "no value of an option"), (Counter("a"), "no value of an option"),
+    (with_attributes(Dictionary(), encoder_layers="exit()"), "no value of an option"), (AverageMeter(), "no value of an option"), (torch.zeros(1), "no value of an option"),
+    (AnyNode("x"), "outside of it"), (dict, "no value of an option"), (with_attributes(OmegaConf.create({"x": 1}), get=1), "no part of a configuration"),
+    (Namespace(bpe="../x"), "no name of anything"), (Namespace(task=["x"]), "no name of anything"), (Namespace(bpe=OmegaConf.create(["../x"])), "no name of anything"),
+])  # fmt: skip
+def test_what_fairseq_could_see_otherwise_is_refused(value, reason):
+    for state in ({"cfg": {"model": value}}, {"args": Namespace(x=value)}, {"cfg": {"model": {"x": [value]}}}):
+        found = unsafe_value(state)
+        assert found is not None and reason in str(found) and "\n" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [OmegaConf.create({"cfg": {}}), Mapping(cfg={}), Counter("a"), with_attributes(OrderedDict(cfg={}), get=str)],
+    ids=repr,
+)
+def test_a_file_that_only_behaves_like_a_dictionary_is_refused(state):
+    assert "which is no plain dictionary" in str(unsafe_value(state))
+
+
+def test_configurations_of_all_kinds_are_left_alone():
+    config = OmegaConf.create({"a": {"b": [1, "x", None, 2.5], "lr": "${a.b}"}, "c": True})
+    OmegaConf.set_struct(config, True)
+    plain = {"a": [1, (2.5, None)], "b": {"c"}, "d": numpy.float32(1), "e": numpy.int64(2), "f": numpy.str_("x"), 3: True}
+    again = pickle.loads(pickle.dumps(config))
+    for value in (config, again, OmegaConf.create(plain["a"][:1]), plain, Namespace(**{"x": plain}), OrderedDict(a=1)):
+        assert unsafe_value({"cfg": {"model": value}, "args": None}) is None
+    assert unsafe_value(with_attributes(OrderedDict(weight=torch.zeros(1)), _metadata={})) is None
+
+
+def test_nothing_is_looked_up_while_a_file_is_built(tmp_path):
+    """Allowed types alone can ask OmegaConf to; the file would hold what was found."""
+
+    class Built:
+        def __init__(self, *call):
+            self.call = call
+
+        def __reduce__(self):
+            return self.call[0], self.call[1:]
+
+    torch.save({"cfg": {"note": Built(list, Built(ListConfig, ["${oc.env:HOME}"]))}}, tmp_path / "x.pt")
+    with pytest.raises(CorruptCheckpointError, match="x.pt"):
+        load(tmp_path / "x.pt")
+    assert OmegaConf.create({"a": "${oc.env:HOME}"}).a == os.environ["HOME"]
 
 
 @pytest.mark.parametrize("text", [r"'a\\',' + f() #'", r"'a\\\\\\',' + f() #'", r"[f(\'x\')]", "'f()'", "['f()']", "{'a': 'f()'}", "\"'f()'\"", "\\"])  # fmt: skip

@@ -57,7 +57,7 @@ def save(tmp_path):
     ids=lambda value: type(value).__name__,
 )
 def test_types_of_fairseq_checkpoints_load(save, value, zipped):
-    loaded = load(save(value, _use_new_zipfile_serialization=zipped))
+    loaded = load(save({"value": value}, _use_new_zipfile_serialization=zipped))["value"]
     assert type(loaded) is type(value)
     if isinstance(value, meters.AverageMeter):
         assert vars(loaded) == vars(value)
