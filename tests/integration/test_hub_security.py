@@ -7,6 +7,7 @@ import struct
 import sys
 import zipfile
 from argparse import Namespace
+from collections import OrderedDict
 
 import numpy
 import pytest
@@ -102,7 +103,8 @@ def replaced(name, content):
 
 
 def multilingual(hostile):
-    hostile.describe(task="translation_multi_simple_epoch", options={"extra_data": hostile.code})
+    # Its option alone is refused, too ("evaluated" below).
+    hostile.describe(task="translation_multi_simple_epoch")
 
 
 def old_arguments(**given):
@@ -162,6 +164,25 @@ def referred_within(hostile):
     def change(state):
         model = vars(state["cfg"]["model"])
         state["cfg"]["model"] = {**model, "adaptive_softmax_cutoff": "[${model.zzz}]", "zzz": hostile.code}
+
+    hostile.checkpoint(change)
+
+
+def hidden(hostile):
+    """A dictionary that shows an empty one to whoever asks for its items, and its keys to fairseq."""
+
+    def change(state):
+        held = OrderedDict(xformers_att_config=hostile.code)
+        held.__dict__["items"] = dict
+        state["cfg"]["model"].decoder = held
+
+    hostile.checkpoint(change)
+
+
+def dictionary_as_configuration(hostile):
+    def change(state):
+        state["cfg"]["model"] = Dictionary()
+        state["cfg"]["model"].__dict__.update(_name="fconv", arch="fconv", encoder_layers=hostile.code)
 
     hostile.checkpoint(change)
 
@@ -316,6 +337,10 @@ CHECKPOINTS = {
     "nested": (evaluated("encoder", encoder={"xformers_att_config": "exit()"}), "exit()"),
     "behind a reference": (referred, "'${model.zzz}'"),
     "behind a reference within a text": (referred_within, "'[${model.zzz}]'"),
+    "behind a text that becomes a reference": (lambda h: h.task(source_lang="$${model.zzz}"), "'$${model.zzz}'"),
+    "a file that only behaves like a dictionary": (lambda h: h.checkpoint(lambda state: OmegaConf.create({"cfg": {"model": {"encoder_layers": h.code}}, "args": None})), "no plain dictionary"),
+    "a dictionary that hides what it holds": (hidden, "an attribute of a dictionary"),
+    "an object with the attributes of a configuration": (dictionary_as_configuration, "no value of an option"),
     "a node of two names": (shared_node, CALL),
     "shadowed": (shadowed, CALL),
     "in the arguments of another model": (nested_arguments, CALL),
