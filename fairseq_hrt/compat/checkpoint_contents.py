@@ -13,7 +13,7 @@ import argparse
 import ast
 import re
 from collections import OrderedDict
-from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Any, Iterator, Mapping, Optional
 
 # Every attribute that fairseq 0.12.2 hands to eval, eval_str_list, eval_str_dict or eval_bool.
 EVALUATED = frozenset(
@@ -42,13 +42,12 @@ _LARGEST = 100_000
 _LONGEST = 10_000
 # OmegaConf needs time and memory beyond all bounds for what is nested deeper than any configuration is.
 _DEEPEST = 64
-_TOO_DEEP = ("…",)
 _PLAIN = (int, float, complex, bool, type(None))
 _SHOWN = 100
 
 
-class UnsafeValue(NamedTuple):
-    """What is wrong with a checkpoint's configuration.
+class UnsafeValueError(ValueError):
+    """A checkpoint's configuration holds what fairseq must not see.
 
     Attributes:
         name: of the option.
@@ -56,12 +55,9 @@ class UnsafeValue(NamedTuple):
         reason: what it would do.
     """
 
-    name: str
-    value: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.value}, {self.reason}"
+    def __init__(self, name: str, value: object, reason: str) -> None:
+        self.name, self.value, self.reason = name, shown(value), reason
+        super().__init__(f"{name}={self.value}, {reason}")
 
 
 def shown(value: object) -> str:
@@ -127,29 +123,88 @@ def _combined(operator: ast.operator, left: Any, right: Any) -> Any:
     return left + right if isinstance(operator, ast.Add) else left - right
 
 
-def unsafe_value(state: object) -> Optional[UnsafeValue]:
-    """What fairseq would evaluate or look up when it uses a checkpoint; None if there is nothing of the kind.
+def make_plain(state: object) -> None:
+    """Puts a copy in the place of a checkpoint's configuration, of plain values alone, none of which fairseq would evaluate or look up.
+
+    fairseq gets what was looked at here, not the file's objects: those could show it other values, by attributes that are called like
+    methods, types of nodes, or references that are resolved only when they are read.
 
     Args:
         state: what was unpickled; configurations are its ``cfg`` and ``args``, in whatever form they were saved.
+
+    Raises:
+        UnsafeValueError: a value is none that an option can have, or would be evaluated or looked up.
     """
     if type(state) not in (dict, OrderedDict) or not _vars_of(state).keys() <= {"_metadata"}:
-        # Whatever else has keys (OmegaConf's nodes, a class derived from dict) could show fairseq other values than are seen here.
-        return UnsafeValue("the file", shown(state), "which is no plain dictionary") if hasattr(state, "keys") else None
+        if hasattr(state, "keys"):
+            # OmegaConf's nodes, a class derived from dict: they could show fairseq another configuration than the one that is replaced.
+            raise UnsafeValueError("the file", state, "which is no plain dictionary")
+        return
     assert isinstance(state, dict)
     for part in ("cfg", "args"):
         config = state.get(part)
         # OmegaConf would read a text as YAML, after these checks.
         if isinstance(config, (str, bytes)):
-            return UnsafeValue(part, shown(config), "which is a text instead of a configuration")
-        for name, value in _leaves(config):
-            reason = _reason(name, value)
-            if reason is not None:
-                return UnsafeValue(name, shown(value.value if isinstance(value, _Foreign) else value), reason)
+            raise UnsafeValueError(part, config, "which is a text instead of a configuration")
+        if part in state:
+            state[part] = _Copier().copy("", config)
     arguments = state.get("args")
     if arguments is not None and not isinstance(arguments, argparse.Namespace):
-        return UnsafeValue("args", shown(arguments), "which is no namespace of arguments")
-    return None
+        raise UnsafeValueError("args", arguments, "which is no namespace of arguments")
+
+
+class _Copier:
+    """Copies a configuration, however it is nested: dictionaries, lists, namespaces, OmegaConf's nodes.
+
+    Values are read by the types' own methods, as attributes of an object may be called like them.
+    """
+
+    def __init__(self) -> None:
+        self.values = 0
+
+    def copy(self, name: str, value: object, depth: int = 0) -> object:
+        """A copy of plain values.
+
+        Args:
+            name: of the option: the nearest key or attribute.
+            value: it or what is in it.
+            depth: how many containers it is in.
+        """
+        self.values += 1
+        if self.values > _LARGEST:
+            # Few objects can be huge when each holds another one twice.
+            raise UnsafeValueError(name, value, f"which is one of more than {_LARGEST} values")
+        if depth > _DEEPEST:
+            raise UnsafeValueError(name, "…", f"which is nested more than {_DEEPEST} levels deep")
+        kind = type(value)
+        if _is_of_omegaconf(value):
+            return self.copy(name, _content_of_node(name, value), depth + 1)
+        if kind is argparse.Namespace:
+            return self._namespace(value, depth)
+        # Exactly these: what is derived from one of them can have methods of its own.
+        if kind in (dict, OrderedDict):
+            assert isinstance(value, dict)
+            return {_key(name, key): self.copy(str(key), inner, depth + 1) for key, inner in list(dict.items(value))}
+        if kind in (list, tuple, set, frozenset):
+            assert isinstance(value, (list, tuple, set, frozenset))
+            return kind(self.copy(name, inner, depth + 1) for inner in list(value))
+        plain = _scalar(name, value)
+        reason = _reason(name, plain)
+        if reason is not None:
+            raise UnsafeValueError(name, plain, reason)
+        return plain
+
+    def _namespace(self, arguments: object, depth: int) -> argparse.Namespace:
+        copied = argparse.Namespace()
+        for name, value in list(_vars_of(arguments).items()):
+            if type(name) is not str or name.startswith("__"):
+                raise UnsafeValueError("a name", name, "which is none of an option")
+            vars(copied)[name] = self.copy(name, value, depth + 1)
+        for name in LOOKED_UP:
+            value = vars(copied).get(name)
+            if value is not None and not (isinstance(value, str) and _NAME.fullmatch(value)):
+                raise UnsafeValueError(name, value, "which is no name of anything registered")
+        return copied
 
 
 def _vars_of(value: object) -> Mapping[str, Any]:
@@ -157,15 +212,49 @@ def _vars_of(value: object) -> Mapping[str, Any]:
     return getattr(value, "__dict__", {})
 
 
+def _is_of_omegaconf(value: object) -> bool:
+    return type(value).__module__.split(".")[0] == "omegaconf"
+
+
+def _content_of_node(name: str, node: object) -> object:
+    """What one of OmegaConf's nodes was saved with: asked itself, it would already resolve its references."""
+    held = _vars_of(node)
+    for attribute in ("_content", "_val"):
+        if attribute in held:
+            return held[attribute]
+    raise UnsafeValueError(name, node, "which is no value of an option")
+
+
+def _key(name: str, key: object) -> object:
+    if type(key) not in (str, *_PLAIN):
+        raise UnsafeValueError(name, key, "which is no name of an option")
+    return key
+
+
+def _scalar(name: str, value: object) -> object:
+    """A value that is no container; NumPy's are made Python's."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value)
+    item = getattr(value, "item", None) if kind.__module__ == "numpy" and kind.__name__ != "ndarray" else None
+    plain = item() if item is not None else value
+    if type(plain) in _PLAIN:
+        return plain
+    # It could have the attributes that fairseq reads.
+    raise UnsafeValueError(name, value, "which is no value of an option")
+
+
 def _reason(name: str, value: object) -> Optional[str]:
     """Why fairseq must not see this option with this value; None: it may."""
-    if value is _TOO_DEEP:
-        return f"which is nested more than {_DEEPEST} levels deep"
-    if isinstance(value, _Foreign):
-        return value.reason
-    if not isinstance(value, str):
-        # eval reads bytes, and whatever else lies in memory as bytes do.
+    if isinstance(value, bytes):
+        # eval reads them, too.
         return "which is no plain literal" if _is_evaluated(name) else None
+    if not isinstance(value, str):
+        return None
     reference = _REFERENCE.fullmatch(value)
     # A reference within a text can become another one: old arguments are read twice ("$${a.b}", where b is "{oc.env:HOME}").
     if ("${" in value and reference is None) or _hides_a_reference(value):
@@ -186,7 +275,19 @@ def _reason(name: str, value: object) -> Optional[str]:
     except ValueError as error:
         return f"which fairseq would run as Python; it must be a plain literal ({_one_line(error)})"
     # Of old arguments fairseq evaluates some texts twice.
-    return next((reason for _, inner in _leaves(meant) if (reason := _reason(name, inner)) is not None), None)
+    return next((reason for inner in _texts(meant) if (reason := _reason(name, inner)) is not None), None)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All texts in a literal's value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _texts(inner)
+    elif isinstance(value, dict):
+        for pair in value.items():
+            yield from _texts(pair)
 
 
 def _hides_a_reference(text: str) -> bool:
@@ -208,104 +309,3 @@ def _is_evaluated(name: str) -> bool:
 
 def _one_line(error: Exception) -> str:
     return shown(str(error).splitlines()[0] if str(error) else type(error).__name__)[1:-1]
-
-
-class _Foreign(NamedTuple):
-    """Stands for what must not be in a configuration.
-
-    Attributes:
-        value: which that is.
-        reason: why.
-    """
-
-    value: object
-    reason: str
-
-
-def _leaves(config: object) -> Iterator[Tuple[str, object]]:
-    """(name, value) of all texts and strange objects in a configuration, however it is nested: dictionaries, namespaces, OmegaConf."""
-    waiting: List[Tuple[str, object, int]] = [("", config, 0)]
-    # With the name: OmegaConf's node of a harmless option may also stand for another one.
-    seen: Set[Tuple[int, str]] = set()
-    while waiting:
-        name, value, depth = waiting.pop()
-        if type(value) in _PLAIN:
-            continue
-        if isinstance(value, (str, bytes, bytearray, _Foreign)) or _is_number(value):
-            yield name, value
-        elif not _is_container(value):
-            # It could have the attributes that fairseq reads.
-            yield name, _Foreign(value, "which is no value of an option")
-        elif (id(value), name) not in seen:
-            seen.add((id(value), name))
-            if depth > _DEEPEST:
-                yield name, _TOO_DEEP
-                return
-            waiting.extend((key, inner, depth + 1 if key != "_parent" else 0) for key, inner in _parts(name, value))
-
-
-def _is_number(value: object) -> bool:
-    """Whether it is one of NumPy's scalars; texts among them are texts."""
-    kind = type(value)
-    return (
-        kind.__module__ == "numpy" and hasattr(kind, "item") and not hasattr(kind, "__setitem__") and kind.__name__ != "void"
-    )
-
-
-def _is_container(value: object) -> bool:
-    # Exactly these: what is derived from one of them can have methods of its own.
-    return type(value) in (dict, OrderedDict, list, tuple, set, frozenset, argparse.Namespace) or _is_of_omegaconf(value)
-
-
-def _is_of_omegaconf(value: object) -> bool:
-    return type(value).__module__.split(".")[0] == "omegaconf"
-
-
-def _parts(name: str, value: object) -> Iterator[Tuple[str, object]]:
-    """(name, value) of what a container holds, by its type's own methods: attributes of the object may be called like them."""
-    if _is_of_omegaconf(value):
-        # As it was saved: asked itself, a node would already resolve its references.
-        yield from _parts_of_node(name, value)
-        return
-    if isinstance(value, argparse.Namespace):
-        yield from _names_to_look_up(value)
-        pairs: Iterator[Tuple[str, object]] = ((str(key), inner) for key, inner in list(vars(value).items()))
-    elif isinstance(value, dict):
-        for key, inner in list(_vars_of(value).items()):
-            yield str(key), _Foreign(inner, "which is an attribute of a dictionary")
-        pairs = ((str(key), inner) for key, inner in list(dict.items(value)))
-    else:
-        assert isinstance(value, (list, tuple, set, frozenset))
-        pairs = ((name, inner) for inner in list(value))
-    for key, inner in pairs:
-        # Of old arguments fairseq would write its value, unquoted, into an override for hydra.
-        alone = _is_of_omegaconf(inner) and "_val" in _vars_of(inner)
-        yield key, _Foreign(inner, "which is a part of a configuration that stands outside of it") if alone else inner
-
-
-def _names_to_look_up(arguments: argparse.Namespace) -> Iterator[Tuple[str, object]]:
-    for name in LOOKED_UP:
-        value = vars(arguments).get(name)
-        if value is not None and (type(value) is not str or not _NAME.fullmatch(value)):
-            yield name, _Foreign(value, "which is no name of anything registered")
-
-
-def _parts_of_node(name: str, node: object) -> Iterator[Tuple[str, object]]:
-    is_metadata = type(node).__name__ in ("Metadata", "ContainerMetadata")
-    for key, inner in list(_vars_of(node).items()):
-        if is_metadata:
-            # Types of the values, and a cache that is empty in a file.
-            if not (
-                isinstance(inner, type) or type(inner).__module__ == "typing" or (key == "resolver_cache" and not inner)
-            ):
-                yield str(key), inner
-        elif key == "_content" and type(inner) is dict:
-            yield from ((str(own), one) for own, one in list(inner.items()))
-        elif key == "_content" and type(inner) is list:
-            yield from ((name, one) for one in list(inner))
-        elif key in ("_content", "_val"):
-            yield name, inner
-        elif key in ("_metadata", "_parent", "_flags_cache"):
-            yield str(key), inner
-        else:
-            yield str(key), _Foreign(inner, "which is no part of a configuration")

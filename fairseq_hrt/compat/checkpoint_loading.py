@@ -9,10 +9,10 @@ travels through `torch.load` (distributed/utils.py:770).
 
 Loading stays safe. The types that fairseq itself puts into checkpoints are allowed, by name and
 for fairseq's own loads only; none of them runs code when it is built. Anything else is refused
-with an error that names the type. So are texts of the configuration that fairseq would run as
-Python or look up outside the file (`checkpoint_contents`). A file from a source that you trust is loaded in full, with a
-warning, when its path or its SHA-256 stands in ``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS``
-(several are joined by `os.pathsep`)::
+with an error that names the type. The configuration is copied as plain values, and texts in it
+that fairseq would run as Python or look up outside the file are refused (`checkpoint_contents`).
+A file from a source that you trust is loaded in full, with a warning, when its path or its SHA-256
+stands in ``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS`` (several are joined by `os.pathsep`)::
 
     FAIRSEQ_HRT_TRUSTED_CHECKPOINTS=/models/old.pt fairseq-generate --path /models/old.pt ...
 
@@ -33,7 +33,7 @@ import zipfile
 from contextlib import contextmanager
 from typing import IO, Any, Callable, Iterator, List, Optional, Tuple, Union
 
-from .checkpoint_contents import unsafe_value
+from .checkpoint_contents import UnsafeValueError, make_plain
 from .importing import ModuleView, Repair
 
 logger = logging.getLogger(__name__)
@@ -157,9 +157,11 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
     except _DAMAGED as error:
         # torch's own text advises weights_only=False, which the user cannot and should not give
         raise _explained(error, shown) from None
-    unsafe = None if trusted else unsafe_value(state)
-    if unsafe is not None:
-        raise UnsafeCheckpointError(f"{shown} holds {unsafe}. {_how_to_trust(shown)}")
+    if not trusted:
+        try:
+            make_plain(state)
+        except UnsafeValueError as unsafe:
+            raise UnsafeCheckpointError(f"{shown} holds {unsafe}. {_how_to_trust(shown)}") from None
     return state
 
 

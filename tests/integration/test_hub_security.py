@@ -171,10 +171,12 @@ def referred_within(hostile):
 def hidden(hostile):
     """A dictionary that shows an empty one to whoever asks for its items, and its keys to fairseq."""
 
+    class Held:
+        def __reduce__(self):
+            return OrderedDict, (), {"items": dict}, None, iter([("xformers_att_config", hostile.code)])
+
     def change(state):
-        held = OrderedDict(xformers_att_config=hostile.code)
-        held.__dict__["items"] = dict
-        state["cfg"]["model"].decoder = held
+        state["cfg"]["model"].decoder = Held()
 
     hostile.checkpoint(change)
 
@@ -339,7 +341,7 @@ CHECKPOINTS = {
     "behind a reference within a text": (referred_within, "'[${model.zzz}]'"),
     "behind a text that becomes a reference": (lambda h: h.task(source_lang="$${model.zzz}"), "'$${model.zzz}'"),
     "a file that only behaves like a dictionary": (lambda h: h.checkpoint(lambda state: OmegaConf.create({"cfg": {"model": {"encoder_layers": h.code}}, "args": None})), "no plain dictionary"),
-    "a dictionary that hides what it holds": (hidden, "an attribute of a dictionary"),
+    "a dictionary that hides what it holds": (hidden, CALL),
     "an object with the attributes of a configuration": (dictionary_as_configuration, "no value of an option"),
     "a node of two names": (shared_node, CALL),
     "shadowed": (shadowed, CALL),

@@ -21,8 +21,18 @@ from hypothesis import strategies as st
 from omegaconf import AnyNode, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from fairseq_hrt.compat.checkpoint_contents import EVALUATED, literal, shown, unsafe_value
+from fairseq_hrt.compat.checkpoint_contents import EVALUATED, UnsafeValueError, literal, make_plain, shown
 from fairseq_hrt.compat.checkpoint_loading import CorruptCheckpointError, UnsafeCheckpointError, load
+
+
+def unsafe_value(state):
+    """What is refused in it; None: nothing."""
+    try:
+        make_plain(state)
+    except UnsafeValueError as error:
+        return error
+    return None
+
 
 EVALUATORS = ("eval", "eval_str_list", "eval_str_dict", "eval_bool")
 
@@ -121,6 +131,7 @@ def test_everything_else_is_refused(text):
         {"cfg": {"model": {"encoder_layers": text}}},
         {"cfg": {"model": Namespace(_name="fconv", encoder_layers=text)}},
         {"args": Namespace(encoder_layers=text)},
+        {"args": Namespace(encoder_layers=[1, (text,)])},
         {"cfg": OmegaConf.create({"model": {"w2v_args": {"model": {"conv_feature_layers": text}}}})},
     ):
         try:
@@ -207,15 +218,74 @@ def with_attributes(value, **attributes):
 
 
 @pytest.mark.parametrize("value, reason", [
-    (with_attributes(OrderedDict(x=1), items=dict), "an attribute of a dictionary"), (Mapping(x=1), "no value of an option"), (Counter("a"), "no value of an option"),
+    (Mapping(x=1), "no value of an option"), (Counter("a"), "no value of an option"), (numpy.arange(2), "no value of an option"),
     (with_attributes(Dictionary(), encoder_layers="exit()"), "no value of an option"), (AverageMeter(), "no value of an option"), (torch.zeros(1), "no value of an option"),
-    (AnyNode("x"), "outside of it"), (dict, "no value of an option"), (with_attributes(OmegaConf.create({"x": 1}), get=1), "no part of a configuration"),
+    (dict, "no value of an option"), (AnyNode("x")._metadata, "no value of an option"), ({(1, 2): 3}, "no name of an option"),
+    (with_attributes(Namespace(), __class__="x"), "none of an option"), (with_attributes(Namespace(), **{"__iter__": 1}), "none of an option"),
     (Namespace(bpe="../x"), "no name of anything"), (Namespace(task=["x"]), "no name of anything"), (Namespace(bpe=OmegaConf.create(["../x"])), "no name of anything"),
 ])  # fmt: skip
 def test_what_fairseq_could_see_otherwise_is_refused(value, reason):
     for state in ({"cfg": {"model": value}}, {"args": Namespace(x=value)}, {"cfg": {"model": {"x": [value]}}}):
         found = unsafe_value(state)
         assert found is not None and reason in str(found) and "\n" not in str(found)
+
+
+def node(content, **attributes):
+    return with_attributes(OmegaConf.create(content), **attributes)
+
+
+@pytest.mark.parametrize("value, plain", [
+    (with_attributes(OrderedDict(x=1), items=dict), {"x": 1}), (with_attributes(Namespace(x=1)), Namespace(x=1)), (AnyNode("x"), "x"), (with_attributes(AnyNode("y"), _val=[AnyNode(1)]), [1]),
+    (node({"x": 1}, get=1), {"x": 1}), (node({"x": [1, None]}, _metadata=None), {"x": [1, None]}), (node({"x": "${y}"}, _parent={"y": "exit()"}), {"x": "${y}"}),
+    (numpy.float32(0.5), 0.5), (numpy.bool_(True), True), (numpy.str_("x"), "x"), (bytearray(b"x"), b"x"), ({1: (2, {3}), None: frozenset("4")}, {1: (2, {3}), None: frozenset("4")}),
+])  # fmt: skip
+def test_fairseq_gets_nothing_but_what_a_value_holds(value, plain):
+    state = {"cfg": {"x": value}, "args": Namespace(x=[value]), "other": value}
+    make_plain(state)
+    assert state["cfg"] == {"x": plain} and state["args"] == Namespace(x=[plain]) and state["other"] is value
+    assert are_plain(state["cfg"]) and are_plain(state["args"])
+
+
+def are_plain(value):
+    """Whether it consists of exact types that have no attributes, namespaces apart."""
+    if type(value) in (int, float, bool, str, bytes, type(None)):
+        return True
+    if type(value) is Namespace:
+        return are_plain(vars(value))
+    if type(value) is dict:
+        return all(are_plain(inner) for pair in value.items() for inner in pair)
+    return type(value) in (list, tuple, set, frozenset) and all(map(are_plain, value))
+
+
+CONFIGURATIONS = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["x", "a b", "${a.b}", "???", ""]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), CONFIGURATIONS, max_size=3))
+def test_a_node_and_what_it_was_made_of_become_the_same(plain):
+    for value in (plain, OmegaConf.create(plain), OrderedDict(plain), Namespace(**plain)):
+        state = {"cfg": value}
+        make_plain(state)
+        assert are_plain(state["cfg"])
+        assert (vars(state["cfg"]) if isinstance(value, Namespace) else state["cfg"]) == plain
+
+
+def test_what_holds_itself_or_is_huge_is_refused():
+    endless, endless_node, huge = {}, OmegaConf.create({}), [1]
+    endless["x"] = endless
+    endless_node.__dict__["_content"] = endless_node
+    for _ in range(60):
+        huge = [huge, huge]
+    for value, reason in ((endless, "levels deep"), (endless_node, "levels deep"), (huge, "more than 100000 values")):
+        found = unsafe_value({"cfg": {"model": value}})
+        assert found is not None and reason in str(found) and len(str(found)) < 300
 
 
 @pytest.mark.parametrize(
@@ -253,7 +323,7 @@ def test_nothing_is_looked_up_while_a_file_is_built(tmp_path):
     assert OmegaConf.create({"a": "${oc.env:HOME}"}).a == os.environ["HOME"]
 
 
-@pytest.mark.parametrize("text", [r"'a\\',' + f() #'", r"'a\\\\\\',' + f() #'", r"[f(\'x\')]", "'f()'", "['f()']", "{'a': 'f()'}", "\"'f()'\"", "\\"])  # fmt: skip
+@pytest.mark.parametrize("text", [r"'a\\',' + f() #'", r"'a\\\\\\',' + f() #'", r"[f(\'x\')]", "'f()'", "['f()']", "{'a': 'f()'}", "{'f()': 1}", "\"'f()'\"", "\\"])  # fmt: skip
 def test_texts_that_hydra_or_fairseq_read_twice_are_refused(text):
     """What is inside a text for Python stands outside when hydra has read it, or when it is evaluated once more."""
     for state in ({"args": Namespace(adaptive_softmax_cutoff=text)}, {"cfg": {"optimizer": {"adam_betas": text}}}):
@@ -279,7 +349,8 @@ def test_arguments_are_a_namespace():
     """In another form they would be looked up without the check of their names."""
     for arguments in ({"bpe": "../x"}, OmegaConf.create({"bpe": "../x"}), ["bpe"], 5):
         assert unsafe_value({"args": arguments}).name == "args"
-    assert unsafe_value({"args": Namespace(bpe="../x")}) == ("bpe", "'../x'", "which is no name of anything registered")
+    found = unsafe_value({"args": Namespace(bpe="../x")})
+    assert (found.name, found.value, found.reason) == ("bpe", "'../x'", "which is no name of anything registered")
     assert unsafe_value({"args": Namespace(arch="transformer_wmt_en_de", bpe=None, task="translation")}) is None
 
 
