@@ -9,12 +9,13 @@ import argparse
 import gzip
 import itertools
 import sys
-import zlib
 from pathlib import Path
-from typing import BinaryIO, Optional, Sequence
+from typing import BinaryIO, Iterable, Optional, Sequence
+
+from fairseq_hrt.files import raw_lines, reading
 
 
-def copy_lines(source: BinaryIO, target: BinaryIO, lines: Optional[int]) -> int:
+def copy_lines(source: Iterable[bytes], target: BinaryIO, lines: Optional[int]) -> int:
     """Copies ``lines`` lines (None: all); returns how many there were."""
     count = 0
     for line in itertools.islice(source, lines):
@@ -31,16 +32,17 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     options = parser.parse_args(arguments)
     if options.lines is not None and options.lines < 1:
         parser.error(f"--lines {options.lines}: give 1 or more")
-    opener = gzip.open if options.file.suffix == ".gz" else open
     # Without a time the same lines give the same bytes.
     try:
         with (
-            opener(options.file, "rb") as source,
+            reading(options.file) as source,
             gzip.GzipFile(fileobj=sys.stdout.buffer, mode="wb", mtime=0, filename="") as target,
         ):
-            copy_lines(source, target, options.lines)
-    except (OSError, EOFError, zlib.error) as error:
+            copy_lines(raw_lines(source, str(options.file)), target, options.lines)
+    except OSError as error:
         raise SystemExit(f"first_lines.py: {options.file}: {error}") from None
+    except ValueError as error:
+        raise SystemExit(f"first_lines.py: {error}") from None
 
 
 if __name__ == "__main__":

@@ -6,27 +6,26 @@ The case is kept and special characters are not escaped, so that ``sacremoses``'
 """
 
 import argparse
-import gzip
 import logging
 import sys
 import tempfile
-import zlib
 from pathlib import Path
 from typing import Callable, Iterator, Optional, Sequence
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+from fairseq_hrt.files import raw_lines, reading
+
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Lines of ``path`` without their line feed; a ``.gz`` file is unpacked.
+    """Lines of ``path`` without their line feed; gzip is unpacked.
 
     Only a line feed ends a line: ``str.splitlines`` would also split at U+2028 and misalign the two languages. A carriage return, at which
     the tools that come later split, becomes a space.
     """
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
-        for line in lines:
-            yield line.rstrip("\r\n").replace("\r", " ")
+    with reading(path) as source:
+        for line in raw_lines(source, str(path)):
+            yield line.decode("utf-8").rstrip("\r\n").replace("\r", " ")
 
 
 def chinese_words() -> Callable[[str], str]:
@@ -62,7 +61,7 @@ def tokenize(lines: Iterator[str], language: str) -> Iterator[str]:
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, help="text, one sentence a line; unpacked when it ends in .gz")
+    parser.add_argument("file", type=Path, help="text, one sentence a line, plain or gzip")
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--language", help="language code, e.g. en or de")
     chosen.add_argument("--tokenised", action="store_true", help="the text is in words already: it is only copied")
@@ -79,8 +78,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         ) from None
     except UnicodeDecodeError as error:
         raise SystemExit(f"tokenize_text.py: {options.file} is not UTF-8: {error}") from None
-    except (OSError, EOFError, zlib.error) as error:
+    except OSError as error:
         raise SystemExit(f"tokenize_text.py: {options.file}: {error}") from None
+    except ValueError as error:
+        raise SystemExit(f"tokenize_text.py: {error}") from None
 
 
 if __name__ == "__main__":

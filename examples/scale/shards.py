@@ -107,7 +107,10 @@ def read_index(place: Path) -> Dict[str, Any]:
         ValueError: nothing that a shard's index could be.
         OSError: it cannot be read.
     """
-    index = json.loads(place.with_suffix(".json").read_text())
+    try:
+        index = json.loads(place.with_suffix(".json").read_bytes())
+    except ValueError:
+        index = None
     if not isinstance(index, dict):
         raise ValueError(f"{place.with_suffix('.json')} is no index of a shard: remove it and start again")
     return index
