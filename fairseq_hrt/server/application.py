@@ -21,7 +21,7 @@ from starlette.routing import Route
 from ..hub.bundle import load_bundle
 from .detection import LanguageDetector
 from .errors import invalid
-from .guard import Handler, guarded, with_headers
+from .guard import Guard, Handler, with_headers
 from .interface import describe_interface
 from .metrics import Metrics
 from .requests import TranslationRequest, check_key, decoding_options, parse_fields, text_of, translation_request
@@ -321,10 +321,8 @@ def create_application(settings: Settings, load: LoadTranslator = load_translato
         ("/metrics", ["GET"], server.figures),
         *((path, ["GET"], _file(*file)) for path, file in _FILES.items()),
     )
-    routes = [
-        Route(path, guarded(path, handler, settings, server.metrics), methods=list(methods))
-        for path, methods, handler in table
-    ]
+    guard = Guard(settings, server.metrics)
+    routes = [Route(path, guard.guarded(path, handler), methods=list(methods)) for path, methods, handler in table]
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -29,26 +29,47 @@ _DISCARDED = 16
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def guarded(route: str, handler: Handler, settings: Settings, metrics: Metrics) -> Handler:
-    """A handler whose requests are limited, answered whatever happens, logged without their texts, and counted.
+class Guard:
+    """Makes handlers whose requests are limited, answered whatever happens, logged without their texts, and counted.
 
     Args:
-        route: its path, for log and figures.
-        handler: may raise :class:`RequestError`; called when the body has been read.
-        settings: limits.
+        settings: limits; ``max_connections`` requests are answered at a time, by all handlers together.
         metrics: where requests are counted.
     """
 
-    async def respond(request: Request) -> Response:
-        start = time.perf_counter()
-        response = await _answer(handler, request, settings)
-        seconds = time.perf_counter() - start
-        metrics.observe_request(route, response.status_code, seconds)
-        entry = {"method": request.method, "route": route, "status": response.status_code, "ms": round(1000 * seconds, 2)}
-        access.info("%s", json.dumps(entry))
-        return with_headers(response)
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self._settings, self._metrics = settings, metrics
+        self._answering = 0
 
-    return respond
+    def guarded(self, route: str, handler: Handler) -> Handler:
+        """The handler with all of that.
+
+        Args:
+            route: its path, for log and figures.
+            handler: may raise :class:`RequestError`; called when the body has been read.
+        """
+
+        async def respond(request: Request) -> Response:
+            start = time.perf_counter()
+            self._answering += 1
+            try:
+                response = await _answer(
+                    handler, request, self._settings, busy=self._answering > self._settings.max_connections
+                )
+            finally:
+                self._answering -= 1
+            seconds = time.perf_counter() - start
+            self._metrics.observe_request(route, response.status_code, seconds)
+            entry = {
+                "method": request.method,
+                "route": route,
+                "status": response.status_code,
+                "ms": round(1000 * seconds, 2),
+            }
+            access.info("%s", json.dumps(entry))
+            return with_headers(response)
+
+        return respond
 
 
 def with_headers(response: Response) -> Response:
@@ -58,9 +79,11 @@ def with_headers(response: Response) -> Response:
     return response
 
 
-async def _answer(handler: Handler, request: Request, settings: Settings) -> Response:
+async def _answer(handler: Handler, request: Request, settings: Settings, *, busy: bool) -> Response:
     deadline = time.monotonic() + settings.time_limit
     try:
+        if busy:
+            raise RequestError(503, "Too many requests at once", {"Retry-After": "1", "Connection": "close"})
         try:
             await asyncio.wait_for(_read_body(request, settings.max_body), settings.time_limit)
         except asyncio.TimeoutError:

@@ -90,11 +90,11 @@ def _object(properties: Dict[str, Any], required: List[str]) -> Dict[str, Any]:
 def _operation(summary: str, response: Dict[str, Any], body: Dict[str, Any] = {}) -> Dict[str, Any]:  # noqa: B006
     """An operation with the errors that each may answer with."""
     error = {"content": {"application/json": {"schema": _object({"error": {"type": "string"}}, ["error"])}}}
-    statuses = {"408": "too slow"}
+    statuses = {"408": "too slow", "503": "too many requests, or shutting down"}
     if body:
         statuses.update({
             "400": "invalid request", "403": "no valid key", "413": "body too large", "415": "unknown content type",
-            "429": "queue full", "503": "shutting down", "504": "translation too slow",
+            "429": "queue full", "504": "translation too slow",
         })  # fmt: skip
     found: Dict[str, Any] = {
         "summary": summary,

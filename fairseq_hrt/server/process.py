@@ -36,7 +36,7 @@ class Connection(H11Protocol):
     """A connection that is closed when it makes no progress.
 
     uvicorn waits for ever for the rest of a request's head, for a body whose request has been answered already, and for a client that does
-    not read its response. It also accepts any number of connections, and refuses the requests of those that are too many.
+    not read its response. It also accepts any number of connections, or refuses, past the application, the requests of those that are too many.
 
     Args:
         time_limit: seconds of a request.
@@ -85,7 +85,7 @@ class Connection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _make_room(self) -> None:
-        """Ends the connection that has been idle longest. Where all others are busy, uvicorn answers this one's request with 503."""
+        """Ends the connection that has been idle longest. Where all others are busy, the application answers this one's request with 503."""
         others = (other for other in self.connections if isinstance(other, Connection) and other is not self)
         idle = [other for other in others if not other._busy]
         if idle:
@@ -162,7 +162,6 @@ def server_options(settings: Settings) -> Dict[str, Any]:
         "server_header": False,
         "date_header": False,
         "proxy_headers": False,
-        "limit_concurrency": settings.max_connections,
         "timeout_graceful_shutdown": math.ceil(settings.time_limit) + 1,
         "timeout_keep_alive": 5,
         "h11_max_incomplete_event_size": HEAD_BYTES,

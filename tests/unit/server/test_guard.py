@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse
 
 from fairseq_hrt.server.errors import RequestError
-from fairseq_hrt.server.guard import HEADERS, guarded, with_headers
+from fairseq_hrt.server.guard import HEADERS, Guard, with_headers
 from fairseq_hrt.server.metrics import Metrics
 from fairseq_hrt.server.settings import Settings
 
@@ -27,7 +27,7 @@ def respond(handler, messages=({"type": "http.request", "body": b"hello"},), **s
 
         chosen = Settings(systems=(("a", "x"),), **{"time_limit": 60, **settings})
         request = Request({"type": "http", "method": "POST", "path": "/x", "headers": []}, receive)
-        response = await guarded("/x", handler, chosen, Metrics())(request)
+        response = await Guard(chosen, Metrics()).guarded("/x", handler)(request)
         for _ in range(3):
             await asyncio.sleep(0)
         # Nothing goes on behind the answer; the loop itself would end it.
@@ -91,6 +91,44 @@ def test_work_for_nobody_is_given_up(messages, settings, status):
 
     assert respond(slow, messages, **settings).status_code == status
     assert given_up == [True]
+
+
+def test_more_requests_than_connections_are_refused(caplog):
+    caplog.set_level("INFO", logger="fairseq_hrt.access")
+
+    async def run():
+        metrics, proceed = Metrics(), asyncio.Event()
+
+        async def wait(request):
+            await proceed.wait()
+            return PlainTextResponse("done")
+
+        guard = Guard(Settings(systems=(("a", "x"),), time_limit=60, max_connections=2), metrics)
+
+        def answer(route):
+            messages = [{"type": "http.request"}]
+
+            async def receive():
+                return messages.pop() if messages else await asyncio.Event().wait()
+
+            request = Request({"type": "http", "method": "POST", "path": route, "headers": []}, receive)
+            return asyncio.ensure_future(guard.guarded(route, wait)(request))
+
+        # All routes together.
+        first = [answer("/x"), answer("/y")]
+        await asyncio.sleep(0)
+        refused = await asyncio.gather(answer("/x"), answer("/y"))
+        proceed.set()
+        answered = [*await asyncio.gather(*first), *await asyncio.gather(answer("/x"), answer("/y"))]
+        return refused, answered, metrics.exposition()[0].decode()
+
+    refused, answered, figures = asyncio.run(run())
+    assert [response.status_code for response in answered] == [200] * 4
+    for response in refused:
+        assert (response.status_code, json.loads(response.body)) == (503, {"error": "Too many requests at once"})
+        assert response.headers["connection"] == "close" and response.headers["retry-after"] == "1"
+    assert 'fairseq_hrt_requests_total{route="/y",status="503"} 1.0' in figures
+    assert sum(json.loads(record.message)["status"] == 503 for record in caplog.records) == 2
 
 
 def test_own_headers_stay():
