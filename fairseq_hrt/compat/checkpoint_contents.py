@@ -4,7 +4,8 @@ A file that holds nothing but data can still run code: fairseq 0.12.2 calls ``ev
 configuration while it builds a model, an optimizer or a task (``encoder_layers`` of fconv,
 ``adaptive_softmax_cutoff`` and ``xformers_att_config`` of every Transformer, …). So those strings must
 be plain literals here; ``"[(512, 3)] * 20"`` is one, a call or a name is none. Nor may a value ask
-OmegaConf for the environment (``${oc.env:…}``).
+OmegaConf for the environment (``${oc.env:…}``): references lead to other values of the file, which
+take their places.
 
 The standard library only: this is imported before torch and fairseq are.
 """
@@ -12,8 +13,9 @@ The standard library only: this is imported before torch and fairseq are.
 import argparse
 import ast
 import re
+import reprlib
 from collections import OrderedDict
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 # Every attribute that fairseq 0.12.2 hands to eval, eval_str_list, eval_str_dict or eval_bool.
 EVALUATED = frozenset(
@@ -31,15 +33,22 @@ _PREFIXES = ("encoder_", "decoder_", "quant_noise_")
 LOOKED_UP = ("task", "arch", "criterion", "optimizer", "lr_scheduler", "tokenizer", "bpe", "scoring", "simul_type")
 _NAME = re.compile(r"[\w.-]*")
 # "${dataset.train_subset}" refers to another value; "${oc.env:HOME}" asks a resolver.
-_REFERENCE = re.compile(r"\$\{\.*(?:\w+\.)*(\w+)\}")
+_REFERENCE = re.compile(r"\$\{((?:\w+\.)*(\w+))\}")
+# OmegaConf's word for a value that is missing.
+_MISSING = "???"
 
 # A name alone runs nothing, and options of other packages may be called like fairseq's.
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
 # Elsewhere the name of a file, whose dots and slashes call nothing.
 _FILE = re.compile(r"[A-Za-z_][\w-]*(?:[/.][\w-]+)*")
+# fairseq takes "encoder_x" for x of the encoder by a pattern that stops at a line feed.
+_OPTION = re.compile(r"(?!__)[\w.-]{1,100}", re.ASCII)
 # Larger results of "[0] * 10 ** 9" and the like are no configuration.
 _LARGEST = 100_000
 _LONGEST = 10_000
+# A configuration has some hundred values; that of a model of a hundred languages may name all of their pairs. OmegaConf needs a second for 6,000.
+_MOST_VALUES = 30_000
+_MOST_CHARACTERS = 1_000_000
 # OmegaConf needs time and memory beyond all bounds for what is nested deeper than any configuration is.
 _DEEPEST = 64
 _PLAIN = (int, float, complex, bool, type(None))
@@ -60,16 +69,32 @@ class UnsafeValueError(ValueError):
         super().__init__(f"{name}={self.value}, {reason}")
 
 
+class _Short(reprlib.Repr):
+    """The beginning of a value; of an object, whose own text may be endless, only its kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother, self.maxlong = 3, _SHOWN, _SHOWN, _SHOWN
+
+    def repr_instance(self, x: object, level: int) -> str:
+        return repr(x) if type(x) in _PLAIN or isinstance(x, type) else f"<{type(x).__name__}>"
+
+
 def shown(value: object) -> str:
     """A value of unknown origin for a message: on one line, without control characters, not longer than a line."""
     try:
-        text = repr(value[:_SHOWN] if isinstance(value, (str, bytes)) else value)
+        text = repr(value[:_SHOWN]) if isinstance(value, (str, bytes)) else _Short().repr(value)
     except Exception:
         # A damaged object cannot even be shown; its kind can.
         text = f"<{type(value).__name__}>"
-    text = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+    text = printable(text)
     cut = len(text) > _SHOWN + 2 or (isinstance(value, (str, bytes)) and len(value) > _SHOWN)
     return text[: _SHOWN + 2] + "…" if cut else text
+
+
+def printable(text: str) -> str:
+    """The text with its control characters written out."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 def literal(text: str) -> object:
@@ -83,44 +108,55 @@ def literal(text: str) -> object:
         raise ValueError(f"{len(text)} characters")
     try:
         # Just what eval would read: it skips these two signs.
-        return _value(ast.parse(text.lstrip(" \t"), mode="eval").body)
+        return _value(ast.parse(text.lstrip(" \t"), mode="eval").body)[0]
     except (TypeError, RecursionError, MemoryError, OverflowError) as error:
         raise ValueError(str(error) or type(error).__name__) from None
 
 
-def _value(node: ast.AST) -> Any:
+def _value(node: ast.AST) -> Tuple[Any, int]:
+    """What an expression stands for, and the elements and characters in it at all depths."""
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str, bool, type(None))):
-        return node.value
-    if isinstance(node, ast.Tuple):
-        return tuple(_value(element) for element in node.elts)
-    if isinstance(node, ast.List):
-        return [_value(element) for element in node.elts]
+        return node.value, len(node.value) if isinstance(node.value, str) else 1
+    if isinstance(node, (ast.Tuple, ast.List)):
+        values, size = _values(node.elts)
+        return (tuple(values) if isinstance(node, ast.Tuple) else values), size
     if isinstance(node, ast.Dict) and None not in node.keys:
-        return {_value(key): _value(value) for key, value in zip(node.keys, node.values) if key is not None}
+        keys, size = _values([key for key in node.keys if key is not None])
+        values, more = _values(node.values)
+        return dict(zip(keys, values)), size + more
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        value = _value(node.operand)
+        value, size = _value(node.operand)
         if not isinstance(value, (int, float)):
             raise ValueError("a sign before something that is no number")
-        return -value if isinstance(node.op, ast.USub) else value
+        return (-value if isinstance(node.op, ast.USub) else value), size
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
         return _combined(node.op, _value(node.left), _value(node.right))
     raise ValueError(f"{type(node).__name__} is no literal")
 
 
-def _combined(operator: ast.operator, left: Any, right: Any) -> Any:
+def _values(nodes: Sequence[ast.AST]) -> Tuple[List[Any], int]:
+    found = [_value(node) for node in nodes]
+    return [value for value, _ in found], _allowed(1 + sum(size for _, size in found))
+
+
+def _combined(operator: ast.operator, left: Tuple[Any, int], right: Tuple[Any, int]) -> Tuple[Any, int]:
     """``left operator right``, refused where the result would be huge."""
-    lengths = [len(side) if isinstance(side, (str, list, tuple)) else None for side in (left, right)]
-    if lengths == [None, None] and max(abs(left), abs(right)) > 2.0**53:
+    (first, size), (second, more) = left, right
+    are_numbers = not any(isinstance(side, (str, list, tuple)) for side in (first, second))
+    if are_numbers and max(abs(first), abs(second)) > 2.0**53:
         raise ValueError("a huge number")
     if isinstance(operator, ast.Mult):
-        size = max(lengths[0] * right if lengths[0] is not None else 0, lengths[1] * left if lengths[1] is not None else 0)
-    else:
-        size = sum(length or 0 for length in lengths)
+        if not are_numbers:
+            size = size * max(second, 0) if isinstance(second, int) else more * max(first, 0)
+        size = _allowed(size)
+        return first * second, size
+    return (first + second if isinstance(operator, ast.Add) else first - second), _allowed(size + more)
+
+
+def _allowed(size: int) -> int:
     if size > _LARGEST:
         raise ValueError(f"{size} elements")
-    if isinstance(operator, ast.Mult):
-        return left * right
-    return left + right if isinstance(operator, ast.Add) else left - right
+    return size
 
 
 def make_plain(state: object) -> None:
@@ -141,70 +177,150 @@ def make_plain(state: object) -> None:
             raise UnsafeValueError("the file", state, "which is no plain dictionary")
         return
     assert isinstance(state, dict)
-    for part in ("cfg", "args"):
-        config = state.get(part)
-        # OmegaConf would read a text as YAML, after these checks.
-        if isinstance(config, (str, bytes)):
-            raise UnsafeValueError(part, config, "which is a text instead of a configuration")
-        if part in state:
-            state[part] = _Copier().copy("", config)
-    arguments = state.get("args")
-    if arguments is not None and not isinstance(arguments, argparse.Namespace):
-        raise UnsafeValueError("args", arguments, "which is no namespace of arguments")
+    for part, kinds, what in (("cfg", (dict,), "configuration"), ("args", (argparse.Namespace,), "namespace of arguments")):
+        if state.get(part) is None:
+            continue
+        copied = _Copier(state[part]).copy(part, state[part])
+        if not isinstance(copied, kinds):
+            # OmegaConf would read a text as YAML, after these checks.
+            raise UnsafeValueError(part, copied, f"which is no {what}")
+        state[part] = copied
+    _require_no_node({name: value for name, value in list(dict.items(state)) if name not in ("cfg", "args")})
+
+
+def _require_no_node(value: object) -> None:
+    """Refuses OmegaConf's nodes outside of the configuration: fairseq writes down what it reads there, and they could read the environment.
+
+    Raises:
+        UnsafeValueError: there is one, or objects whose contents cannot be seen.
+    """
+    waiting, seen = [value], set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, (str, bytes, type, *_PLAIN)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if _is_of_omegaconf(value):
+            raise UnsafeValueError("the file", value, "which is a part of a configuration that stands outside of it")
+        dtype = getattr(value, "dtype", value) if type(value).__module__.split(".")[0] == "numpy" else None
+        if getattr(dtype, "hasobject", False):
+            raise UnsafeValueError("the file", value, "which is an array of objects")
+        if isinstance(value, dict):
+            waiting.extend(inner for pair in list(dict.items(value)) for inner in pair)
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            waiting.extend(list(value))
+        waiting.extend(list(_vars_of(value).values()))
 
 
 class _Copier:
     """Copies a configuration, however it is nested: dictionaries, lists, namespaces, OmegaConf's nodes.
 
     Values are read by the types' own methods, as attributes of an object may be called like them.
+
+    Args:
+        root: the whole of it, which references start from.
     """
 
-    def __init__(self) -> None:
-        self.values = 0
+    def __init__(self, root: object) -> None:
+        self.root = root
+        self.values = self.characters = 0
+        self.reasons: Dict[Tuple[str, str], Optional[str]] = {}
 
-    def copy(self, name: str, value: object, depth: int = 0) -> object:
+    def copy(self, name: str, value: object, depth: int = 0, *, plain_texts: bool = False) -> object:
         """A copy of plain values.
 
         Args:
             name: of the option: the nearest key or attribute.
             value: it or what is in it.
-            depth: how many containers it is in.
+            depth: how many containers and references it is in.
+            plain_texts: it is in a namespace, where OmegaConf follows no references.
         """
-        self.values += 1
-        if self.values > _LARGEST:
-            # Few objects can be huge when each holds another one twice.
-            raise UnsafeValueError(name, value, f"which is one of more than {_LARGEST} values")
-        if depth > _DEEPEST:
-            raise UnsafeValueError(name, "…", f"which is nested more than {_DEEPEST} levels deep")
+        self._step(name, depth)
         kind = type(value)
         if _is_of_omegaconf(value):
-            return self.copy(name, _content_of_node(name, value), depth + 1)
+            return self.copy(name, _content_of_node(name, value), depth + 1, plain_texts=plain_texts)
         if kind is argparse.Namespace:
-            return self._namespace(value, depth)
+            return self._namespace(name, value, depth)
         # Exactly these: what is derived from one of them can have methods of its own.
         if kind in (dict, OrderedDict):
             assert isinstance(value, dict)
-            return {_key(name, key): self.copy(str(key), inner, depth + 1) for key, inner in list(dict.items(value))}
+            return {
+                _key(name, key): self.copy(str(key), inner, depth + 1, plain_texts=plain_texts)
+                for key, inner in list(dict.items(value))
+            }
         if kind in (list, tuple, set, frozenset):
             assert isinstance(value, (list, tuple, set, frozenset))
-            return kind(self.copy(name, inner, depth + 1) for inner in list(value))
+            return kind(self.copy(name, inner, depth + 1, plain_texts=plain_texts) for inner in list(value))
         plain = _scalar(name, value)
-        reason = _reason(name, plain)
-        if reason is not None:
-            raise UnsafeValueError(name, plain, reason)
+        if isinstance(plain, str) and not plain_texts and (reference := _REFERENCE.fullmatch(plain)):
+            return self.copy(name, self._target(name, reference[1], depth + 1), depth + 1)
+        self._check(name, plain)
         return plain
 
-    def _namespace(self, arguments: object, depth: int) -> argparse.Namespace:
+    def _step(self, name: str, depth: int, values: int = 1, characters: int = 0) -> None:
+        self.values += values
+        self.characters += characters
+        if self.values > _MOST_VALUES or self.characters > _MOST_CHARACTERS:
+            # Few objects can be huge when each holds another one twice.
+            raise UnsafeValueError(
+                name, "…", f"which is one of more than {_MOST_VALUES} values or {_MOST_CHARACTERS} characters"
+            )
+        if depth > _DEEPEST:
+            raise UnsafeValueError(name, "…", f"which is nested more than {_DEEPEST} levels deep")
+
+    def _check(self, name: str, plain: object) -> None:
+        if not isinstance(plain, (str, bytes)):
+            return
+        self._step(name, 0, values=0, characters=len(plain))
+        if isinstance(plain, bytes):
+            reason = _reason(name, plain)
+        else:
+            if (name, plain) not in self.reasons:
+                self.reasons[name, plain] = _reason(name, plain)
+            reason = self.reasons[name, plain]
+        if reason is not None:
+            raise UnsafeValueError(name, plain, reason)
+
+    def _namespace(self, name: str, arguments: object, depth: int) -> argparse.Namespace:
         copied = argparse.Namespace()
-        for name, value in list(_vars_of(arguments).items()):
-            if type(name) is not str or name.startswith("__"):
-                raise UnsafeValueError("a name", name, "which is none of an option")
-            vars(copied)[name] = self.copy(name, value, depth + 1)
-        for name in LOOKED_UP:
-            value = vars(copied).get(name)
+        for key, value in list(_vars_of(arguments).items()):
+            vars(copied)[str(_key(name, key))] = self.copy(str(key), value, depth + 1, plain_texts=True)
+        for option in LOOKED_UP:
+            value = vars(copied).get(option)
             if value is not None and not (isinstance(value, str) and _NAME.fullmatch(value)):
-                raise UnsafeValueError(name, value, "which is no name of anything registered")
+                raise UnsafeValueError(option, value, "which is no name of anything registered")
         return copied
+
+    def _target(self, name: str, path: str, depth: int) -> object:
+        """The value that a reference leads to; that OmegaConf would find none is said when it is asked for.
+
+        Args:
+            name: of the option that holds the reference.
+            path: the names on the way, from the root, with dots between them.
+            depth: how many references it is in.
+        """
+        self._step(name, depth, characters=len(path))
+        value = self._behind(name, self.root, depth)
+        for key in path.split("."):
+            if type(value) in (dict, OrderedDict) and isinstance(value, dict):
+                value = dict.get(value, key, _MISSING)
+            elif type(value) is list and isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+                value = value[int(key)]
+            else:
+                return _MISSING
+            value = self._behind(name, value, depth)
+        return value
+
+    def _behind(self, name: str, value: object, depth: int) -> object:
+        """What a node holds, or a reference leads to."""
+        while True:
+            self._step(name, depth)
+            if _is_of_omegaconf(value):
+                value = _content_of_node(name, value)
+            elif isinstance(value, str) and (reference := _REFERENCE.fullmatch(value)):
+                value, depth = self._target(name, reference[1], depth + 1), depth + 1
+            else:
+                return value
 
 
 def _vars_of(value: object) -> Mapping[str, Any]:
@@ -226,7 +342,7 @@ def _content_of_node(name: str, node: object) -> object:
 
 
 def _key(name: str, key: object) -> object:
-    if type(key) not in (str, *_PLAIN):
+    if type(key) not in (str, *_PLAIN) or not _OPTION.fullmatch(str(key)):
         raise UnsafeValueError(name, key, "which is no name of an option")
     return key
 
@@ -262,8 +378,9 @@ def _reason(name: str, value: object) -> Optional[str]:
     if not _is_evaluated(name) or _WORD.fullmatch(value) or (name == "pretrained" and _FILE.fullmatch(value)):
         return None
     if reference is not None:
-        # fairseq gets what OmegaConf puts there. Another evaluated option is checked where it stands, one of another name could be anything.
-        return None if _is_evaluated(reference[1]) else "which fairseq would run as Python; it must be a plain literal"
+        # In old arguments: fairseq gets what OmegaConf puts there. Another evaluated option is checked where it stands, one of another
+        # name could be anything.
+        return None if _is_evaluated(reference[2]) else "which fairseq would run as Python; it must be a plain literal"
     if "\\" in value:
         # Of old arguments hydra halves those before a quote, and what was inside a text stands outside.
         return "which fairseq would run as Python; it must be a plain literal without backslashes"
@@ -304,7 +421,7 @@ def _hides_a_reference(text: str) -> bool:
 
 
 def _is_evaluated(name: str) -> bool:
-    return name in EVALUATED or any(name.startswith(prefix) and name[len(prefix) :] in EVALUATED for prefix in _PREFIXES)
+    return name in EVALUATED or any(name.startswith(prefix) and _is_evaluated(name[len(prefix) :]) for prefix in _PREFIXES)
 
 
 def _one_line(error: Exception) -> str:

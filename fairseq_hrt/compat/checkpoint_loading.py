@@ -33,7 +33,7 @@ import zipfile
 from contextlib import contextmanager
 from typing import IO, Any, Callable, Iterator, List, Optional, Tuple, Union
 
-from .checkpoint_contents import UnsafeValueError, make_plain
+from .checkpoint_contents import UnsafeValueError, make_plain, printable
 from .importing import ModuleView, Repair
 
 logger = logging.getLogger(__name__)
@@ -165,6 +165,19 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
     return state
 
 
+def load_checkpoint(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
+    """:func:`load`, of a file in which fairseq looks up a checkpoint's parts by their names.
+
+    Raises:
+        CorruptCheckpointError: it holds something else than a dictionary, which may answer to names all the same.
+    """
+    state = load(file, **kwargs)
+    if not isinstance(state, dict):
+        path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", "the file")
+        raise CorruptCheckpointError(f"{path} is no checkpoint: it holds a {type(state).__name__} instead of a dictionary")
+    return state
+
+
 @contextmanager
 def _resolvers(*, allowed: bool) -> Iterator[None]:
     """Whether OmegaConf may look outside of a file for its references while it is built: a file of allowed types alone can ask for that
@@ -210,7 +223,7 @@ def _explained(error: Exception, shown: str) -> Exception:
     message = str(error).strip() or type(error).__name__
     refused = _REFUSED.search(message) if isinstance(error, pickle.UnpicklingError) else None
     if refused is not None:
-        kind = next(group for group in refused.groups() if group)
+        kind = _first_sentence(next(group for group in refused.groups() if group))
         return UnsafeCheckpointError(
             f"{shown} holds {kind}, which is none of the types that are known to be harmless; building "
             f"it may run code that came with the file. {_how_to_trust(shown)}"
@@ -227,7 +240,8 @@ def _explained(error: Exception, shown: str) -> Exception:
 
 
 def _first_sentence(message: str) -> str:
-    return message.splitlines()[0].split(". ")[0]
+    """Of what PyTorch says, which may quote the file."""
+    return printable(message.splitlines()[0].split(". ")[0])[:300]
 
 
 def _reason() -> Optional[str]:
@@ -235,7 +249,8 @@ def _reason() -> Optional[str]:
 
 
 def _load_safely(module: Any) -> None:
-    module.torch = ModuleView(module.torch, load=load)
+    # What other workers send is of any type.
+    module.torch = ModuleView(module.torch, load=load_checkpoint if module.__name__ == "fairseq.checkpoint_utils" else load)
 
 
 REPAIR = Repair(

@@ -171,7 +171,6 @@ def _leave_files_away(config: Any, overrides: Mapping[str, Any]) -> None:
     """Takes the names of files out of ``cfg.model``, at any depth; what the user has set stays."""
     held = vars(config) if isinstance(config, Namespace) else config
     for name in list(held):
-        # References are followed: the name of a file can stand behind one.
         value = None if isinstance(held, DictConfig) and OmegaConf.is_missing(held, name) else held[name]
         if name in _WEIGHT_FILES and name not in overrides and value is not None:
             logger.info("%s=%s of the checkpoint is not read: its weights are in the checkpoint", name, shown(value))

@@ -193,6 +193,41 @@ def yaml_configuration(hostile):
     hostile.checkpoint(lambda state: state.update(cfg=f"model:\n  adaptive_softmax_cutoff: {hostile.code}\ntask: {{}}"))
 
 
+def node_configuration(hostile):
+    """The same in one of OmegaConf's nodes, which fairseq would read when it has been unpacked."""
+
+    def change(state):
+        state["cfg"] = AnyNode(f"model:\n  adaptive_softmax_cutoff: {hostile.code}\ntask: {{}}")
+
+    hostile.checkpoint(change)
+
+
+def name_with_line_feed(hostile):
+    """fairseq takes it for xformers_att_config of the encoder."""
+    hostile.model(**{"encoder_xformers_att_config\nx": hostile.code})
+
+
+def file_name_with_line_feed(hostile):
+    hostile.model(**{"encoder_embed_path\nx": "/etc/passwd"})
+
+
+def environment_in_history(hostile):
+    """fairseq copies it into the state, which is written into averages and bundles."""
+    hostile.checkpoint(lambda state: state.update(extra_state=OmegaConf.create({"epoch": "${oc.env:HOME}"})))
+
+
+class Record:
+    """Answers to names as a dictionary does, and has no keys."""
+
+    def __reduce__(self):
+        return numpy.float32(0).__reduce__()[0], (RecordType(), bytes(8))
+
+
+class RecordType:
+    def __reduce__(self):
+        return numpy.dtype, ([("cfg", "i4"), ("args", "i4")],)
+
+
 class Trap:
     def __init__(self, code):
         self.code = code
@@ -337,7 +372,7 @@ CHECKPOINTS = {
     "a Transformer, its softmax": (evaluated("adaptive_softmax_cutoff"), CALL),
     "a Transformer, xFormers": (evaluated("encoder_xformers_att_config"), CALL),
     "nested": (evaluated("encoder", encoder={"xformers_att_config": "exit()"}), "exit()"),
-    "behind a reference": (referred, "'${model.zzz}'"),
+    "behind a reference": (referred, CALL),
     "behind a reference within a text": (referred_within, "'[${model.zzz}]'"),
     "behind a text that becomes a reference": (lambda h: h.task(source_lang="$${model.zzz}"), "'$${model.zzz}'"),
     "a file that only behaves like a dictionary": (lambda h: h.checkpoint(lambda state: OmegaConf.create({"cfg": {"model": {"encoder_layers": h.code}}, "args": None})), "no plain dictionary"),
@@ -355,6 +390,11 @@ CHECKPOINTS = {
     "something huge": (lambda h: h.fconv(encoder_layers="[0] * 10000000000"), "10000000000"),
     "something deep": (lambda h: h.fconv(encoder_layers="(" * 5000 + ")" * 5000), "model.pt"),
     "a configuration in YAML": (yaml_configuration, "cfg="),
+    "a configuration in a node": (node_configuration, "which is no configuration"),
+    "a name with a line feed": (name_with_line_feed, "encoder_xformers_att_config\\nx"),
+    "a file behind a name with a line feed": (file_name_with_line_feed, "encoder_embed_path\\nx"),
+    "the environment in the history": (environment_in_history, "which is a part of a configuration that stands outside of it"),
+    "a record": (lambda h: h.checkpoint(lambda state: Record()), "holds a void instead of a dictionary"),
     "old arguments": (old_arguments(adaptive_softmax_cutoff="CODE"), CALL),
     "old arguments, outside a text when hydra has read them": (old_arguments(adaptive_softmax_cutoff=r"'a\\\\',' + exit() #'"), "exit()"),
     "old arguments, evaluated twice": (old_arguments(adaptive_softmax_cutoff="'exit()'"), "exit()"),
@@ -460,7 +500,14 @@ def test_every_command_that_takes_a_bundle_refuses_it(hostile, run, verb, attack
 
 
 @pytest.mark.parametrize(
-    "attack", ["fconv", "a Transformer, its softmax", "code in a pickle", "an architecture that loads a file"]
+    "attack",
+    [
+        "fconv",
+        "a Transformer, its softmax",
+        "code in a pickle",
+        "an architecture that loads a file",
+        "the environment in the history",
+    ],
 )
 @pytest.mark.parametrize("verb", ["trace", "export", "benchmark", "distill", "bundle", "average"])
 def test_every_command_that_takes_a_checkpoint_refuses_it(hostile, run, verb, attack):
@@ -725,10 +772,12 @@ def test_command_refuses_checkpoints(hostile, command, attack):
 
 
 @pytest.mark.slow
-def test_stock_command_is_protected_from_checkpoints(hostile, command):
+@pytest.mark.parametrize("attack", ["fconv", "a name with a line feed", "a record"])
+def test_stock_command_is_protected_from_checkpoints(hostile, command, attack):
     """With the package installed, fairseq-generate evaluates nothing of a checkpoint either."""
-    CHECKPOINTS["fconv"][0](hostile)
+    change, value = CHECKPOINTS[attack]
+    change(hostile)
     arguments = [hostile.folder, "--path", hostile.folder / "model.pt", "-s", "de", "-t", "en", "--cpu"]
     result = command("fairseq-generate", *arguments, check=False)
-    assert result.returncode and CALL in result.stderr.splitlines()[-1]
+    assert result.returncode and value in result.stderr.splitlines()[-1]
     assert not hostile.sentinel.exists()

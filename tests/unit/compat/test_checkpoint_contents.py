@@ -3,6 +3,7 @@
 import ast
 import os
 import pickle
+import re
 from argparse import Namespace
 from collections import Counter, OrderedDict
 from fractions import Fraction
@@ -12,6 +13,7 @@ import fairseq
 import numpy
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging.meters import AverageMeter
@@ -141,12 +143,19 @@ def test_everything_else_is_refused(text):
         assert unsafe_value(state) is not None, text
 
 
-def test_references_within_the_file_are_left_alone():
+def test_values_take_the_places_of_references_to_them():
     """Old versions of fairseq saved them."""
-    config = OmegaConf.create(
-        {"task": {"conv_feature_layers": "${model.conv_feature_layers}", "train_subset": "${dataset.train_subset}"}}
-    )
-    assert unsafe_value({"cfg": config}) is None
+    references = {
+        "a": "${optimization.lr}",
+        "b": "${optimization.lr.1}",
+        "c": "${task.d}",
+        "d": "${task.b}",
+        "e": "${no.such}",
+        "f": ["${task.b}"],
+    }
+    state = {"cfg": OmegaConf.create({"task": references, "optimization": {"lr": [0.5, 0.25]}})}
+    make_plain(state)
+    assert state["cfg"]["task"] == {"a": [0.5, 0.25], "b": 0.25, "c": 0.25, "d": 0.25, "e": "???", "f": [0.25]}
     for text in (
         "${oc.env:HOME}",
         "x${oc.env:HOME}",
@@ -155,9 +164,41 @@ def test_references_within_the_file_are_left_alone():
         "${ oc.env:HOME}",
         "${hydra:runtime.cwd}",
         "${a['b']}",
+        "${.b}",
+        "${..a.b}",
     ):
         found = unsafe_value({"cfg": {"task": {"data": text}}})
         assert found is not None and "outside the file" in str(found)
+
+
+KEYS = st.sampled_from(["a", "b", "c"])
+VALUES = st.recursive(
+    st.integers(0, 9)
+    | st.lists(KEYS | st.sampled_from(["0", "1", "9"]), min_size=1, max_size=3).map(
+        lambda path: "${" + ".".join(path) + "}"
+    ),
+    lambda inner: st.dictionaries(KEYS, inner, max_size=3) | st.lists(inner, max_size=2),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=3))
+def test_references_lead_where_omegaconf_finds_them(values):
+    config = OmegaConf.create(values)
+    try:
+        expected = OmegaConf.to_container(config, resolve=True)
+    except (OmegaConfBaseException, RecursionError):
+        # Some lead nowhere, or back to where they stand.
+        expected = None
+    state = {"cfg": config}
+    try:
+        make_plain(state)
+    except UnsafeValueError as error:
+        assert (expected is None and "levels deep" in str(error)) or "more than" in str(error)
+    else:
+        assert are_plain(state["cfg"]) and "${" not in str(state["cfg"])
+        if expected is not None:
+            assert state["cfg"] == expected
 
 
 PIECES = [
@@ -183,8 +224,14 @@ def test_what_omegaconf_puts_into_a_text_is_not_run(text):
     "text", ["[${model.note}]", '"${model.note}"', "${model.note} ", "${model.a}(${model.b})", "${model.note}", "1 + ${model.decoder_layers}", "\\${x}"]
 )  # fmt: skip
 def test_references_within_a_text_are_refused_where_it_is_evaluated(text):
-    assert unsafe_value({"cfg": {"model": {"adaptive_softmax_cutoff": text}}}) is not None
-    assert unsafe_value({"cfg": {"model": {"adaptive_softmax_cutoff": "${model.decoder_layers}"}}}) is None
+    model = {"adaptive_softmax_cutoff": text, "note": "exit()", "decoder_layers": "(1, 2)"}
+    assert unsafe_value({"cfg": {"model": model}}) is not None
+    assert unsafe_value({"args": Namespace(adaptive_softmax_cutoff=text)}) is not None
+    for state in (
+        {"cfg": {"model": {**model, "adaptive_softmax_cutoff": "${model.decoder_layers}"}}},
+        {"args": Namespace(adaptive_softmax_cutoff="${model.decoder_layers}")},
+    ):
+        assert unsafe_value(state) is None
 
 
 @pytest.mark.parametrize(
@@ -205,7 +252,8 @@ def test_texts_that_become_references_are_refused_everywhere(text):
     for state in ({"cfg": {"something_else": text}}, {"args": Namespace(something_else=[text])}):
         assert "outside the file" in str(unsafe_value(state))
     for harmless in ("${a.b}", "a$b", "$", "C:\\x", r"'\n'", "{a.b}", "'{a}'"):
-        assert unsafe_value({"cfg": {"something_else": harmless}}) is None, harmless
+        for state in ({"cfg": {"something_else": harmless}}, {"args": Namespace(something_else=[harmless])}):
+            assert unsafe_value(state) is None, harmless
 
 
 class Mapping(dict):
@@ -221,7 +269,10 @@ def with_attributes(value, **attributes):
     (Mapping(x=1), "no value of an option"), (Counter("a"), "no value of an option"), (numpy.arange(2), "no value of an option"),
     (with_attributes(Dictionary(), encoder_layers="exit()"), "no value of an option"), (AverageMeter(), "no value of an option"), (torch.zeros(1), "no value of an option"),
     (dict, "no value of an option"), (AnyNode("x")._metadata, "no value of an option"), ({(1, 2): 3}, "no name of an option"),
-    (with_attributes(Namespace(), __class__="x"), "none of an option"), (with_attributes(Namespace(), **{"__iter__": 1}), "none of an option"),
+    (with_attributes(Namespace(), __class__="x"), "no name of an option"), (with_attributes(Namespace(), **{"__iter__": 1}), "no name of an option"),
+    # fairseq's pattern for names of a part's options stops at a line feed.
+    (with_attributes(Namespace(), **{"encoder_xformers_att_config\nx": "exit()"}), "no name of an option"), ({"encoder_embed_path\n": "x"}, "no name of an option"),
+    ({"x" * 101: 1}, "no name of an option"), (Namespace(encoder_encoder_xformers_att_config="exit()"), "must be a plain literal"),
     (Namespace(bpe="../x"), "no name of anything"), (Namespace(task=["x"]), "no name of anything"), (Namespace(bpe=OmegaConf.create(["../x"])), "no name of anything"),
 ])  # fmt: skip
 def test_what_fairseq_could_see_otherwise_is_refused(value, reason):
@@ -236,13 +287,13 @@ def node(content, **attributes):
 
 @pytest.mark.parametrize("value, plain", [
     (with_attributes(OrderedDict(x=1), items=dict), {"x": 1}), (with_attributes(Namespace(x=1)), Namespace(x=1)), (AnyNode("x"), "x"), (with_attributes(AnyNode("y"), _val=[AnyNode(1)]), [1]),
-    (node({"x": 1}, get=1), {"x": 1}), (node({"x": [1, None]}, _metadata=None), {"x": [1, None]}), (node({"x": "${y}"}, _parent={"y": "exit()"}), {"x": "${y}"}),
+    (node({"x": 1}, get=1), {"x": 1}), (node({"x": [1, None]}, _metadata=None), {"x": [1, None]}), (node({"x": "y"}, _parent={"y": "exit()"}), {"x": "y"}),
     (numpy.float32(0.5), 0.5), (numpy.bool_(True), True), (numpy.str_("x"), "x"), (bytearray(b"x"), b"x"), ({1: (2, {3}), None: frozenset("4")}, {1: (2, {3}), None: frozenset("4")}),
 ])  # fmt: skip
 def test_fairseq_gets_nothing_but_what_a_value_holds(value, plain):
-    state = {"cfg": {"x": value}, "args": Namespace(x=[value]), "other": value}
+    state = {"cfg": {"x": value}, "args": Namespace(x=[value]), "other": [1]}
     make_plain(state)
-    assert state["cfg"] == {"x": plain} and state["args"] == Namespace(x=[plain]) and state["other"] is value
+    assert state == {"cfg": {"x": plain}, "args": Namespace(x=[plain]), "other": [1]}
     assert are_plain(state["cfg"]) and are_plain(state["args"])
 
 
@@ -258,11 +309,7 @@ def are_plain(value):
 
 
 CONFIGURATIONS = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.sampled_from(["x", "a b", "${a.b}", "???", ""]),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(["x", "a b", "???", ""]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3),
     max_leaves=10,
 )
@@ -271,21 +318,72 @@ CONFIGURATIONS = st.recursive(
 @given(st.dictionaries(st.sampled_from("abcd"), CONFIGURATIONS, max_size=3))
 def test_a_node_and_what_it_was_made_of_become_the_same(plain):
     for value in (plain, OmegaConf.create(plain), OrderedDict(plain), Namespace(**plain)):
-        state = {"cfg": value}
+        state = {"cfg": {"x": value}}
         make_plain(state)
         assert are_plain(state["cfg"])
-        assert (vars(state["cfg"]) if isinstance(value, Namespace) else state["cfg"]) == plain
+        assert state["cfg"] == {"x": value if isinstance(value, Namespace) else plain}
 
 
-def test_what_holds_itself_or_is_huge_is_refused():
-    endless, endless_node, huge = {}, OmegaConf.create({}), [1]
+def huge_values():
+    """Small files whose contents would take for ever."""
+    endless, endless_node, doubled = {}, OmegaConf.create({}), [1]
     endless["x"] = endless
     endless_node.__dict__["_content"] = endless_node
     for _ in range(60):
-        huge = [huge, huge]
-    for value, reason in ((endless, "levels deep"), (endless_node, "levels deep"), (huge, "more than 100000 values")):
-        found = unsafe_value({"cfg": {"model": value}})
-        assert found is not None and reason in str(found) and len(str(found)) < 300
+        doubled = [doubled, doubled]
+    text = "x" * 9000 + "$"
+    chain = {f"b{number}": dict.fromkeys("cd", f"${{model.b{number - 1}}}") for number in range(1, 60)}
+    return {
+        "endless": (endless, "levels deep"), "an endless node": (endless_node, "levels deep"), "doubled": (doubled, "more than 30000 values"),
+        "long": ([f"{number}{text}" for number in range(200)], "or 1000000 characters"), "shared": ([text] * 200, "or 1000000 characters"),
+        "a long way": ({"a": "${" + ".".join(["model"] * 4000) + "}", "model": "${model}"}, "one of more than"), "references": ({"b0": 1, **chain}, "more than 30000 values"),
+        "circles": ({"a": "${model.b}", "b": "${model.a}"}, "levels deep"), "itself": ({"a": "${model.a.a.a}"}, "levels deep"),
+        "products": ({"encoder_layers": "[[['a']*9999]*9999]*9999"}, "no plain literal|elements"), "parts": ({"encoder_layers": "[" + "[0]*40000," * 900 + "]"}, "elements"),
+        "parts less than nothing": ({"encoder_layers": "[[0]*-99999999," + "[0]*40000," * 900 + "]"}, "elements"),
+        "as many, before the sign": ({"encoder_layers": "[-99999999*[0]," + "[0]*40000," * 900 + "]"}, "elements"),
+        "doubled object": (Counter({1: doubled}), "no value of an option"), "too late": ([[1] * 30001, Counter({1: doubled})], "more than 30000 values"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", huge_values())
+def test_what_holds_itself_or_is_huge_is_refused(name):
+    value, reason = huge_values()[name]
+    found = unsafe_value({"cfg": {"model": value}})
+    assert found is not None and re.search(reason, str(found)) and len(str(found)) < 300
+    if name == "doubled":
+        for state in (OmegaConf.create({"x": 1}), Counter({1: value})):
+            state.__dict__["_content"] = value
+            assert "no plain dictionary" in str(unsafe_value(state))
+
+
+@pytest.mark.parametrize("value", ["x: 1", AnyNode("x: 1"), with_attributes(OmegaConf.create({}), _content="x: 1"), with_attributes(OmegaConf.create([]), _content=b"x: 1"),
+                                   with_attributes(AnyNode(1), _val=AnyNode("x: 1")), 5, [1], Namespace(x=1)])  # fmt: skip
+def test_a_configuration_is_a_dictionary(value):
+    """OmegaConf would read a text as YAML."""
+    assert "which is no configuration" in str(unsafe_value({"cfg": value}))
+
+
+@pytest.mark.parametrize("value", [
+    OmegaConf.create({"a": "${oc.env:HOME}"}), AnyNode("${oc.env:HOME}"), [OmegaConf.create({})], {1: (AnyNode(1),)}, {AnyNode("x"): 1}, Namespace(a=AnyNode(1)),
+    with_attributes(AverageMeter(), val=AnyNode(1)), with_attributes(OrderedDict(), x=AnyNode(1)), with_attributes(Dictionary(), x=[AnyNode(1)]), ListConfig([1]),
+    numpy.array([AnyNode(1)], dtype=object), numpy.array((1,), dtype=[("x", "O")])[()], numpy.dtype("O"),
+], ids=lambda value: type(value).__name__)  # fmt: skip
+def test_nodes_outside_of_the_configuration_are_refused(value):
+    """fairseq would write down what they read."""
+    for state in ({"extra_state": value}, {"x": [{"y": value}], "cfg": {"a": 1}}):
+        found = unsafe_value(state)
+        assert found is not None and re.search("stands outside of it|array of objects", str(found))
+
+
+def test_what_checkpoints_hold_besides_is_left_alone():
+    circle = {
+        "model": {"weight": torch.zeros(2)},
+        "extra_state": {"meters": OrderedDict(a=AverageMeter())},
+        "array": numpy.zeros(2),
+        "scalar": numpy.float32(1),
+    }
+    circle["itself"] = [circle, Dictionary(), Namespace(x=dict), {1: {2}, None: frozenset((3,))}]
+    assert unsafe_value(circle) is None
 
 
 @pytest.mark.parametrize(
@@ -307,16 +405,18 @@ def test_configurations_of_all_kinds_are_left_alone():
     assert unsafe_value(with_attributes(OrderedDict(weight=torch.zeros(1)), _metadata={})) is None
 
 
+class Built:
+    """What a pickle makes of a call."""
+
+    def __init__(self, *call):
+        self.call = call
+
+    def __reduce__(self):
+        return self.call[0], self.call[1:]
+
+
 def test_nothing_is_looked_up_while_a_file_is_built(tmp_path):
     """Allowed types alone can ask OmegaConf to; the file would hold what was found."""
-
-    class Built:
-        def __init__(self, *call):
-            self.call = call
-
-        def __reduce__(self):
-            return self.call[0], self.call[1:]
-
     torch.save({"cfg": {"note": Built(list, Built(ListConfig, ["${oc.env:HOME}"]))}}, tmp_path / "x.pt")
     with pytest.raises(CorruptCheckpointError, match="x.pt"):
         load(tmp_path / "x.pt")
@@ -347,7 +447,7 @@ def test_hydra_leaves_other_texts_as_they_are(text):
 
 def test_arguments_are_a_namespace():
     """In another form they would be looked up without the check of their names."""
-    for arguments in ({"bpe": "../x"}, OmegaConf.create({"bpe": "../x"}), ["bpe"], 5):
+    for arguments in ({"bpe": "../x"}, OmegaConf.create({"bpe": "../x"}), ["bpe"], 5, "bpe", AnyNode("bpe")):
         assert unsafe_value({"args": arguments}).name == "args"
     found = unsafe_value({"args": Namespace(bpe="../x")})
     assert (found.name, found.value, found.reason) == ("bpe", "'../x'", "which is no name of anything registered")
@@ -355,7 +455,7 @@ def test_arguments_are_a_namespace():
 
 
 def test_strange_states_are_no_concern_of_this_check():
-    for state in (None, [], {}, {"cfg": None, "args": None}, {"cfg": 5}, {"cfg": {1: {2: 3}}}, torch.ones(2)):
+    for state in (None, [], {}, {"cfg": None, "args": None}, {"cfg": {1: {2: 3}}}, torch.ones(2)):
         assert unsafe_value(state) is None
 
 
@@ -371,6 +471,31 @@ def test_dictionaries_of_task_states_load(tmp_path):
     dictionary.add_symbol("a")
     torch.save({"task_state": {"target_dictionary": dictionary, "dictionaries": [dictionary]}}, tmp_path / "x.pt")
     assert load(tmp_path / "x.pt")["task_state"]["dictionaries"][0].symbols == dictionary.symbols
+
+
+@pytest.mark.parametrize(
+    "value, kind",
+    [
+        (Built(numpy.zeros(1)[0].__reduce__()[0], Built(numpy.dtype, [("cfg", "i4"), ("args", "i4")]), bytes(8)), "void"),
+        (numpy.zeros(2), "ndarray"),
+        (Namespace(cfg={}), "Namespace"),
+        ([{"cfg": {}}], "list"),
+        ("cfg", "str"),
+    ],
+)
+def test_a_checkpoint_is_a_dictionary(tmp_path, value, kind):
+    """Others may answer to names, too."""
+    torch.save(value, tmp_path / "x.pt")
+    with pytest.raises(CorruptCheckpointError, match=rf"x.pt is no checkpoint: it holds a {kind} instead of a dictionary"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "x.pt"))
+    assert type(load(tmp_path / "x.pt")).__name__ == kind
+
+
+def test_what_pytorch_says_of_a_file_is_shown_on_one_line(tmp_path):
+    torch.save({"x": Built(torch.device, "\x1b]0;" + "x" * 9999)}, tmp_path / "x.pt")
+    with pytest.raises(CorruptCheckpointError) as error:
+        load(tmp_path / "x.pt")
+    assert str(error.value).isprintable() and len(str(error.value)) < 1000
 
 
 def test_refusals_are_values_and_true(tmp_path):

@@ -50,8 +50,6 @@ def save(tmp_path):
         numpy.float64(1.5),
         numpy.arange(4),
         numpy.arange(4.0, dtype=numpy.float32),
-        OmegaConf.create({"model": {"layers": [1, 2], "rate": 0.1, "share": True, "name": None}}),
-        OmegaConf.create({"args": argparse.Namespace(a=1)}, flags={"allow_objects": True}),
         meters.AverageMeter(),
     ],
     ids=lambda value: type(value).__name__,
@@ -66,6 +64,17 @@ def test_types_of_fairseq_checkpoints_load(save, value, zipped):
         assert loaded == {"names": ["a"], "size": (1, 2)}
     else:
         assert numpy.all(loaded == value)
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before 1.6"])
+@pytest.mark.parametrize(
+    "config",
+    [{"model": {"layers": [1, 2], "rate": 0.1, "share": True, "name": None}}, {"model": argparse.Namespace(a=1)}],
+    ids=["nodes", "namespace"],
+)
+def test_configurations_of_omegaconf_load(save, config, zipped):
+    saved = OmegaConf.create(config, flags={"allow_objects": True})
+    assert load(save({"cfg": saved}, _use_new_zipfile_serialization=zipped)) == {"cfg": config}
 
 
 def test_arrays_of_the_other_numpy_generation_load(save, tmp_path):
