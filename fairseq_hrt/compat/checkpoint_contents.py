@@ -42,12 +42,15 @@ _WORD = re.compile(r"[A-Za-z_][\w-]*")
 # Elsewhere the name of a file, whose dots and slashes call nothing.
 _FILE = re.compile(r"[A-Za-z_][\w-]*(?:[/.][\w-]+)*")
 # fairseq takes "encoder_x" for x of the encoder by a pattern that stops at a line feed.
-_OPTION = re.compile(r"(?!__)[\w.-]{1,100}", re.ASCII)
+_OPTION = re.compile(r"(?!__)[\w.:-]{1,100}", re.ASCII)
 # Larger results of "[0] * 10 ** 9" and the like are no configuration.
 _LARGEST = 100_000
 _LONGEST = 10_000
-# A configuration has some hundred values; that of a model of a hundred languages may name all of their pairs. OmegaConf needs a second for 6,000.
+# A configuration has some hundred values. OmegaConf needs a second for 6,000; in a namespace, which it does not look into, a model of 200
+# languages names all of their pairs, perhaps twice.
 _MOST_VALUES = 30_000
+_MOST_IN_NAMESPACES = 300_000
+# Of texts that have to be read as Python or as references.
 _MOST_CHARACTERS = 1_000_000
 # OmegaConf needs time and memory beyond all bounds for what is nested deeper than any configuration is.
 _DEEPEST = 64
@@ -172,8 +175,8 @@ def make_plain(state: object) -> None:
         UnsafeValueError: a value is none that an option can have, or would be evaluated or looked up.
     """
     if type(state) not in (dict, OrderedDict) or not _vars_of(state).keys() <= {"_metadata"}:
+        # OmegaConf's nodes, a class derived from dict: they could show fairseq another configuration than the one that is replaced.
         if hasattr(state, "keys"):
-            # OmegaConf's nodes, a class derived from dict: they could show fairseq another configuration than the one that is replaced.
             raise UnsafeValueError("the file", state, "which is no plain dictionary")
         return
     assert isinstance(state, dict)
@@ -185,7 +188,9 @@ def make_plain(state: object) -> None:
             # OmegaConf would read a text as YAML, after these checks.
             raise UnsafeValueError(part, copied, f"which is no {what}")
         state[part] = copied
-    _require_no_node({name: value for name, value in list(dict.items(state)) if name not in ("cfg", "args")})
+    _require_no_node(
+        [pair for pair in list(dict.items(state)) if type(pair[0]) is not str or pair[0] not in ("cfg", "args")]
+    )
 
 
 def _require_no_node(value: object) -> None:
@@ -210,6 +215,8 @@ def _require_no_node(value: object) -> None:
         elif isinstance(value, (list, tuple, set, frozenset)):
             waiting.extend(list(value))
         waiting.extend(list(_vars_of(value).values()))
+        # Of tensors, where it is no attribute of their own.
+        waiting.append(getattr(value, "_backward_hooks", None))
 
 
 class _Copier:
@@ -223,7 +230,7 @@ class _Copier:
 
     def __init__(self, root: object) -> None:
         self.root = root
-        self.values = self.characters = 0
+        self.values = self.values_in_namespaces = self.characters = 0
         self.reasons: Dict[Tuple[str, str], Optional[str]] = {}
 
     def copy(self, name: str, value: object, depth: int = 0, *, plain_texts: bool = False) -> object:
@@ -235,7 +242,7 @@ class _Copier:
             depth: how many containers and references it is in.
             plain_texts: it is in a namespace, where OmegaConf follows no references.
         """
-        self._step(name, depth)
+        self._step(name, depth, in_namespace=plain_texts)
         kind = type(value)
         if _is_of_omegaconf(value):
             return self.copy(name, _content_of_node(name, value), depth + 1, plain_texts=plain_texts)
@@ -245,7 +252,7 @@ class _Copier:
         if kind in (dict, OrderedDict):
             assert isinstance(value, dict)
             return {
-                _key(name, key): self.copy(str(key), inner, depth + 1, plain_texts=plain_texts)
+                _key(name, key): self.copy(key if type(key) is str else name, inner, depth + 1, plain_texts=plain_texts)
                 for key, inner in list(dict.items(value))
             }
         if kind in (list, tuple, set, frozenset):
@@ -257,34 +264,44 @@ class _Copier:
         self._check(name, plain)
         return plain
 
-    def _step(self, name: str, depth: int, values: int = 1, characters: int = 0) -> None:
-        self.values += values
-        self.characters += characters
-        if self.values > _MOST_VALUES or self.characters > _MOST_CHARACTERS:
-            # Few objects can be huge when each holds another one twice.
-            raise UnsafeValueError(
-                name, "…", f"which is one of more than {_MOST_VALUES} values or {_MOST_CHARACTERS} characters"
-            )
+    def _step(self, name: str, depth: int, *, in_namespace: bool = False) -> None:
+        """Refuses few objects that are huge, because each holds another one twice, or itself."""
+        if in_namespace:
+            self.values_in_namespaces += 1
+        else:
+            self.values += 1
+        for values, most in ((self.values, _MOST_VALUES), (self.values_in_namespaces, _MOST_IN_NAMESPACES)):
+            if values > most:
+                raise UnsafeValueError(name, "…", f"which is one of more than {most} values")
         if depth > _DEEPEST:
             raise UnsafeValueError(name, "…", f"which is nested more than {_DEEPEST} levels deep")
 
     def _check(self, name: str, plain: object) -> None:
         if not isinstance(plain, (str, bytes)):
             return
-        self._step(name, 0, values=0, characters=len(plain))
         if isinstance(plain, bytes):
             reason = _reason(name, plain)
         else:
             if (name, plain) not in self.reasons:
+                self._count(name, plain)
                 self.reasons[name, plain] = _reason(name, plain)
             reason = self.reasons[name, plain]
         if reason is not None:
             raise UnsafeValueError(name, plain, reason)
 
+    def _count(self, name: str, text: str) -> None:
+        """Refuses texts that take too long to be checked."""
+        if "$" in text or "\\" in text or _is_evaluated(name):
+            self.characters += len(text)
+        if self.characters > _MOST_CHARACTERS:
+            raise UnsafeValueError(name, "…", f"which is one of texts of more than {_MOST_CHARACTERS} characters")
+
     def _namespace(self, name: str, arguments: object, depth: int) -> argparse.Namespace:
         copied = argparse.Namespace()
         for key, value in list(_vars_of(arguments).items()):
-            vars(copied)[str(_key(name, key))] = self.copy(str(key), value, depth + 1, plain_texts=True)
+            if type(key) is not str:
+                raise UnsafeValueError(name, key, "which is no name of an option")
+            vars(copied)[str(_key(name, key))] = self.copy(key, value, depth + 1, plain_texts=True)
         for option in LOOKED_UP:
             value = vars(copied).get(option)
             if value is not None and not (isinstance(value, str) and _NAME.fullmatch(value)):
@@ -299,7 +316,7 @@ class _Copier:
             path: the names on the way, from the root, with dots between them.
             depth: how many references it is in.
         """
-        self._step(name, depth, characters=len(path))
+        self._count(name, "$" + path)
         value = self._behind(name, self.root, depth)
         for key in path.split("."):
             if type(value) in (dict, OrderedDict) and isinstance(value, dict):
@@ -342,7 +359,7 @@ def _content_of_node(name: str, node: object) -> object:
 
 
 def _key(name: str, key: object) -> object:
-    if type(key) not in (str, *_PLAIN) or not _OPTION.fullmatch(str(key)):
+    if type(key) not in (str, *_PLAIN) or (isinstance(key, str) and not _OPTION.fullmatch(key)):
         raise UnsafeValueError(name, key, "which is no name of an option")
     return key
 
@@ -374,7 +391,7 @@ def _reason(name: str, value: object) -> Optional[str]:
     reference = _REFERENCE.fullmatch(value)
     # A reference within a text can become another one: old arguments are read twice ("$${a.b}", where b is "{oc.env:HOME}").
     if ("${" in value and reference is None) or _hides_a_reference(value):
-        return "which would be looked up outside the file"
+        return "which may be looked up outside the file"
     if not _is_evaluated(name) or _WORD.fullmatch(value) or (name == "pretrained" and _FILE.fullmatch(value)):
         return None
     if reference is not None:

@@ -3,6 +3,7 @@
 import collections
 import logging
 import math
+import operator
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -60,7 +61,10 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
             value = (state.get("extra_state") or {}).get("val_loss")
             history = state.get("optimizer_history") or [{}]
             update = history[-1].get("num_updates")
-            if value is None or update is None or update in scored:
+            if value is None or update is None:
+                continue
+            value, update = float(value), operator.index(update)
+            if update in scored:
                 continue
             if not math.isfinite(value):
                 logger.warning("%s is left out: after %d updates its metric was %s", path.name, update, value)

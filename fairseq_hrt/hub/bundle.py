@@ -253,7 +253,8 @@ def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
         "criterion": architecture_name(config.get("criterion")),
     }
     history = state.get("optimizer_history") or [{}]
-    card["updates"] = history[-1].get("num_updates")
+    updates = history[-1].get("num_updates")
+    card["updates"] = updates if type(updates) is int else None
     for group, names in (
         ("optimization", ("lr", "max_update", "update_freq", "clip_norm")), ("dataset", ("max_tokens", "batch_size")),
         ("common", ("seed", "fp16")),

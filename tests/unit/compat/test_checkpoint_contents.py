@@ -335,7 +335,8 @@ def huge_values():
     chain = {f"b{number}": dict.fromkeys("cd", f"${{model.b{number - 1}}}") for number in range(1, 60)}
     return {
         "endless": (endless, "levels deep"), "an endless node": (endless_node, "levels deep"), "doubled": (doubled, "more than 30000 values"),
-        "long": ([f"{number}{text}" for number in range(200)], "or 1000000 characters"), "shared": ([text] * 200, "or 1000000 characters"),
+        "long": ([f"{number}{text}" for number in range(200)], "more than 1000000 characters"),
+        "doubled in a namespace": (Namespace(x=doubled), "more than 300000 values"),
         "a long way": ({"a": "${" + ".".join(["model"] * 4000) + "}", "model": "${model}"}, "one of more than"), "references": ({"b0": 1, **chain}, "more than 30000 values"),
         "circles": ({"a": "${model.b}", "b": "${model.a}"}, "levels deep"), "itself": ({"a": "${model.a.a.a}"}, "levels deep"),
         "products": ({"encoder_layers": "[[['a']*9999]*9999]*9999"}, "no plain literal|elements"), "parts": ({"encoder_layers": "[" + "[0]*40000," * 900 + "]"}, "elements"),
@@ -373,6 +374,24 @@ def test_nodes_outside_of_the_configuration_are_refused(value):
     for state in ({"extra_state": value}, {"x": [{"y": value}], "cfg": {"a": 1}}):
         found = unsafe_value(state)
         assert found is not None and re.search("stands outside of it|array of objects", str(found))
+
+
+def test_hooks_of_tensors_are_looked_at():
+    """PyTorch reads them when it writes the tensor."""
+    tensor = torch.zeros(1)
+    tensor._backward_hooks = OrderedDict(x=OmegaConf.create({"a": "${oc.env:HOME}"}))
+    assert "stands outside of it" in str(unsafe_value({"extra_state": [tensor]}))
+    tensor._backward_hooks = OmegaConf.create({"a": "${oc.env:HOME}"})
+    assert "stands outside of it" in str(unsafe_value({"extra_state": [tensor]}))
+
+
+def test_models_of_many_languages_are_left_alone():
+    languages = [f"l{number:03}_Latn" for number in range(202)]
+    pairs = [f"{one}-{other}" for one in languages for other in languages if one != other]
+    task = Namespace(lang_pairs=pairs, sampling_weights={"main:de-en": 0.5, "mined:de-en": 0.5})
+    for state in ({"args": task}, {"cfg": {"task": task, "model": Namespace(**vars(task), x=",".join(pairs))}}):
+        assert unsafe_value(state) is None
+    assert unsafe_value({"cfg": {"x": ["$" + "x" * 9000] * 200, 10**5000: 1, "y": {10**5000: Namespace(x=1)}}}) is None
 
 
 def test_what_checkpoints_hold_besides_is_left_alone():
