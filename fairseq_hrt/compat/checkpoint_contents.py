@@ -90,13 +90,13 @@ def shown(value: object) -> str:
     except Exception:
         # A damaged object cannot even be shown; its kind can.
         text = f"<{type(value).__name__}>"
-    text = printable(text)
+    text = escaped(text)
     cut = len(text) > _SHOWN + 2 or (isinstance(value, (str, bytes)) and len(value) > _SHOWN)
     return text[: _SHOWN + 2] + "…" if cut else text
 
 
-def printable(text: str) -> str:
-    """The text with its control characters written out."""
+def escaped(text: str) -> str:
+    """The text with all signs that cannot be printed, ends of lines too, as ``\\x1b`` and the like."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 

@@ -33,7 +33,7 @@ import zipfile
 from contextlib import contextmanager
 from typing import IO, Any, Callable, Iterator, List, Optional, Tuple, Union
 
-from .checkpoint_contents import UnsafeValueError, make_plain, printable
+from .checkpoint_contents import UnsafeValueError, escaped, make_plain
 from .importing import ModuleView, Repair
 
 logger = logging.getLogger(__name__)
@@ -241,7 +241,7 @@ def _explained(error: Exception, shown: str) -> Exception:
 
 def _first_sentence(message: str) -> str:
     """Of what PyTorch says, which may quote the file."""
-    return printable(message.splitlines()[0].split(". ")[0])[:300]
+    return escaped(message.splitlines()[0].split(". ")[0])[:300]
 
 
 def _reason() -> Optional[str]:

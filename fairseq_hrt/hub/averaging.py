@@ -13,6 +13,7 @@ import torch
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer.transformer_base import TransformerModelBase
 from fairseq.models.transformer.transformer_config import TransformerConfig
+from omegaconf import OmegaConf
 
 from ..compat.checkpoint_contents import shown
 from ..loading.checkpoints import architecture_name, read_checkpoint, reading
@@ -63,7 +64,7 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
             update = history[-1].get("num_updates")
             if value is None or update is None:
                 continue
-            value, update = float(value), operator.index(update)
+            value, update = _number(value), operator.index(update)
             if update in scored:
                 continue
             if not math.isfinite(value):
@@ -74,6 +75,13 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
             logger.info("%s: %s %s after %d updates", path.name, shown(scored[update][2]), value, update)
     _require(len(scored), count, folder, "--keep-best-checkpoints")
     return [path for _, path, _ in sorted(scored.values(), key=lambda entry: entry[0])[:count]]
+
+
+def _number(value: Any) -> float:
+    """A metric: one of Python's or NumPy's numbers, or a tensor of one."""
+    if isinstance(value, str):
+        raise TypeError(f"{shown(value)} is no number")
+    return float(value)
 
 
 def _require(found: int, count: int, folder: Path, option: str) -> None:
@@ -109,7 +117,7 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
             for name, value in computation.items():
                 if value != first[name]:
                     raise ValueError(
-                        f"{path} and {paths[0]} are different models: {name} is {shown(value)} and {shown(first[name])}"
+                        f"{path} and {paths[0]} are different models: {name} is {shown(_plain(value))} and {shown(_plain(first[name]))}"
                     )
             if not state["model"]:
                 raise ValueError(f"{path} holds no parameters")
@@ -141,6 +149,10 @@ def _computation(config: Any) -> Dict[str, Any]:
         names = (field.name for field in fields(options))
         found.update({option: getattr(options, option) for option in names if _COMPUTATION.fullmatch(option)})
     return found
+
+
+def _plain(value: Any) -> Any:
+    return OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
 
 
 def _direction(config: Any) -> Dict[str, Any]:

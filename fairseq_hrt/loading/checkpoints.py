@@ -14,7 +14,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
-from ..compat.checkpoint_contents import shown
+from ..compat.checkpoint_contents import escaped, shown
 from ..compat.checkpoint_loading import TRUST_VARIABLE, is_trusted
 
 logger = logging.getLogger(__name__)
@@ -36,9 +36,7 @@ _PACKAGE = __name__.split(".")[0]
 def one_line(error: BaseException) -> str:
     """An error of some library on one line, with its kind; the beginning of a long one."""
     text = " ".join(str(error).split())
-    text = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text[:300]) + (
-        "…" if len(text) > 300 else ""
-    )
+    text = escaped(text[:300]) + ("…" if len(text) > 300 else "")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
