@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from tiny_models import write_checkpoint, write_dictionaries
 
 from fairseq_hrt.hub import bundle as bundles
@@ -82,3 +83,12 @@ def test_what_a_killed_bundle_left_goes(tmp_path, parts):
     (tmp_path / "b.hrt-0123abcd.partial").mkdir()
     make(tmp_path / "b", parts)
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+@pytest.mark.parametrize("updates, shown", [(7, 7), ("7", None), ([1], None), (True, None)])
+def test_the_card_counts_updates_in_numbers(updates, shown):
+    config = OmegaConf.create(
+        {"model": {"_name": "x"}, "criterion": None, "optimization": {"lr": [0.1]}, "dataset": {}, "common": {}}
+    )
+    card = bundles._training_card({"cfg": config, "optimizer_history": [{"num_updates": updates}]})
+    assert card["updates"] == shown and card["architecture"] == "x" and card["lr"] == [0.1]
