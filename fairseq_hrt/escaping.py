@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from .compat.checkpoint_contents import shown
+from .compat.display import shown
 
 __all__ = ["code_in_markdown", "in_markdown", "json_in_script", "printable", "shown"]
 

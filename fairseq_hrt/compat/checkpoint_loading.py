@@ -33,7 +33,8 @@ import zipfile
 from contextlib import contextmanager
 from typing import IO, Any, Callable, Iterator, List, Optional, Tuple, Union
 
-from .checkpoint_contents import UnsafeValueError, escaped, make_plain
+from .checkpoint_contents import UnsafeValueError, make_plain
+from .display import escaped
 from .importing import ModuleView, Repair
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,8 @@
 """Checkpoints of unknown origin, read for decoding: every command of this package and ``from_pretrained`` come in here.
 
-What a file says is data, never a choice of code. :mod:`..compat.checkpoint_contents` has refused what fairseq would evaluate; here
-the architecture must be one whose construction is known to be harmless, and no file is opened because a checkpoint names it.
+What a file says is data, never a choice of code. :mod:`..compat.checkpoint_contents` has copied it as plain values and refused what fairseq
+would evaluate; here the architecture must be one whose construction is known to be harmless, and no file is opened because a checkpoint
+names it.
 """
 
 import logging
@@ -14,8 +15,8 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
-from ..compat.checkpoint_contents import escaped, shown
 from ..compat.checkpoint_loading import TRUST_VARIABLE, is_trusted
+from ..compat.display import escaped, shown
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import Any, Mapping, Optional, Tuple
 
-from ..compat.checkpoint_contents import shown
+from ..compat.display import shown
 
 # Of fairseq's generation options those that shape the search; none of them names a file.
 SEARCH = frozenset(

@@ -1,15 +1,12 @@
 """Texts of a configuration that fairseq would run as Python, and the sentences that refuse them."""
 
-import ast
 import os
 import pickle
 import re
 from argparse import Namespace
 from collections import Counter, OrderedDict
 from fractions import Fraction
-from pathlib import Path
 
-import fairseq
 import numpy
 import pytest
 import torch
@@ -23,7 +20,7 @@ from hypothesis import strategies as st
 from omegaconf import AnyNode, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from fairseq_hrt.compat.checkpoint_contents import EVALUATED, UnsafeValueError, literal, make_plain, shown
+from fairseq_hrt.compat.checkpoint_contents import UnsafeValueError, make_plain
 from fairseq_hrt.compat.checkpoint_loading import CorruptCheckpointError, UnsafeCheckpointError, load
 
 
@@ -36,82 +33,13 @@ def unsafe_value(state):
     return None
 
 
-EVALUATORS = ("eval", "eval_str_list", "eval_str_dict", "eval_bool")
-
-
-def evaluated_names():
-    """What the installed fairseq hands to its evaluators, by reading its source."""
-    folder, found = Path(fairseq.__file__).parent, set()
-    for path in folder.rglob("*.py"):
-        if "examples" in path.relative_to(folder).parts:
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            function = getattr(node, "func", None)
-            name = getattr(function, "id", getattr(function, "attr", None))
-            # model.eval() has no argument; editdistance.eval compares.
-            if (
-                name not in EVALUATORS
-                or not node.args
-                or "editdistance" in ast.unparse(function)
-                or ".ed." in ast.unparse(function)
-            ):
-                continue
-            given = node.args[0]
-            if isinstance(given, ast.Attribute):
-                found.add(given.attr)
-            elif isinstance(given, ast.Subscript):
-                found.add(given.slice.value)
-            else:
-                # Arguments of argparse's types (lambda x: eval_str_list(x)) come from the command line, a line of a manifest from data
-                # that only speech tasks read.
-                assert ast.unparse(given) in ("x", "uf", "line.strip()", "xformers_att_config"), (path, ast.unparse(given))
-                found |= {ast.unparse(given)} & {"xformers_att_config"}
-    return found
-
-
-def test_every_evaluated_option_is_known():
-    assert evaluated_names() == EVALUATED
-
-
 NUMBERS = st.integers(-1000, 1000) | st.floats(allow_nan=False, allow_infinity=False)
-LITERALS = st.recursive(
-    NUMBERS | st.booleans() | st.none() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
-    ),
-    max_leaves=8,
-)
-
-
-@given(LITERALS, st.integers(0, 20))
-def test_literals_are_what_eval_makes_of_them(value, times):
-    text = f"[{value!r}] * {times} + [{value!r}]"
-    assert literal(text) == eval(text)
-
-
 WORDS = st.sampled_from(["", "a", "b c", "(2, 3)", "relu"])
 
 
 @given(st.recursive(NUMBERS | WORDS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=2)))
 def test_literals_are_left_alone(value):
     assert unsafe_value({"cfg": {"model": {"encoder_layers": repr(value)}}}) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[(512, 3)] * 20",
-        " [(512, 10, 5)] + [(512, 3, 2)] * 4 + [(512,2,2)] * 2",
-        "(0.9, 0.98)",
-        "True",
-        "6",
-        "-1",
-        "{'a': 1}",
-        "10000,20000",
-    ],
-)
-def test_configurations_of_fairseq_are_literals(text):
-    assert literal(text) == eval(text.strip())
 
 
 @pytest.mark.parametrize("text", ["roberta-base", "models/x.pt", "a b", "", "luong"])
@@ -476,12 +404,6 @@ def test_arguments_are_a_namespace():
 def test_strange_states_are_no_concern_of_this_check():
     for state in (None, [], {}, {"cfg": None, "args": None}, {"cfg": {1: {2: 3}}}, torch.ones(2)):
         assert unsafe_value(state) is None
-
-
-@given(st.text(max_size=300) | st.binary(max_size=300) | LITERALS)
-def test_values_are_shown_on_one_short_line(value):
-    text = shown(value)
-    assert text.isprintable() and len(text) < 420
 
 
 def test_dictionaries_of_task_states_load(tmp_path):
