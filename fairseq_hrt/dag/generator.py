@@ -38,7 +38,7 @@ class DagGenerator(EngineGenerator):
       (``--dag-decode-beta``) other than 1 weighs them in the score too.
 
     All are divided by the number of printed tokens ** lenpen. Words beyond ``--max-len-a/-b`` are cut off by greedy, lookahead and
-    sample, which decide about a path before its length is known, and never considered by the others.
+    sample, which decide about a path before its length is known, and considered by the others only where every path has more.
 
     Args:
         models: the ensemble; all see graphs of the same size.
@@ -209,8 +209,7 @@ class DagGenerator(EngineGenerator):
         if not keeps and scores is not None and tokens is not None:
             counted = links = without_repeats(graphs.links, tokens, scores, graphs.lengths)
             if weight != 1.0:
-                # Not less than e^-50: a vertex that leads to a repeat only must lead somewhere.
-                links = without_repeats(graphs.links, tokens, (weight * scores).clamp(min=-50.0), graphs.lengths)
+                links = without_repeats(graphs.links, tokens, weight * scores, graphs.lengths)
         if "viterbi" in self.strategy:
             passed = self._viterbi(graphs, links, scores if weight else None, limits)
         else:
@@ -232,7 +231,11 @@ class DagGenerator(EngineGenerator):
         return found
 
     def _viterbi(self, graphs: Graphs, links: Tensor, scores: Optional[Tensor], limits: Tensor) -> Tensor:
-        """The vertices of the best path over ``links``: BoolTensor ``[B, L]``."""
+        """The vertices of the best path over ``links``: BoolTensor ``[B, L]``.
+
+        Where none is as short as it must be (``--dag-max-transition-length`` leads only so far) the best links lead on, and words
+        beyond the limit are cut off, as by lookahead.
+        """
         # Twice the words that the scale promises.
         interior = torch.minimum((2 * graphs.lengths / self.scale).long(), limits).clamp(min=1)
         paths = joint_viterbi(
@@ -245,7 +248,11 @@ class DagGenerator(EngineGenerator):
         # What lies behind a path goes into a column of its own.
         size = links.size(1)
         passed = torch.zeros(len(links), size + 1, dtype=torch.bool, device=links.device)
-        return passed.scatter_(1, paths.masked_fill(paths < 0, size), True)[:, :size]
+        passed = passed.scatter_(1, paths.masked_fill(paths < 0, size), True)[:, :size]
+        without = ~passed.any(1)
+        if bool(without.any()):
+            passed[without] = follow(best_successors(links[without]), graphs.last[without])
+        return passed
 
     def by_walk(self, graphs: Graphs, limits: Tensor, source: Tensor) -> List[List[Hypothesis]]:
         """sample, and lookahead with repeat suppression: choices that depend on the words before."""

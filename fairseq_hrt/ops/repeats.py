@@ -5,6 +5,9 @@ from torch import Tensor
 
 from .checks import check, only_inside, probabilities
 
+#: Rows whose probability is less may have lost a part of it to float32.
+_LEAST_MASS = 1e-20
+
 
 @torch.no_grad()
 def without_repeats(links: Tensor, tokens: Tensor, token_scores: Tensor, vertex_lengths: Tensor) -> Tensor:
@@ -15,7 +18,9 @@ def without_repeats(links: Tensor, tokens: Tensor, token_scores: Tensor, vertex_
 
         D + M D + M M D + … = (I - M)^(-1) D
 
-    one unit triangular system of non-negative numbers, so without cancellation. A path over the new links visits the vertices where
+    one unit triangular system of non-negative numbers, so without cancellation. Where a vertex has nothing but long chains of repeats
+    before it (``--dag-max-transition-length``, and a model that writes one frequent word everywhere), these products underflow; the
+    rows of such a sentence are computed relative to their sums, in float64. A path over the new links visits the vertices where
     its words begin; log-links of the path plus log-probabilities of its words' first tokens are log-probability of printing these
     words from there, however often the graph repeats them.
 
@@ -38,7 +43,32 @@ def without_repeats(links: Tensor, tokens: Tensor, token_scores: Tensor, vertex_
     others = edges.masked_fill(same, 0.0)
     # The diagonal of a unit triangular system is not read: -M stands for I - M.
     through = torch.linalg.solve_triangular(repeats.neg(), others, upper=True, unitriangular=True)
-    return through.log().to(links.dtype)
+    found = through.log()
+    leads_on = torch.arange(links.size(1), device=links.device) < (vertex_lengths - 1).unsqueeze(1)
+    small = (leads_on & (through.sum(2) < _LEAST_MASS)).any(1)
+    if bool(small.any()):
+        found[small] = _relative_to_rows(links[small], same[small], token_scores[small], vertex_lengths[small]).to(found.dtype)
+    return found.to(links.dtype)
+
+
+def _relative_to_rows(links: Tensor, same: Tensor, token_scores: Tensor, vertex_lengths: Tensor) -> Tensor:
+    """:func:`without_repeats` by another way, which is slower, and loses only what is 10^-300 of its row: ``[B, L, L]`` in float64.
+
+    With s(u) the sum of row u of the result, known in logarithms before the row itself, (I - M)^(-1) D has the rows of
+    diag(s) (I - diag(1/s) M diag(s))^(-1) diag(1/s) D, where those of the last two factors sum to 1.
+    """
+    edges = only_inside(links.double(), vertex_lengths)
+    repeats = (edges + token_scores.double().unsqueeze(1)).masked_fill(~same, float("-inf"))
+    others = edges.masked_fill(same, float("-inf"))
+    sums = others.logsumexp(2)
+    for vertex in reversed(range(links.size(1) - 1)):
+        behind = (repeats[:, vertex, vertex + 1 :] + sums[:, vertex + 1 :]).logsumexp(1)
+        sums[:, vertex] = torch.logaddexp(sums[:, vertex], behind)
+    # Rows that lead nowhere, such as the last one, stay empty.
+    sums.masked_fill_(sums == float("-inf"), 0.0)
+    onwards, away = (repeats + sums.unsqueeze(1) - sums.unsqueeze(2)).exp(), (others - sums.unsqueeze(2)).exp()
+    through = torch.linalg.solve_triangular(onwards.neg(), away, upper=True, unitriangular=True)
+    return through.log() + sums.unsqueeze(2)
 
 
 @torch.no_grad()

@@ -63,14 +63,14 @@ static fh_kept_graph *keep_graph(fh_work *w, const fh_graph *g) {
 }
 
 /* The path as a translation: repetitions of the word before are dropped, what they cost stays in the word that is kept. */
-static int finish(fh_work *w, const fh_graph *g, const double *links, int scores, fh_found *found) {
+static int finish(fh_work *w, const fh_graph *g, fh_edges edges, int scores, fh_found *found) {
     fh_hypothesis *h = fh_hypothesis_new(w, g->length);
     if (!h) return w->error.code;
     int32_t kept = 0;
     double total = 0, carried = scores ? g->scores[0] : 0.0;
     for (int32_t i = 1; i < g->length; i++) {
         int32_t u = g->path[i - 1], v = g->path[i], ending = i + 1 == g->length;
-        double part = scores ? g->scores[v] + log(links[(size_t)u * g->size + v]) : 0.0;
+        double part = scores ? g->scores[v] + log(edges.values[(size_t)u * g->size + v]) + fh_unit(edges, u) : 0.0;
         if (kept && !ending && !w->options->keep_repeats && g->tokens[v] == h->tokens[kept - 1]) {
             h->scores[kept - 1] += (float)part;
             total += part;
@@ -93,10 +93,11 @@ static int finish(fh_work *w, const fh_graph *g, const double *links, int scores
 
 /* Links without repeats where the text is to have none, under the weight that the search gives to words; counted: with their whole
  * probability, of which scores are made. */
-static int printed_links(fh_work *w, const fh_graph *g, double weight, const double **searched, const double **counted) {
-    size_t all = (size_t)g->size * g->size;
-    if (fh_reserve(&w->links, 2 * all, sizeof(double), &w->error)) return w->error.code;
-    double *whole = w->links.data, *weighted = whole + all;
+static int printed_links(fh_work *w, const fh_graph *g, double weight, fh_edges *searched, fh_edges *counted) {
+    size_t n = (size_t)g->size, all = n * n;
+    if (fh_reserve(&w->links, 2 * (all + n), sizeof(double), &w->error)) return w->error.code;
+    double *memory = w->links.data;
+    fh_edges whole = {memory, memory + all}, weighted = {whole.units + n, whole.units + n + all};
     fh_without_repeats(g, 1.0, whole);
     *counted = *searched = whole;
     if (weight != 1.0) {
@@ -122,7 +123,7 @@ static int decode_graph(fh_work *w, fh_graph *g, fh_found *found) {
     const fh_options *o = w->options;
     int32_t strategy = o->strategy, scores = o->scores;
     int keeps = o->keep_repeats || strategy == FH_GREEDY, all = !keeps || strategy == FH_LOOKAHEAD || strategy == FH_JOINT_VITERBI || o->graphs;
-    const double *searched = g->links, *counted = g->links;
+    fh_edges searched = {g->links, NULL}, counted = searched;
     if (fh_graph_links(w, g)) return w->error.code;
     if (all) {
         for (int32_t v = 1; v + 1 < g->size; v++) g->path[v - 1] = v;
@@ -132,12 +133,12 @@ static int decode_graph(fh_work *w, fh_graph *g, fh_found *found) {
     double weight = strategy == FH_LOOKAHEAD ? o->beta : strategy == FH_JOINT_VITERBI ? 1.0 : 0.0;
     if (!keeps && printed_links(w, g, weight, &searched, &counted)) return w->error.code;
     if (strategy == FH_GREEDY) {
-        fh_follow(w, g, searched, NULL);
+        fh_follow(w, g, searched.values, NULL);
     } else if (strategy == FH_LOOKAHEAD) {
         if (weight != 0.0)
-            lookahead(w, g, searched);
+            lookahead(w, g, searched.values);
         else
-            fh_follow(w, g, searched, NULL);
+            fh_follow(w, g, searched.values, NULL);
     } else {
         /* Twice the words that the scale promises, in float32 as the eager engine computes it. */
         float twice = (float)(2 * g->size) / (float)o->scale;

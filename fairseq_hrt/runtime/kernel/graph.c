@@ -77,19 +77,24 @@ int fh_graph_links(fh_work *w, fh_graph *g) {
     return FH_OK;
 }
 
-void fh_without_repeats(const fh_graph *g, double weight, double *out) {
+void fh_without_repeats(const fh_graph *g, double weight, fh_edges out) {
     int32_t size = g->size;
     for (int32_t u = size - 1; u >= 0; u--) {
         const double *from = g->links + (size_t)u * size;
-        double *to = out + (size_t)u * size;
-        for (int32_t v = 0; v < size; v++) to[v] = g->tokens[u] == g->tokens[v] ? 0.0 : from[v];
+        double *to = out.values + (size_t)u * size, unit = -INFINITY;
+        int away = 0;
+        for (int32_t v = 0; v < size; v++) {
+            to[v] = g->tokens[u] == g->tokens[v] ? 0.0 : from[v];
+            away |= to[v] > 0;
+        }
+        /* A row of nothing but chains of repeats is kept relative to the most probable one: long chains would underflow. */
+        for (int32_t v = u + 1; v < size && !away; v++)
+            if (from[v] > 0) unit = fmax(unit, log(from[v]) + weight * g->scores[v] + out.units[v]);
+        out.units[u] = unit = unit > -INFINITY ? unit : 0.0;
         for (int32_t v = u + 1; v < size; v++) {
             if (g->tokens[u] != g->tokens[v] || !(from[v] > 0)) continue;
-            /* Under a weight not less than e^-50: a vertex that leads to a repeat only must lead somewhere. */
-            double cost = weight * g->scores[v];
-            if (weight != 1.0 && cost < -50.0) cost = -50.0;
-            double share = from[v] * exp(cost);
-            const double *behind = out + (size_t)v * size;
+            double share = from[v] * exp(weight * g->scores[v] + out.units[v] - unit);
+            const double *behind = out.values + (size_t)v * size;
             for (int32_t k = v + 1; k < size; k++) to[k] += share * behind[k];
         }
     }
@@ -122,7 +127,8 @@ int fh_follow(fh_work *w, fh_graph *g, const double *links, const double *weight
     return FH_OK;
 }
 
-int fh_best_path(fh_work *w, fh_graph *g, const double *links, int32_t most, int tokens) {
+int fh_best_path(fh_work *w, fh_graph *g, fh_edges edges, int32_t most, int tokens) {
+    const double *links = edges.values;
     int32_t size = g->size, last = size - 1;
     if (most > size - 2) most = size - 2;
     if (most < 1) most = 1;
@@ -133,7 +139,7 @@ int fh_best_path(fh_work *w, fh_graph *g, const double *links, int32_t most, int
     int32_t *parents = (int32_t *)(logs + n * n), chosen = 0, end = -1;
     for (size_t i = 0; i < n * n; i++) {
         if (isnan(links[i])) return broken(w);
-        logs[i] = links[i] > 0 ? log(links[i]) : -INFINITY;
+        logs[i] = links[i] > 0 ? log(links[i]) + fh_unit(edges, (int32_t)(i / n)) : -INFINITY;
     }
     double first = tokens ? g->scores[0] : 0.0, highest = -INFINITY;
     for (int32_t v = 0; v < size; v++)

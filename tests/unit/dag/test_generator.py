@@ -376,6 +376,53 @@ def test_beam_without_a_short_enough_path(family):
     assert [len(best[0]["tokens"]) for best in generator.generate([model], sample)] == [9, 5]
 
 
+def write_one_word(model, probability):
+    """The model writes token 7 at every vertex, with this probability."""
+    words = model.decoder.output_projection.weight.size(0)
+    with torch.no_grad():
+        model.decoder.output_projection.weight.zero_()
+        bias = torch.zeros(words)
+        bias[7] = math.log(probability / (1 - probability) * (words - 1))
+        model.decoder.output_projection.bias = torch.nn.Parameter(bias)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_viterbi_without_a_short_enough_path(family, keep):
+    """Links to the next vertices only lead through many, of which all write another word; the best ones are cut off."""
+    for strategy in ("viterbi", "joint-viterbi"):
+        for options in ({}, dict(max_len_b=2)):
+            model, sample = family.dag(max_transition_length=1), family.sample([5, 3, 7])
+            generator = make_generator(family, [model], strategy, scale=8.0, options=options, keep_repeats=keep)
+            found = generator.generate([model], sample)
+            assert all(best[0]["tokens"][-1] == 2 and best[0]["score"].isfinite() for best in found)
+            if options:
+                assert max(len(best[0]["tokens"]) for best in found) <= 3
+            elif keep:
+                # As by lookahead, which has no choice either.
+                other = make_generator(family, [model], "lookahead", scale=8.0, keep_repeats=True)
+                expected = [best[0]["tokens"].tolist() for best in other.generate([model], sample)]
+                assert [best[0]["tokens"].tolist() for best in found] == expected
+
+
+@pytest.mark.parametrize("reach", [1, 2, 16])
+@pytest.mark.parametrize("probability", [0.1, 0.3])
+def test_a_model_that_writes_one_word_everywhere(family, reach, probability):
+    """What a training of few updates may do: no link leads to another word but through many repeats, which are improbable together."""
+    model = family.dag(max_transition_length=reach, max_target_positions=512).float()
+    sample = family.sample([40, 12])
+    write_one_word(model, probability)
+    for strategy in ("lookahead", "viterbi", "joint-viterbi"):
+        for beta in (0.0, 0.9, 40.0):
+            generator = make_generator(family, [model], strategy, scale=8.0, decode_beta=beta)
+            found = generator.generate([model], sample)
+            assert [best[0]["tokens"].tolist() for best in found] == [[7, 2], [7, 2]]
+            # One of at least 320 / reach vertices after the other, each with this word.
+            for best, vertices in zip(found, (320, 96)):
+                assert -math.inf < 2 * best[0]["score"] < (vertices / reach - 2) * math.log(probability)
+            alone = generator.generate([model], family.sample([40]))
+            assert float(alone[0][0]["score"]) == pytest.approx(float(found[0][0]["score"]), rel=1e-5)
+
+
 def test_two_vertices(family):
     """The smallest graph has nothing between <s> and </s>."""
     model = family.dag()

@@ -3,13 +3,14 @@
 import itertools
 import math
 from collections import defaultdict
+from unittest import mock
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.ops import best_printing_path, dag_best_alignment, without_repeats
+from fairseq_hrt.ops import best_printing_path, dag_best_alignment, repeats, without_repeats
 
 
 def runs(path, tokens):
@@ -31,7 +32,9 @@ def test_every_path_is_counted_under_the_vertices_where_its_words_begin(graphs, 
     tokens[:, 0] = 0
     tokens[torch.arange(len(lengths)), torch.tensor(lengths) - 1] = 2
     scores = -3 * torch.rand(links.shape[:2], dtype=torch.double, generator=generator)
-    found = without_repeats(links, tokens, scores, torch.tensor(lengths))
+    # As if all rows were small, too.
+    with mock.patch.object(repeats, "_LEAST_MASS", data.draw(st.sampled_from([repeats._LEAST_MASS, 2.0]))):
+        found = without_repeats(links, tokens, scores, torch.tensor(lengths))
     for row, length in enumerate(lengths):
         expected = defaultdict(float)
         for path in graphs.paths(length):
@@ -56,6 +59,23 @@ def test_a_graph_without_repeats_stays_as_it_is(graphs):
     torch.testing.assert_close(found, links)
     with pytest.raises(ValueError, match="vertex_lengths"):
         without_repeats(links, torch.arange(7).unsqueeze(0), torch.zeros(1, 7), torch.tensor([8]))
+
+
+@pytest.mark.parametrize("cost", [-4.0, -60.0, -800.0])
+def test_long_chains_of_repeats_do_not_underflow(cost):
+    """Each vertex leads to the next, all inner ones write the same word: one chain, of 58 repeats."""
+    size = 60
+    links = torch.full((2, size, size), -math.inf)
+    links[:, torch.arange(size - 1), torch.arange(1, size)] = 0.0
+    # The other sentence has no repeats, and is not touched.
+    tokens = torch.stack([torch.full((size,), 5), torch.arange(size)])
+    tokens[0, 0], tokens[0, -1] = 0, 2
+    found = without_repeats(links, tokens, torch.full((2, size), cost), torch.full((2,), size))
+    assert found[0, 0].tolist() == links[0, 0].tolist() and torch.equal(found[1], links[1])
+    for vertex in range(1, size - 1):
+        assert found[0, vertex, -1] == pytest.approx(cost * (size - 2 - vertex))
+        assert (found[0, vertex, :-1] == -math.inf).all()
+    assert (found[:, -1] == -math.inf).all()
 
 
 @settings(max_examples=40, deadline=None)

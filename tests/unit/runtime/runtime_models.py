@@ -159,8 +159,8 @@ def same_hypothesis(expected, got, *, steps=True):
             (n for n, (a, b) in enumerate(zip(tokens, got.tokens)) if a != b), min(len(tokens), len(got.tokens)) - 1
         )
         return abs(scores[place] - got.positional_scores[place]) < NEAR
-    assert got.positional_scores == pytest.approx(scores, abs=NEAR)
-    assert got.score == pytest.approx(float(expected["score"]), abs=NEAR)
+    assert got.positional_scores == pytest.approx(scores, rel=3e-6, abs=NEAR)
+    assert got.score == pytest.approx(float(expected["score"]), rel=3e-6, abs=NEAR)
     assert not steps or (got.steps, got.token_steps) == (expected["steps"], expected["token_steps"].tolist())
     return True
 

@@ -187,10 +187,22 @@ def test_graphs(runtime, graph, options, keep):
     if not keep and options.get("dag_decode_strategy") != "greedy" and not hasattr(ops, "without_repeats"):
         pytest.skip("the eager searches do not know of repeats here")
     model = runtime.build("dag_transformer", seed=5, **{"dag_upsample_scale": "3", **GRAPHS[graph]})
-    if graph == "reach" and options.get("max_len_b") == 4:
-        options = {**options, "max_len_b": 40}  # no path is so short
     options = runtime.options(**{"beam": 1, "max_len_b": 30, "dag_keep_repeats": keep, **options})
     runtime.check_equal(model, runtime.sources(LENGTHS), options)
+
+
+@pytest.mark.parametrize("keep", (True, False))
+@pytest.mark.parametrize("reach", (1, 2, 7))
+def test_graphs_that_must_pass_many_repeats(runtime, reach, keep):
+    """One word in the dictionary; links lead so far only that it is repeated, and its probability less than any number in double."""
+    model = runtime.build("dag_transformer", symbols=1, seed=5, dag_max_transition_length=reach, max_target_positions=1200)
+    for strategy in ("lookahead", "viterbi", "joint-viterbi"):
+        for more in ({}, dict(dag_decode_beta=0.0), dict(dag_decode_beta=50.0), dict(max_len_b=3)):
+            options = dict(dag_decode_strategy=strategy, dag_keep_repeats=keep, dag_decode_upsample_scale=30.0, **more)
+            got = runtime.check_equal(
+                model, runtime.sources(LENGTHS, symbols=1), runtime.options(**{"beam": 1, "max_len_b": 800, **options})
+            )
+            assert all(best[0].score > -float("inf") for best in got)
 
 
 @pytest.mark.parametrize("shape, strategy", [*zip(SHAPES, 3 * ("greedy", "lookahead", "joint-viterbi"))])
