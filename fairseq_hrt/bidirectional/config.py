@@ -72,8 +72,8 @@ class BidirectionalTaskConfig(RescoringConfig, DistillationConfig, TranslationCo
     bidirectional_truncate_target: bool = field(
         default=False,
         metadata={
-            "help": "cut training targets that are longer than --max-target-positions at their end, before the words "
-            "are put in order; without it fairseq leaves such pairs out"
+            "help": "cut targets (references of every subset) that are longer than --max-target-positions at their end, before "
+            "the words are put in order; without it fairseq leaves such pairs out"
         },
     )
     bidirectional_scoring: ChoiceEnum(["canonical", "paper"]) = field(

@@ -134,9 +134,10 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
             "are sinusoids; remove --decoder-learned-pos (a checkpoint with learned positions can only be fine-tuned "
             "with --bidirectional-directions 1)"
         )
-    if cfg.adaptive_softmax_cutoff is not None or cfg.cross_self_attention:
+    if cfg.adaptive_softmax_cutoff is not None or cfg.cross_self_attention or cfg.quant_noise.pq > 0:
         raise ValueError(
-            "bidirectional_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention; remove them"
+            "bidirectional_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention nor "
+            "--quant-noise-pq; remove them"
         )
     for name, fits in (
         ("middle_to_side", directions == 2),

@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
     from tqdm import tqdm
 
     from ..hub import distill
-    from ..hub.resume import identified_options
+    from ..hub.resume import identified_options, model_files
     from ..systems import load_system, parse_system
 
     shards, shard = shard_of(options, dict(os.environ))
@@ -99,12 +99,12 @@ def run(options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
     require_preprocess()
     spec = parse_system(options.system)
-    teacher = content_hash(teacher_files(spec.path))
+    teacher = content_hash(model_files(spec.path))
     system = load_system(spec, data_arguments(options))
     if spec.engine == "runtime":
         # Only this engine's systems have scores to leave out.
         cast(Any, system).without_scores()
-    if content_hash(teacher_files(spec.path)) != teacher:
+    if content_hash(model_files(spec.path)) != teacher:
         raise ValueError(f"{spec.path} changed while it was being read (a training that still writes it?): start again")
     languages = (system.task.cfg.source_lang, system.task.cfg.target_lang)
     lengths = [int(system.dataset.src_sizes[number]) for number in range(len(system.dataset))]
@@ -155,14 +155,6 @@ def run(options: argparse.Namespace) -> None:
 def _words(system: "System", tokens: Any) -> str:
     """Subwords as they are, without ``</s>``."""
     return system.task.target_dictionary.string(tokens.int().cpu())
-
-
-def teacher_files(path: str) -> List[Path]:
-    """The checkpoints of a system's path; the files of a model that was converted for CTranslate2."""
-    found: List[Path] = []
-    for part in map(Path, path.split(os.pathsep)):
-        found += sorted(file for file in part.iterdir() if file.is_file()) if part.is_dir() else [part]
-    return found
 
 
 def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:

@@ -44,13 +44,13 @@ def run(options: argparse.Namespace) -> None:
         ValueError: models, options and files that do not fit each other.
     """
     from ..evaluation import graph_statistics
-    from ..systems import FairseqSystem, parse_system
+    from ..systems import FairseqSystem, parse_system, scoring
 
     results = []
     for text in options.system:
         spec = parse_system(text)
         logger.info("measuring %s", spec.name)
-        scored = FairseqSystem(parse_system(f"{text},score_reference=true"), data_arguments(options))
+        scored = FairseqSystem(scoring(spec), data_arguments(options))
         results.append(graph_statistics.collect(scored, FairseqSystem(spec, data_arguments(options))))
     table = graph_statistics.markdown(results)
     sys.stdout.write(table)

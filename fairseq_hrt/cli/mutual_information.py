@@ -47,11 +47,11 @@ def run(options: argparse.Namespace) -> None:
         ValueError: models, options and files that do not fit each other.
     """
     from ..evaluation import mutual_information
-    from ..systems import FairseqSystem, parse_system
+    from ..systems import FairseqSystem, parse_system, scoring
 
     scores = {}
     for text in [options.baseline, *options.system]:
-        spec = parse_system(f"{text},score_reference=true")
+        spec = scoring(parse_system(text))
         logger.info("scoring with %s", spec.name)
         if spec.name in scores:
             raise ValueError(f"two models are called {spec.name!r}: give each a name of its own")

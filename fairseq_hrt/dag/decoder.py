@@ -56,9 +56,9 @@ class DagDecoder(TransformerDecoderBase):
     only_task = "translation_dag"
 
     def __init__(self, cfg: DagModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
-        if cfg.adaptive_softmax_cutoff is not None or cfg.cross_self_attention:
+        if cfg.adaptive_softmax_cutoff is not None or cfg.cross_self_attention or cfg.quant_noise.pq > 0:
             raise ValueError(
-                "dag_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention; remove them"
+                "dag_transformer knows neither --adaptive-softmax-cutoff nor --cross-self-attention nor --quant-noise-pq; remove them"
             )
         super().__init__(cfg, dictionary, embed_tokens)
         self.special = {name: getattr(dictionary, name)() for name in ("bos", "unk", "eos", "pad")}

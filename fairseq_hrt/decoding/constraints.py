@@ -16,8 +16,9 @@ class Constraints:
         max_lengths: LongTensor ``[B]``; after this many tokens only ``</s>`` is allowed.
         unkpen: subtracted from the log-probability of ``<unk>``; infinity forbids it.
         no_repeat_ngram_size: n-grams of this size may occur once; 0 = any number of times. The rule is fairseq's as it is meant:
-            its ``SequenceGenerator`` 0.12.2 looks into a padded buffer, in which no n-gram is ever found on a CPU.
-        prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, pad where it is free again.
+            its ``SequenceGenerator`` 0.12.2 looks into a padded buffer, in which no n-gram is ever found on a CPU. Where it leaves no
+            word, the sentence ends, even before ``min_length``.
+        prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, whatever they repeat; pad where it is free again.
     """
 
     def __init__(
@@ -38,10 +39,6 @@ class Constraints:
         self.shortest_limit, self.longest_limit = min(self.limits), max(self.limits)
         # None where n-grams may be repeated, and nobody has to keep a history.
         self.blocker: Optional[int] = no_repeat_ngram_size or None
-
-    def only_padding(self, first: int, end: int) -> bool:
-        """Whether padding is all that is forbidden for the tokens number ``first`` to ``end - 1``."""
-        return not self.unkpen and self._the_same_everywhere(first, end)
 
     def apply_to_all(self, log_probs: Tensor, first: int, end: int) -> bool:
         """Applies the rules to the tokens number ``first`` to ``end - 1`` at once, where they are the same for all of them.
@@ -94,16 +91,18 @@ class Constraints:
             ending = log_probs[:, self.eos].clone()
             log_probs.masked_fill_(full.unsqueeze(1), float("-inf"))
             log_probs[:, self.eos] = ending
+        unforbidden = None if self.blocker is None else log_probs[:, self.eos].clone()
         if step < self.min_length:
             self._forbid_end(log_probs, step, sentences, beams)
+        if self.blocker is not None:
+            assert history is not None and unforbidden is not None, "n-gram blocking needs the history"
+            # The start symbol is an </s>, but ending a sentence repeats nothing.
+            allowed = log_probs[:, self.eos].clone()
+            _forbid_repetitions(log_probs, history, self.blocker)
+            log_probs[:, self.eos] = allowed
+            log_probs[:, self.eos] = torch.where((log_probs == float("-inf")).all(1), unforbidden, allowed)
         if forced is not None:
             self._force(log_probs, forced, own)
-        if self.blocker is not None:
-            assert history is not None, "n-gram blocking needs the history"
-            # The start symbol is an </s>, but ending a sentence repeats nothing.
-            ending = log_probs[:, self.eos].clone()
-            _forbid_repetitions(log_probs, history, self.blocker)
-            log_probs[:, self.eos] = ending
         return log_probs
 
     def _forbid_end(self, log_probs: Tensor, step: int, sentences: Tensor, beams: int) -> None:

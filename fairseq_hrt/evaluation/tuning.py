@@ -11,11 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Dict, Iterator, List, Mapping, Optional, Sequence
 
-from fairseq import utils
-
 from .. import __version__
 from ..files import write_text
-from ..hub.resume import identified_options
+from ..hub.resume import identified_options, model_files
 from ..systems import System, SystemSpec, load_system
 from .comparison import decode_all, target_texts
 from .quality import Detokenizer, evaluate
@@ -172,7 +170,7 @@ def _identity(
     folder, subset = Path(data[0].split(os.pathsep)[0]), data[list(data).index("--gen-subset") + 1]
     files = sorted([*folder.glob(f"{subset}.*"), *folder.glob("dict.*.txt")]) if folder.is_dir() else []
     return {
-        "models": [_file_digest(Path(path)) for path in utils.split_paths(spec.path)],
+        "models": [_file_digest(path) for path in model_files(spec.path)],
         "data": [[path.name, _file_digest(path)] for path in files],
         "selection": list(data[1:]),
         "references": None if references is None else list(references),

@@ -78,7 +78,9 @@ class HRTTaskConfig(RescoringConfig, DistillationConfig, TranslationConfig):
     )
     hrt_truncate_target: bool = field(
         default=False,
-        metadata={"help": "cut targets to --max-target-positions tokens instead of leaving the sentence out"},
+        metadata={
+            "help": "cut targets (references of every subset) to --max-target-positions tokens instead of leaving the sentence out"
+        },
     )
     hrt_eval_autoregressive: bool = field(
         default=False,

@@ -22,7 +22,7 @@ class HRTDecoderLayer(TransformerDecoderLayerBase):
 
     def build_self_attention(self, embed_dim: int, cfg: HRTModelConfig, **variants: bool) -> RelativeSelfAttention:
         if any(variants.values()) or cfg.quant_noise.pq > 0:
-            raise ValueError("hrt_transformer knows neither quantisation noise nor extra attention keys")
+            raise ValueError("hrt_transformer knows neither quantisation noise (--quant-noise-pq) nor extra attention keys")
         return RelativeSelfAttention(
             embed_dim, cfg.decoder.attention_heads, dropout=cfg.attention_dropout, window=cfg.hrt_relative_window
         )

@@ -148,7 +148,8 @@ class HRTGenerator(AutoregressiveGenerator):
             remember=False,
             temperature=self.options.temperature,
         )
-        self._restrict(log_probs, positions, masked, rows, chunk_size)
+        limits = self.length_limits(memories).repeat_interleave(beams)
+        self._restrict(log_probs, positions[masked], rows, chunk_size, limits)
         best, choice = log_probs.max(-1)
         if self.step_hooks:
             scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device)
@@ -192,21 +193,32 @@ class HRTGenerator(AutoregressiveGenerator):
         return self._layouts[key]
 
     def _restrict(
-        self, log_probs: Tensor, positions: Tensor, masked: Tensor, rows: List[Hypothesis], chunk_size: int
+        self, log_probs: Tensor, positions: Tensor, rows: List[Hypothesis], chunk_size: int, limits: Tensor
     ) -> None:
-        """Applies the rules of the first stage in place: ``log_probs`` ``[R, q', V]`` of ``positions[masked]``."""
+        """Applies the rules of the first stage in place: ``log_probs`` ``[R, q', V]`` of the masked ``positions`` ``[q']``.
+
+        Args:
+            limits: LongTensor ``[R]``, the most words of each row.
+        """
         log_probs.select(2, self.dictionary.pad()).fill_(float("-inf"))
         if self.options.unkpen:
             log_probs[..., self.dictionary.unk()] -= self.options.unkpen
         ends = log_probs.select(2, self.eos)
+        # Only of a single chunk more words may stand before </s> than a sentence has at most.
+        cut = self.options.max_len_a + self.options.max_len_b < chunk_size - 1
+        ending = ends.clone() if cut else None
         if self.eos_last_chunk:
             earliest = [max(self.options.min_len, chunk_size * (row.steps - 1)) for row in rows]
-            early = positions[masked] <= torch.tensor(earliest, device=positions.device).unsqueeze(1)
+            early = positions <= torch.tensor(earliest, device=positions.device).unsqueeze(1)
             ends.masked_fill_(early, float("-inf"))
         elif self.options.min_len > 0:
             # As many masks stand before position min_len + 1.
             first = self.options.min_len - self.options.min_len // chunk_size
             ends[:, :first].fill_(float("-inf"))
+        if ending is not None:
+            beyond = positions > limits.unsqueeze(1)
+            log_probs.masked_fill_(beyond.unsqueeze(2), float("-inf"))
+            ends.copy_(torch.where(beyond, ending, ends))
 
     def _complete(self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int) -> Hypothesis:
         """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty.

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 # What notes hold.
 _KINDS = {"settings": dict, "lines": int, "bytes": int, "input": str, "output": str, "complete": bool}
+# Options that may name a file although their names do not end like it, and those whose file every run writes anew, with times.
+_FILES, _MEASURED = ("shortlist", "replace_unk"), ("jacobi_cost_file",)
 _NOTHING: Mapping[str, Any] = {"lines": 0, "bytes": 0, "complete": False}
 
 
@@ -32,11 +34,22 @@ def bundle_hash(bundle: Bundle) -> str:
     return content_hash(bundle.folder / name for name in names)
 
 
+def model_files(path: str) -> List[Path]:
+    """The checkpoints of a system's path; the files of a bundle, or of a model that was converted for CTranslate2."""
+    found: List[Path] = []
+    for part in map(Path, path.split(os.pathsep)):
+        found += sorted(file for file in part.iterdir() if file.is_file()) if part.is_dir() else [part]
+    return found
+
+
 def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
-    """Decoding options; a file among them (a language model, a draft's checkpoint) by its content instead of its name."""
+    """Decoding options that a result depends on; a file among them (a language model, a draft's checkpoint, a shortlist) by its content
+    instead of its name."""
     found = {}
     for name, value in sorted(options.items()):
-        named = name.endswith(("path", "file")) or os.sep in value
+        if name in _MEASURED:
+            continue
+        named = name.endswith(("path", "file")) or name in _FILES or os.sep in value
         parts = [Path(part) for part in value.split(os.pathsep)] if named else []
         files = all(part.is_file() for part in parts) and bool(parts)
         found[name] = f"sha256 {content_hash(parts)}" if files else value

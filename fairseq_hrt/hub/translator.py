@@ -91,6 +91,10 @@ class Translator:
         rows = [lines] if isinstance(lines, str) else list(lines)
         with self._lock:
             task, generator, config = self._decoder(decoding)
+            if config.generation.score_reference:
+                raise ValueError(
+                    "score_reference=true rates given translations: use score(), or fairseq-generate --score-reference"
+                )
             lexicon = getattr(generator, "lexicon", None)
             pieces = [self._pieces(line, task) for line in rows]
             flat = [piece for line in pieces for piece in line]
@@ -272,6 +276,10 @@ class Translator:
         if replacing is not None and chosen["unkpen"] == "inf":
             chosen["unkpen"] = "0"
         config = self._configuration(chosen, folder)
+        if config.generation.prefix_size:
+            raise ValueError(
+                f"prefix_size={config.generation.prefix_size}: no translation begins with given words here; use fairseq-generate"
+            )
         # A dictionary is a file of unknown origin, too.
         with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
             task = tasks.setup_task(config.task)

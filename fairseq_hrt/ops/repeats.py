@@ -47,7 +47,8 @@ def without_repeats(links: Tensor, tokens: Tensor, token_scores: Tensor, vertex_
     leads_on = torch.arange(links.size(1), device=links.device) < (vertex_lengths - 1).unsqueeze(1)
     small = (leads_on & (through.sum(2) < _LEAST_MASS)).any(1)
     if bool(small.any()):
-        found[small] = _relative_to_rows(links[small], same[small], token_scores[small], vertex_lengths[small]).to(found.dtype)
+        exact = _relative_to_rows(links[small], same[small], token_scores[small], vertex_lengths[small])
+        found[small] = exact.to(found.dtype)
     return found.to(links.dtype)
 
 

@@ -99,7 +99,7 @@ class Server:
         wanted = translation_request(fields, self.settings)
         source, detected = await self._source(wanted)
         system = self.catalogue.choose(wanted, source)
-        options = alternatives_options(system, wanted.alternatives + 1) if wanted.alternatives else {}
+        options = alternatives_options(system, wanted.alternatives + 1, {}) if wanted.alternatives else {}
         found = await self._decode(system, wanted, options)
         ranked = await _prepared(
             wanted, lambda: [[one.text(rank) for rank in range(wanted.alternatives + 1)] for one in found]
@@ -150,11 +150,8 @@ class Server:
         options = decoding_options(fields, system.bundle.task)
         if wanted.graph and not system.graph:
             raise invalid("this system writes no graph")
-        if wanted.alternatives and system.alternatives:
-            least = wanted.alternatives + 1
-            own = alternatives_options(system, least)
-            widened = {name: max(value, least) for name, value in options.items() if isinstance(own.get(name), int)}
-            options = {**own, **options, **widened}
+        if wanted.alternatives:
+            options = alternatives_options(system, wanted.alternatives + 1, options)
         start = time.perf_counter()
         found = await self._decode(system, wanted, options)
         milliseconds = round(1000 * (time.perf_counter() - start), 3)

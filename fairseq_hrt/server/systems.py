@@ -3,9 +3,10 @@
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from ..hub.bundle import Bundle, load_bundle
+from ..runtime.options import DecodeOptions
 from .batching import Batcher
 from .errors import RequestError, invalid
 from .metrics import Metrics
@@ -136,21 +137,29 @@ def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
     if translator.bundle.task not in _RANKED:
         return False
     try:
-        translator.translate(["a"], details=True, **{**own, **_options_for(translator.bundle.task, 2)})
+        translator.translate(["a"], details=True, **{**own, **_options_for(translator.bundle, own, 2)})
     except ValueError:
         # The engine does not know these options.
         return False
     return True
 
 
-def _options_for(task: str, hypotheses: int) -> Dict[str, Any]:
-    own = {name: hypotheses if value is None else value for name, value in _RANKED[task].items()}
-    return {"beam": hypotheses, "nbest": hypotheses, **own}
+def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> Dict[str, Any]:
+    """No beam smaller than without alternatives: the best translation must not be a worse one because others are asked for."""
+    usual = {**bundle.runtime_options, **bundle.options, **given}
+    beam = max(hypotheses, int(usual.get("beam", DecodeOptions().beam)))
+    more = {
+        name: min(beam, max(hypotheses, int(usual.get(name, beam)))) if value is None else value
+        for name, value in _RANKED[bundle.task].items()
+    }
+    return {"beam": beam, "nbest": hypotheses, **more}
 
 
-def alternatives_options(system: ServedSystem, hypotheses: int) -> Dict[str, Any]:
-    """Decoding options with which a system finds several hypotheses; empty where it knows only one."""
-    return _options_for(system.bundle.task, hypotheses) if system.alternatives else {}
+def alternatives_options(system: ServedSystem, hypotheses: int, options: Mapping[str, Any]) -> Dict[str, Any]:
+    """``options`` of a request with those by which a system finds several hypotheses; unchanged where it knows only one."""
+    if not system.alternatives:
+        return dict(options)
+    return {**options, **_options_for(system.bundle, {**system.options, **options}, hypotheses)}
 
 
 class Catalogue:

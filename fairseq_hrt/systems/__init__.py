@@ -2,7 +2,7 @@
 
 from .fairseq_system import FairseqSystem, count_calls
 from .load import load_system, load_watched
-from .specification import SystemSpec, generate_arguments, parse_system, read_systems
+from .specification import SystemSpec, generate_arguments, parse_system, read_systems, scoring
 from .system import System
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "load_watched",
     "parse_system",
     "read_systems",
+    "scoring",
 ]

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
@@ -11,6 +11,8 @@ from ..loading.models import option_arguments, option_text
 _NAMED_IN_SYSTEM = ("name", "path", "task", "engine")
 ENGINES = ("fairseq", "ctranslate2", "runtime")
 _NAMED_IN_DATA = ("gen_subset", "source_lang", "target_lang", "data")
+# What would hand the references to a system, with the values that do not.
+_GIVEN_WORDS = {"prefix_size": "0", "score_reference": "false"}
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
     """A :class:`SystemSpec` from its entries by name; see there.
 
     Raises:
-        ValueError: name or path is missing, or an option is one that holds for all systems.
+        ValueError: name or path is missing, or an option is one that holds for all systems, or gives a system words of the references.
     """
     values = {key.lstrip("-").replace("-", "_"): option_text(value) for key, value in entries.items()}
     for key in ("name", "path"):
@@ -78,11 +80,22 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
     for key in _NAMED_IN_DATA:
         if key in values:
             raise ValueError(f"system {values['name']!r}: {key} is the same for all systems, give it once outside")
+    for key, harmless in _GIVEN_WORDS.items():
+        if values.get(key, harmless) != harmless:
+            raise ValueError(
+                f"system {values['name']!r}: {key}={values[key]} takes words from the references, which is no translation; "
+                "leave it away (fairseq-generate knows it)"
+            )
     engine = values.get("engine", "fairseq")
     if engine not in ENGINES:
         raise ValueError(f"system {values['name']!r}: engine={engine} is unknown, choose one of {', '.join(ENGINES)}")
     rest = {key: value for key, value in values.items() if key not in _NAMED_IN_SYSTEM}
     return SystemSpec(values["name"], values["path"], values.get("task"), rest, engine)
+
+
+def scoring(spec: SystemSpec) -> SystemSpec:
+    """The system as one that rates the references (``--score-reference``) instead of translating."""
+    return replace(spec, options={**spec.options, "score_reference": "true"})
 
 
 def generate_arguments(spec: SystemSpec, data: Sequence[str], task: str) -> List[str]:

@@ -157,7 +157,9 @@ static int make_entries(job *j, int32_t sentences, fh_error *error) {
         int64_t length = j->offsets[i + 1] - j->offsets[i];
         if (check_sentence(m, j->tokens + j->offsets[i], length, i, error)) return error->code;
         int32_t limit = fh_length_limit(j->options, (int32_t)length, m->decoder.shape.longest);
-        if (m->shape.family != FH_DAG && j->options->min_len > limit)
+        /* A sentence whose own limit is lower is held to that limit. */
+        int never = j->options->max_len_a == 0 || j->options->min_len > m->decoder.shape.longest - 1;
+        if (m->shape.family != FH_DAG && never && j->options->min_len > limit)
             return fh_fail(error, FH_INVALID,
                            "--min-len %d is greater than the maximum length %d of a sentence; lower --min-len or raise --max-len-a/--max-len-b",
                            (int)j->options->min_len, (int)limit);

@@ -28,12 +28,10 @@ static int skip_at(fh_work *w, int32_t chunk, const int32_t *limits, int32_t bea
 }
 
 /* What the mask at a position (from 1) of a row with m chunks may say. */
-static fh_ask ask_mask(const fh_work *w, int32_t sentence, int32_t position, int32_t chunk, int32_t m) {
-    fh_ask ask = fh_plain_ask(w, sentence);
+static fh_ask ask_mask(const fh_work *w, int32_t sentence, int32_t position, int32_t chunk, int32_t m, int32_t limit) {
     int32_t earliest = w->options->min_len;
     if (w->options->eos_last_chunk && chunk * (m - 1) > earliest) earliest = chunk * (m - 1);
-    if (position <= earliest) fh_ban(&ask, w->model->shape.eos);
-    return ask;
+    return fh_ask_at(w, sentence, position - 1, earliest, limit);
 }
 
 /* The translation of one row: cut at the first </s>, scored by Eq. 2. words, values: of its masks. */
@@ -72,7 +70,7 @@ typedef struct {
 } masked_row;
 
 /* Stage II of some rows, their translations added to found. */
-static int skip_cmlm(fh_work *w, int32_t chunk, const masked_row *rows, int32_t count, int32_t scores, fh_found *found) {
+static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const masked_row *rows, int32_t count, int32_t scores, fh_found *found) {
     fh_buffer memory = {0};
     size_t tokens = 0, masks = 0, n = (size_t)count;
     for (size_t r = 0; r < n; r++) {
@@ -95,7 +93,7 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const masked_row *rows, int32_t 
             if (i % chunk == 0) continue;
             input[at] = w->model->decoder.shape.vocabulary;
             chosen[mask] = at;
-            asks[mask++] = ask_mask(w, rows[r].sentence, i, chunk, z->length);
+            asks[mask++] = ask_mask(w, rows[r].sentence, i, chunk, z->length, limits[rows[r].sentence]);
         }
     }
     if (!fh_rows(w, count)) {
@@ -114,7 +112,7 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const masked_row *rows, int32_t 
 }
 
 /* Stage II of all kept hypotheses, in pieces. */
-static int complete_all(fh_work *w, int32_t chunk, const fh_found *kept, int32_t scores, fh_found *found) {
+static int complete_all(fh_work *w, int32_t chunk, const int32_t *limits, const fh_found *kept, int32_t scores, fh_found *found) {
     fh_buffer memory = {0};
     size_t n = 0;
     for (int32_t s = 0; s < w->sentences; s++) n += (size_t)kept[s].count;
@@ -125,13 +123,13 @@ static int complete_all(fh_work *w, int32_t chunk, const fh_found *kept, int32_t
         for (int32_t i = 0; i < kept[s].count && !w->error.code; i++) {
             int32_t more = kept[s].items[i]->length * chunk;
             if (count && tokens + more > MOST_TOKENS) {
-                skip_cmlm(w, chunk, rows, count, scores, found);
+                skip_cmlm(w, chunk, limits, rows, count, scores, found);
                 count = tokens = 0;
             }
             rows[count++] = (masked_row){kept[s].items[i], s};
             tokens += more;
         }
-    if (count && !w->error.code) skip_cmlm(w, chunk, rows, count, scores, found);
+    if (count && !w->error.code) skip_cmlm(w, chunk, limits, rows, count, scores, found);
     fh_release(&memory);
     return w->error.code;
 }
@@ -144,7 +142,7 @@ int fh_two_stages(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam
     memset(first, 0, n * sizeof *first);
     if (!skip_at(w, chunk, limits, beam, scores, first)) {
         for (size_t s = 0; s < n; s++) fh_found_cut(&first[s], nat_beam);
-        complete_all(w, chunk, first, scores, found);
+        complete_all(w, chunk, limits, first, scores, found);
         for (size_t s = 0; s < n; s++) fh_found_sort(&found[s]);
     }
     for (size_t s = 0; s < n; s++) fh_found_clear(&first[s]);

@@ -144,6 +144,7 @@ def test_other_numbers_of_directions_are_refused(family):
         (dict(directions=2, block=1, distinct_starts=True), "--bidirectional-distinct-starts with --bidirectional-block 1"),
         (dict(directions=2, block=3), "--bidirectional-block 3"),
         (dict(directions=2, adaptive_softmax_cutoff="4,8"), "--adaptive-softmax-cutoff"),
+        (dict(quant_noise_pq=0.1), "--quant-noise-pq"),
     ],
 )
 def test_contradictions_are_named(family, options, message):

@@ -8,9 +8,9 @@ import torch
 
 from fairseq_hrt import systems
 from fairseq_hrt.cli import distill as verb
-from fairseq_hrt.cli.distill import binarise, data_files, gpu_of, require_preprocess, shard_of, teacher_files
+from fairseq_hrt.cli.distill import binarise, data_files, gpu_of, require_preprocess, shard_of
 from fairseq_hrt.files import content_hash
-from fairseq_hrt.hub.resume import identified_options
+from fairseq_hrt.hub.resume import identified_options, model_files
 
 
 def test_launchers_choose_shard_and_gpu():
@@ -38,10 +38,10 @@ def test_teacher_and_data_are_their_contents(tmp_path):
     for name, text in {**files, **{f"data/{name}": name for name in data + others}}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    hashed = lambda *paths: content_hash(teacher_files(os.pathsep.join(str(tmp_path / path) for path in paths)))  # noqa: E731
+    hashed = lambda *paths: content_hash(model_files(os.pathsep.join(str(tmp_path / path) for path in paths)))  # noqa: E731
     assert hashed("a/checkpoint.pt") == hashed("b/moved.pt") != hashed("b/checkpoint.pt")
     assert hashed("a/checkpoint.pt", "b/checkpoint.pt") != hashed("a/checkpoint.pt")
-    assert len(teacher_files(str(tmp_path / "ct2"))) == 2
+    assert len(model_files(str(tmp_path / "ct2"))) == 2
     for languages in (("de", "en"), ("en", "de")):
         assert {path.name for path in data_files(str(tmp_path / "data"), "train", languages)} == set(data)
     options = {"beam": "5", "jacobi_draft_path": str(tmp_path / "a/checkpoint.pt"), "lm_path": "none"}

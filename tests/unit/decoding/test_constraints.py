@@ -69,7 +69,6 @@ def test_several_tokens_at_once(tiny, first, count, unkpen, blocked):
     once = log_probs.clone()
     the_same = first >= 2 and first + count <= 4 and not blocked
     assert rules.apply_to_all(once, first, first + count) == the_same
-    assert rules.only_padding(first, first + count) == (the_same and not unkpen)
     if the_same:
         each = [rules.apply(log_probs[:, i].clone(), first + i, torch.arange(2), 1, None) for i in range(count)]
         assert once.equal(torch.stack(each, 1))
@@ -178,3 +177,29 @@ def test_ending_repeats_nothing(tiny):
         for best in AutoregressiveGenerator([model], tiny.dictionary(), options).generate([model], tiny.sample([4, 6])):
             tokens = best[0]["tokens"].tolist()
             assert len(tokens) == len(set(tokens)) and tokens[-1] == tiny.EOS
+
+
+def test_a_given_beginning_may_repeat_what_it_likes(tiny):
+    """The prefix a a b under "each word once": it stands, with its probabilities, and what follows repeats none of it."""
+    prefix = torch.tensor([[5, 5, 6], [5, tiny.PAD, tiny.PAD]])
+    rules = Constraints(
+        tiny.dictionary(), min_length=1, max_lengths=torch.tensor([9, 9]), no_repeat_ngram_size=1, prefix=prefix
+    )
+    log_probs = torch.randn(2, 16).log_softmax(1)
+    found = rules.apply(log_probs.clone(), 1, torch.arange(2), 1, torch.tensor([[2, 5], [2, 5]]))
+    assert (found[0] > -math.inf).nonzero().flatten().tolist() == [5] and found[0, 5] == log_probs[0, 5]
+    assert found[1, 5] == -math.inf and found[1, 6] == log_probs[1, 6]
+    found = rules.apply(log_probs.clone(), 3, torch.arange(2), 1, torch.tensor([[2, 5, 5, 6], [2, 5, 6, 7]]))
+    assert found[0, [5, 6]].tolist() == [-math.inf] * 2 and found[1, [5, 6, 7]].tolist() == [-math.inf] * 3
+
+
+def test_a_sentence_ends_where_every_word_is_forbidden(tiny):
+    dictionary = tiny.dictionary()
+    rules = Constraints(dictionary, min_length=99, max_lengths=torch.tensor([100]), no_repeat_ngram_size=1)
+    log_probs = torch.randn(1, len(dictionary)).log_softmax(1)
+    words = [word for word in range(len(dictionary)) if word not in (tiny.PAD, tiny.EOS)]
+    history = torch.tensor([[tiny.EOS, *words[:-1]]])
+    found = rules.apply(log_probs.clone(), len(words) - 1, torch.arange(1), 1, history)
+    assert (found[0] > -math.inf).nonzero().flatten().tolist() == words[-1:]
+    found = rules.apply(log_probs.clone(), len(words), torch.arange(1), 1, torch.tensor([[tiny.EOS, *words]]))
+    assert (found[0] > -math.inf).nonzero().flatten().tolist() == [tiny.EOS] and found[0, tiny.EOS] == log_probs[0, tiny.EOS]

@@ -94,6 +94,15 @@ def test_other_models_and_data_are_measured_anew(files, change):
     assert len(StubSystem.loaded) == 2
 
 
+def test_a_bundle_is_measured_anew_when_a_file_of_it_changes(files):
+    (files / "model.pt").unlink()
+    (files / "model.pt").mkdir()
+    for content, loaded in (("one", 1), ("one", 1), ("another", 2)):
+        (files / "model.pt" / "checkpoint.pt").write_text(content)
+        run(files, grid=["words=3"])
+        assert len(StubSystem.loaded) == loaded
+
+
 def test_files_among_the_options_count_by_their_contents(files):
     judge = files / "judge.pt"
     for content, loaded in ((b"one", 1), (b"one", 1), (b"another", 2)):

@@ -326,13 +326,26 @@ def test_minimum_length(hrt):
                 assert tokens.index(EOS) == len(tokens) - 1 >= least, (chunk, least, tokens)
 
 
-@pytest.mark.parametrize("chunk, limit, length", [(2, 7, 8), (2, 8, 8), (3, 7, 6), (3, 8, 9), (3, 1, 3)])
+@pytest.mark.parametrize("chunk, limit, length", [(2, 7, 8), (2, 8, 8), (3, 7, 6), (3, 8, 9), (3, 2, 3)])
 def test_an_endless_translation_is_ended_at_the_limit(hrt, chunk, limit, length):
     model, logp = crafted(hrt, {j: {5: 4, 6: 2} for j in range(13)})
     got = one(hrt, model, chunk, max_len_b=limit, lenpen=1)
     assert got["tokens"].tolist() == [5] * (length - 1) + [EOS]
     total = float(logp[0, 5] * (length - 1) + logp[0, EOS])
     assert float(got["score"]) == pytest.approx(total / length, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("chunk, limit", [(2, 0), (3, 0), (3, 1)])
+@pytest.mark.parametrize("options", [{}, dict(max_len_a=0.1), dict(eos_last_chunk=True)])
+def test_a_single_chunk_is_cut_at_the_limit(hrt, chunk, limit, options):
+    """Even before the minimum length, as every sentence whose own limit is lower."""
+    model, logp = crafted(hrt, {j: {5: 4, 6: 2} for j in range(13)})
+    for least in (0, limit, 7 if "max_len_a" in options else limit):
+        got = one(hrt, model, chunk, max_len_b=limit, min_len=least, lenpen=1, **options)
+        assert got["tokens"].tolist() == [5] * limit + [EOS]
+        # All of the chunk counts.
+        total = float(logp[0, 5] * limit + logp[0, EOS] * (chunk - limit))
+        assert float(got["score"]) == pytest.approx(total / chunk, abs=TOLERANCE)
 
 
 def test_the_models_own_limit_holds(hrt):
@@ -563,7 +576,7 @@ def test_the_end_is_forbidden_where_a_translation_would_be_too_short(hrt, chunk,
     positions = torch.arange(1, 4 * chunk + 1)
     masked = (positions % chunk).nonzero().squeeze(1)
     log_probs = torch.zeros(2, len(masked), SYMBOLS + 4)
-    generator._restrict(log_probs, positions, masked, [], chunk)
+    generator._restrict(log_probs, positions[masked], [], chunk, torch.tensor([200, 200]))
     forbidden = log_probs[:, :, EOS].isinf()
     assert forbidden.tolist() == [[position <= shortest for position in positions[masked].tolist()]] * 2
     assert log_probs[:, :, PAD].isinf().all() and int(log_probs.isinf().sum()) == int(forbidden.sum()) + 2 * len(masked)

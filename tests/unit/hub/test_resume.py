@@ -148,7 +148,7 @@ def test_settings_in_words():
     )
 
 
-def test_files_among_the_options_are_their_contents(tmp_path):
+def test_files_among_the_options_are_their_contents(tmp_path, monkeypatch):
     (tmp_path / "one.pt").write_text("1"), (tmp_path / "two.pt").write_text("2"), (tmp_path / "copy.pt").write_text("1")
     one, two, copy = (str(tmp_path / f"{name}.pt") for name in ("one", "two", "copy"))
     found = {
@@ -157,6 +157,11 @@ def test_files_among_the_options_are_their_contents(tmp_path):
     }
     assert found[one] == found[copy] != found[two] and len(set(found.values())) == 4
     assert found[one].startswith("sha256 ") and found["none"] == "none"
+    # Names that do not sound like files, without a slash; and a file of measured times, which shapes no result.
+    monkeypatch.chdir(tmp_path)
+    for name in ("shortlist", "replace_unk"):
+        assert identified_options({name: "one.pt"})[name] == found[one]
+    assert identified_options({"shortlist": "true", "jacobi_cost_file": "one.pt"}) == {"shortlist": "true"}
     # What only sounds like a file is none.
     assert identified_options({"beam": "one.pt", "a": f"{one}.missing"}) == {"a": f"{one}.missing", "beam": "one.pt"}
 

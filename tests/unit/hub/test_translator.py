@@ -91,6 +91,14 @@ def test_lines_are_cut_where_the_model_ends(tmp_path):
         model.score(["a", "a b c d e f"], ["A", "A"])
 
 
+def test_nothing_is_given_to_a_translation(model):
+    with pytest.raises(ValueError, match="prefix_size=2: no translation begins with given words"):
+        model.translate("a b", prefix_size=2)
+    with pytest.raises(ValueError, match=r"score_reference=true rates given translations: use score\(\)"):
+        model.translate("a b", score_reference=True)
+    assert model.translate("a b", prefix_size=0, score_reference=False) == model.translate("a b")
+
+
 def test_fairseqs_own_task_replaces_no_unknown_words(folder):
     with pytest.raises(ValueError, match="--replace-unk: --task translation cannot do it"):
         fairseq_hrt.from_pretrained(folder, device="cpu", task="translation", replace_unk=True)

@@ -212,6 +212,21 @@ def test_graph_shapes(runtime, shape, strategy):
     runtime.check_equal(model, runtime.sources(LENGTHS), options)
 
 
+@pytest.mark.parametrize("arch, more", [
+    ("transformer", {}), ("transformer", dict(jacobi_mode="frontier", jacobi_window=3)), ("hrt_transformer", dict(hrt_decode_chunk="2")),
+    ("hrt_transformer", dict(hrt_decode_chunk="3")), ("hrt_transformer", dict(hrt_decode_chunk="3", hrt_eos_last_chunk=True)),
+    ("bidirectional_transformer", {}), ("bidirectional_transformer", dict(bidirectional_deduplicate=True)),
+])  # fmt: skip
+@pytest.mark.parametrize("beam", (1, 3))
+def test_sentences_whose_own_limit_is_below_the_minimum(runtime, arch, more, beam):
+    """These are held to their limit; the others have at least the minimum."""
+    model, beam = runtime.build(arch, seed=4), 1 if "jacobi_mode" in more else beam
+    for limit in (dict(max_len_a=0.5, max_len_b=0), dict(max_len_a=0.3, max_len_b=1)):
+        options = runtime.options(beam=beam, nbest=beam, min_len=4, **limit, **more)
+        got = runtime.check_equal(model, runtime.sources((1, 2, 4, 5, 9, 23)), options)
+        assert all(len(one.tokens) <= 3 for best in got[:2] for one in best)
+
+
 def test_without_scores_the_words_are_the_same(runtime):
     for arch in ("transformer", "hrt_transformer", "bidirectional_transformer", "dag_transformer"):
         model, rows = runtime.build(arch, seed=7), runtime.sources(LENGTHS)

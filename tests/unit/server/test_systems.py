@@ -57,12 +57,29 @@ def test_a_request_finds_its_system():
 
 
 def test_options_for_several_hypotheses():
-    found = {task: alternatives_options(served("a", "en", "de", task), 3) for task in systems._RANKED}
-    assert found["translation_hrt"] == {"beam": 3, "nbest": 3, "hrt_nat_beam": 3}
-    assert found["translation_dag"] == {"beam": 3, "nbest": 3, "dag_decode_strategy": "beam"}
-    assert found["translation"] == {"beam": 3, "nbest": 3}
-    assert alternatives_options(served("a", "en", "de", alternatives=False), 3) == {}
+    found = {task: alternatives_options(served("a", "en", "de", task), 6, {}) for task in systems._RANKED}
+    assert found["translation_hrt"] == {"beam": 6, "nbest": 6, "hrt_nat_beam": 6}
+    assert found["translation_dag"] == {"beam": 6, "nbest": 6, "dag_decode_strategy": "beam"}
+    assert found["translation"] == {"beam": 6, "nbest": 6}
+    assert alternatives_options(served("a", "en", "de", alternatives=False), 3, {"lenpen": 1}) == {"lenpen": 1}
     assert language_name("fi") == "Finnish" and language_name("tlh") == "tlh"
+
+
+@pytest.mark.parametrize(
+    "bundled, own, asked, expected",
+    [
+        ({}, {}, {}, (5, 5)), ({"beam": "7"}, {}, {}, (7, 7)), ({"beam": "7"}, {"beam": "2"}, {}, (3, 3)), ({"beam": "7"}, {}, {"beam": 4}, (4, 4)),
+        ({"beam": "1"}, {}, {}, (3, 3)), ({"beam": "7", "hrt_nat_beam": "1"}, {}, {}, (7, 3)), ({"hrt_nat_beam": "5"}, {}, {"beam": 3}, (3, 3)),
+        ({"beam": "5"}, {"hrt_nat_beam": "4"}, {}, (5, 4)),
+    ],
+)  # fmt: skip
+def test_alternatives_never_narrow_a_beam(bundled, own, asked, expected):
+    """Whoever asks for two more translations gets the best one of the beam that is searched without them."""
+    system = served("a", "en", "de", "translation_hrt")
+    system.bundle.options.update(bundled)
+    system.options.update(own)
+    found = alternatives_options(system, 3, {"lenpen": 0.6, **asked})
+    assert found == {"lenpen": 0.6, "beam": expected[0], "nbest": 3, "hrt_nat_beam": expected[1]}
 
 
 class Greedy:
@@ -88,7 +105,7 @@ def test_loading_tries_what_a_system_can_do(task, tried):
     system = load_system("x", Path("folder"), settings, metrics, lambda folder, given: translator)
     try:
         assert translator.calls[0] == {"lenpen": "0.5"}, "so that the first request does not wait"
-        assert translator.calls[1:] == [{"lenpen": "0.5", "beam": 2, "nbest": 2, "hrt_nat_beam": 2}] * tried
+        assert translator.calls[1:] == [{"lenpen": "0.5", "beam": 5, "nbest": 2, "hrt_nat_beam": 5}] * tried
         assert system.describe() == {
             "name": "x", "source": "en", "target": "de", "task": task, "engine": "runtime", "alternatives": False, "graph": False,
             "options": {"lenpen": "0.5"},

@@ -25,6 +25,8 @@ def test_task_is_optional():
         ("name=AT", "needs path="),
         ("AT,path=a.pt", "not of the form"),
         ("name=AT,path=a.pt,gen_subset=valid", "same for all systems"),
+        ("name=AT,path=a.pt,prefix-size=2", "'AT': prefix_size=2 takes words from the references"),
+        ("name=AT,path=a.pt,score_reference=true", "score_reference=true takes words from the references"),
     ],
 )
 def test_incomplete_systems_are_refused(text, message):
