@@ -9,8 +9,8 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
 from ..decoding import AutoregressiveGenerator, Constraints, DecodingOptions, Hypothesis
+from ..decoding_rules import without_repeated_ngrams
 from ..engine import Memory, log_mean, log_softmax
-from .repeats import deduplicate
 from .sample import SlotSample
 from .search import LENGTH_PENALTIES, BlockPlan, block_search
 from .slots import natural_index, natural_order, slot_positions, start_symbols
@@ -46,7 +46,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         options: what the user asked for. ``beam`` 1 takes the most probable word of each slot.
         paper_scoring: see :mod:`.search`.
         length_penalty: one of LENGTH_PENALTIES, see :class:`.search.BlockPlan`.
-        collapse_repeats: see :func:`.repeats.deduplicate`.
+        collapse_repeats: see :func:`~..decoding_rules.without_repeated_ngrams`.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         """Collapses repetitions if the user wants it; scores are those of the search."""
         if not self.collapse_repeats:
             return hypothesis
-        _, kept = deduplicate(hypothesis.tokens[:-1])
+        kept = without_repeated_ngrams(hypothesis.tokens[:-1])
         kept.append(len(hypothesis.tokens) - 1)
         for name in ("tokens", "positional_scores", "token_steps", "token_directions"):
             values = getattr(hypothesis, name)

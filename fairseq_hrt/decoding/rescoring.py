@@ -13,11 +13,10 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
+from ..decoding_rules import check_rescoring_penalty
 from ..engine import EngineEnsemble, GenerationCounters, on_device
 from .beam_search import NumericalError, check_number
 from .hypothesis import Hypothesis
-
-LARGEST_PENALTY = 20.0
 
 
 @dataclass
@@ -58,9 +57,7 @@ class Rescorer:
         *,
         lenpen: float = 1.0,
     ) -> None:
-        if not abs(lenpen) <= LARGEST_PENALTY:
-            raise ValueError(f"--rescore-lenpen {lenpen} must lie between -{LARGEST_PENALTY:g} and {LARGEST_PENALTY:g}")
-        self.models, self.lenpen = list(models), lenpen
+        self.models, self.lenpen = list(models), check_rescoring_penalty(lenpen)
         self.eos = dictionary.eos()
         self.pad = dictionary.pad()
         self._ensemble = EngineEnsemble(self.models, counters, static_weights=True)

@@ -27,6 +27,7 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Un
 
 import numpy as np
 
+from ..decoding_rules import without_repeated_ngrams
 from . import binding, library
 from .format import Header, ModelFileError, read_header, read_model
 from .options import DecodeOptions, UnsupportedOption, options_for
@@ -360,20 +361,8 @@ def _graph(found: binding.Results, number: int, path: List[int]) -> Graph:
 
 
 def _deduplicate(result: Result) -> None:
-    """Collapses immediately repeated n-grams, n from 4 to 1, until nothing changes; scores are those of the search."""
-    kept = list(range(len(result.tokens) - 1))
-    changed = True
-    while changed:
-        changed = False
-        for size in (4, 3, 2, 1):
-            place = 0
-            while place + 2 * size <= len(kept):
-                first, second = kept[place : place + size], kept[place + size : place + 2 * size]
-                if [result.tokens[n] for n in first] == [result.tokens[n] for n in second]:
-                    del kept[place + size : place + 2 * size]
-                    changed = True
-                else:
-                    place += 1
+    """Collapses repeated n-grams; scores are those of the search."""
+    kept = without_repeated_ngrams(result.tokens[:-1])
     kept.append(len(result.tokens) - 1)
     for name in ("tokens", "positional_scores", "token_steps", "alignment"):
         values = getattr(result, name)

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from .. import decoding_rules
 from . import binding
 from .format import Header
 
@@ -188,33 +189,11 @@ def chunk_table(header: Header, options: DecodeOptions) -> List[Tuple[float, int
         ValueError: a value that cannot be read, or a chunk size that was not trained.
     """
     choice = None if options.hrt_decode_chunk is None else str(options.hrt_decode_chunk)
-    if choice is None:
-        table = [(math.inf, min(header.chunk_sizes))]
-    elif choice == "auto":
-        table = _parse_table(options.hrt_chunk_table)
-    elif choice.isdecimal() and int(choice) >= 1:
-        table = [(math.inf, int(choice))]
-    else:
-        raise ValueError(f"--hrt-decode-chunk {choice!r} is neither a chunk size (1, 2, …) nor auto")
+    table = decoding_rules.chunk_table(choice, options.hrt_chunk_table, header.chunk_sizes)
     for size in [size for _, size in table] + ([options.hrt_draft_chunk] if options.hrt_draft_chunk is not None else []):
         if size != 1 and size not in header.chunk_sizes:
             trained = ", ".join(map(str, header.chunk_sizes))
             raise ValueError(f"chunk size {size} was not trained: this model knows 1 (autoregressive) and {trained}")
-    return table
-
-
-def _parse_table(text: str) -> List[Tuple[float, int]]:
-    """``10:1,30:2,inf:1`` → [(10, 1), (30, 2), (inf, 1)]."""
-    try:
-        table = [(float(limit), int(size)) for limit, size in (entry.split(":") for entry in text.split(","))]
-    except ValueError:
-        table = []
-    limits = [limit for limit, _ in table]
-    ascending = all(lower < upper for lower, upper in zip(limits, limits[1:]))
-    if not table or not ascending or limits[-1] != math.inf or any(size < 1 for _, size in table):
-        raise ValueError(
-            f"--hrt-chunk-table {text!r}: expected ascending source lengths with their chunk sizes, the last one inf, such as 10:1,30:2,inf:1"
-        )
     return table
 
 

@@ -3,10 +3,9 @@
 from dataclasses import replace
 from typing import List, Sequence, cast
 
+from ..decoding_rules import check_rescoring_penalty
 from .engine import DecodeOptions, Engine, Header, NumericalError, Result
 from .options import chunk_table, writes_in_order
-
-LARGEST_PENALTY = 20.0
 
 
 def candidates(header: Header, options: DecodeOptions) -> int:
@@ -43,9 +42,7 @@ class Rescorer:
     """
 
     def __init__(self, judge: Engine, *, lenpen: float = 1.0) -> None:
-        if not abs(lenpen) <= LARGEST_PENALTY:
-            raise ValueError(f"--rescore-lenpen {lenpen} must lie between -{LARGEST_PENALTY:g} and {LARGEST_PENALTY:g}")
-        self.judge, self.lenpen = judge, lenpen
+        self.judge, self.lenpen = judge, check_rescoring_penalty(lenpen)
 
     def require(self, header: Header, options: DecodeOptions) -> None:
         """Refuses a judge that cannot read what a model writes.

@@ -17,7 +17,6 @@ from .hashing import Purpose, hash_uniform
 # Larger corpora are compared at this many evenly spaced sentences (and all sentence lengths): comparing millions of
 # sentences would delay every start by minutes.
 COMPARED_SOURCES = 200_000
-# What the random number of draw_raw is drawn for; part of its hash.
 
 
 class MixedTargetDataset(LanguagePairDataset):
