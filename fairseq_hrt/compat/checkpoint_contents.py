@@ -12,7 +12,7 @@ The standard library only: this is imported before torch and fairseq are.
 import argparse
 import re
 from collections import OrderedDict
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple, cast
 
 from .display import PLAIN, shown
 from .evaluated_texts import REFERENCE, is_evaluated, why_refused
@@ -33,6 +33,8 @@ _MOST_IN_NAMESPACES = 300_000
 _MOST_CHARACTERS = 1_000_000
 # OmegaConf needs time and memory beyond all bounds for what is nested deeper than any configuration is.
 _DEEPEST = 64
+# Of a whole number; longer ones take pages to write, or fail to be written.
+_MOST_BITS = 64
 
 
 class UnsafeValueError(ValueError):
@@ -254,6 +256,8 @@ def _key(name: str, key: object) -> object:
 def _scalar(name: str, value: object) -> object:
     """A value that is no container; NumPy's are made Python's."""
     kind = type(value)
+    if kind is int and cast(int, value).bit_length() > _MOST_BITS:
+        raise UnsafeValueError(name, f"{cast(int, value).bit_length()} bits", "which is no number of an option")
     if kind in PLAIN:
         return value
     if isinstance(value, str):

@@ -9,6 +9,7 @@ The standard library only, as everything that is imported before torch and fairs
 
 import ast
 import re
+import warnings
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 from .display import shown
@@ -46,10 +47,16 @@ def literal(text: str) -> object:
     if len(text) > _LONGEST:
         raise ValueError(f"{len(text)} characters")
     try:
-        # Just what eval would read: it skips these two signs.
-        return _value(ast.parse(text.lstrip(" \t"), mode="eval").body)[0]
+        return _value(_parsed(text).body)[0]
     except (TypeError, RecursionError, MemoryError, OverflowError) as error:
         raise ValueError(str(error) or type(error).__name__) from None
+
+
+def _parsed(text: str) -> ast.Expression:
+    """Just what eval would read, which skips these two signs; without the warnings about odd forms (``0or 1``)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text.lstrip(" \t"), mode="eval")
 
 
 def _value(node: ast.AST) -> Tuple[Any, int]:
@@ -153,7 +160,7 @@ def _hides_a_reference(text: str) -> bool:
     if len(text) > _LONGEST:
         return True
     try:
-        nodes = list(ast.walk(ast.parse(text.lstrip(" \t"), mode="eval")))
+        nodes = list(ast.walk(_parsed(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any(isinstance(node, ast.Constant) and isinstance(node.value, str) and "${" in node.value for node in nodes)

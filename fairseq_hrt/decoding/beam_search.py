@@ -62,7 +62,7 @@ def search(
     # No hypothesis tensor leaves this block: tensors made in inference mode cannot be changed in place later.
     with torch.inference_mode():
         chosen = _greedy if plan.beam == 1 else _beam
-        return chosen(ensemble, memories, plan, hooks)
+        return require_found(chosen(ensemble, memories, plan, hooks))
 
 
 def _positions(plan: SearchPlan, device: torch.device) -> Tensor:
@@ -265,6 +265,16 @@ def _beam(
 def _first_open(ends: Tensor, beams: int) -> Tensor:
     """Columns ``[B, N]`` of the best candidates that are not finished; finished ones fill up where too few are open."""
     return ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beams]
+
+
+def require_found(hypotheses: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
+    """Raises NumericalError for a sentence without any hypothesis."""
+    if not all(hypotheses):
+        raise NumericalError(
+            "no translation of a sentence has a probability above 0: the model's weights are broken (a diverged or truncated training?) "
+            "or overflow in half precision; try an earlier checkpoint or decode without --fp16"
+        )
+    return hypotheses
 
 
 def check_number(value: float) -> None:

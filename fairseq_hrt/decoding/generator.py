@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..engine import EngineEnsemble, GenerationCounters, Memory
 from .alignment import align
-from .beam_search import SearchPlan, search
+from .beam_search import SearchPlan, require_found, search
 from .constraints import Constraints, length_limits
 from .hypothesis import Hypothesis
 from .options import DecodingOptions
@@ -99,7 +99,7 @@ class EngineGenerator:
         # Once a batch: casting and moving a model replaces its weights.
         self.ensemble.refresh()
         with torch.inference_mode():
-            hypotheses = self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token)
+            hypotheses = require_found(self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token))
             hypotheses = self.ranked(sample["net_input"], hypotheses)
         self.counters.sentences += len(hypotheses)
         if self.lexicon is not None:

@@ -64,7 +64,7 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
             update = history[-1].get("num_updates")
             if value is None or update is None:
                 continue
-            value, update = _number(value), operator.index(update)
+            value, update = _number(value), _count(update)
             if update in scored:
                 continue
             if not math.isfinite(value):
@@ -82,6 +82,14 @@ def _number(value: Any) -> float:
     if isinstance(value, str):
         raise TypeError(f"{shown(value)} is no number")
     return float(value)
+
+
+def _count(value: Any) -> int:
+    """A number of updates: a whole one, and none that takes pages to write."""
+    number = operator.index(value)
+    if number.bit_length() > 63:
+        raise OverflowError(f"a number of updates of {number.bit_length()} bits")
+    return number
 
 
 def _require(found: int, count: int, folder: Path, option: str) -> None:
@@ -122,11 +130,12 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
             if not state["model"]:
                 raise ValueError(f"{path} holds no parameters")
             _add(sums, state["model"], path, paths[0])
-    for value in sums.values():
-        if value.is_floating_point():
-            value.div_(len(paths))
-        else:
-            value.copy_(torch.div(value, len(paths), rounding_mode="floor"))
+    with reading(paths[-1], "cannot be averaged"):
+        for value in sums.values():
+            if value.is_floating_point():
+                value.div_(len(paths))
+            else:
+                value.copy_(torch.div(value, len(paths), rounding_mode="floor"))
     state["model"] = sums
     # The optimizer's moments belong to one of the checkpoints, not to their mean.
     state["last_optimizer_state"] = None

@@ -185,9 +185,10 @@ def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
     """Source and target language of a training; ValueError if neither it nor its data tells them, or they cannot be file names."""
     from fairseq.data.data_utils import infer_language_pair
 
+    from ..loading.checkpoints import value_of
     from ..loading.data_options import language_of_data
 
-    languages = (config.source_lang, config.target_lang)
+    languages = (value_of(config, "source_lang"), value_of(config, "target_lang"))
     if None in languages:
         # Left to the names of the files in training.
         languages = infer_language_pair(str(data))
@@ -245,12 +246,12 @@ def _describe(place: Path, bundle: Bundle) -> None:
 
 def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
     """How the checkpoint says that it was trained."""
-    from ..loading.checkpoints import architecture_name
+    from ..loading.checkpoints import architecture_name, value_of
 
     config = state["cfg"]
     card: Dict[str, Any] = {
         "architecture": architecture_name(config.model),
-        "criterion": architecture_name(config.get("criterion")),
+        "criterion": architecture_name(value_of(config, "criterion")),
     }
     history = state.get("optimizer_history") or [{}]
     updates = history[-1].get("num_updates")
@@ -260,7 +261,7 @@ def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
         ("common", ("seed", "fp16")),
     ):  # fmt: skip
         for name in names:
-            value: Any = getattr(config.get(group), name, None)
+            value = value_of(value_of(config, group), name)
             card[name] = list(value) if isinstance(value, (list, tuple)) or type(value).__name__ == "ListConfig" else value
     return card
 

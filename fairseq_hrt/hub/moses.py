@@ -47,7 +47,8 @@ class Normalizer:
     AFTER_BRACKET = re.compile(r"\) ([.!:?;,])")
     PER_CENT = re.compile(r"(\d) %")
     ENGLISH_QUOTE = re.compile(r'"([,.]+)')
-    OTHER_QUOTE = re.compile(r'(\.+)"(\s*[^<])')
+    # With the full stops that no quotation mark follows: tried again from each of these it would take quadratic time.
+    OTHER_QUOTE = re.compile(r'(\.+)(?:"(\s*[^<]))?')
     NUMBER = re.compile("(\\d)\u00a0(\\d)")
 
     def __init__(self, language: str) -> None:
@@ -94,8 +95,12 @@ class Normalizer:
         if self.language == "en":
             return self.ENGLISH_QUOTE.sub(r'\g<1>"', text)
         if self.language in ("de", "es", "fr"):
-            return self.OTHER_QUOTE.sub(r'"\g<1>\g<2>', text.replace(',"', '",'))
+            return self.OTHER_QUOTE.sub(_quote_before_stops, text.replace(',"', '",'))
         return text
+
+
+def _quote_before_stops(found: "re.Match[str]") -> str:
+    return found[0] if found[2] is None else f'"{found[1]}{found[2]}'
 
 
 class _Members(Dict[str, bool]):

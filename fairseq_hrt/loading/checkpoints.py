@@ -92,7 +92,7 @@ def read_checkpoint(
         config = state.get("cfg")
         if not for_decoding:
             return state
-        if not isinstance(config, DictConfig) or any(config.get(part) is None for part in ("task", "model")):
+        if not isinstance(config, DictConfig) or any(value_of(config, part) is None for part in ("task", "model")):
             raise ValueError(f"{path} is no checkpoint of fairseq: it does not say which task and model it belongs to")
         if not is_trusted(str(path)):
             require_known_architecture(config.model, str(path))
@@ -102,15 +102,22 @@ def read_checkpoint(
     return state
 
 
+def value_of(config: Any, name: str) -> Any:
+    """What a part of a checkpoint's configuration says; None where it does not, or names it as missing (``???``)."""
+    if isinstance(config, DictConfig):
+        return None if name not in config or OmegaConf.is_missing(config, name) else config[name]
+    return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
+
+
 def task_name(config: Any) -> object:
     """The task that fairseq's ``setup_task`` would take from ``cfg.task``."""
-    legacy = getattr(config, "task", None)
-    return legacy if isinstance(legacy, str) else getattr(config, "_name", None)
+    legacy = value_of(config, "task")
+    return legacy if isinstance(legacy, str) else value_of(config, "_name")
 
 
 def architecture_name(config: Any) -> object:
     """The architecture that fairseq's ``build_model`` would take from ``cfg.model``."""
-    return getattr(config, "_name", None) or getattr(config, "arch", None)
+    return value_of(config, "_name") or value_of(config, "arch")
 
 
 def require_known_architecture(config: Any, subject: str) -> None:

@@ -136,7 +136,8 @@ def _wanted(kind: Any, text: str) -> Optional[str]:
 
 
 def _is_number(kind: type, text: str) -> bool:
-    if len(text) > 40 or not text.isascii():
+    # float() would skip white space.
+    if len(text) > 40 or not text.isascii() or text != text.strip():
         return False
     try:
         return math.isfinite(kind(text))
@@ -164,12 +165,14 @@ def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
     """
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
+    from .checkpoints import value_of
+
     config, allowed = TASK_DATACLASS_REGISTRY.get(task), allowed_options(task)
     own = {field.name for field in fields(config)} if config is not None else set()
     held = vars(saved) if isinstance(saved, Namespace) else saved
     found = {}
     for name in sorted(own & allowed.keys() & set(held)):
-        value = held.get(name)
+        value = value_of(saved, name)
         value = value.value if isinstance(value, Enum) else value
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if value is None or (isinstance(value, (str, int, float)) and _wanted(allowed[name], text) is None):
@@ -177,24 +180,37 @@ def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
     return found
 
 
-def task_of_training(saved: Any, subject: str) -> Any:
-    """A checkpoint's ``cfg.task`` made fit for being set up: in place, without files and further options that it names.
+def task_of_training(saved: Any, name: str, subject: str) -> Any:
+    """The configuration of a task, made anew: its defaults, and what a checkpoint may say of decoding and of its languages.
+
+    Nothing else of the checkpoint's own ``cfg.task`` is handed on: fairseq and others may go by different ones of its names (``task``,
+    ``_name``), and keys that are no option of one task open files in another.
 
     Args:
-        saved: of a known task (:func:`.checkpoints.require_known_task`).
+        saved: the checkpoint's ``cfg.task``.
+        name: of the task, a known one (:func:`.checkpoints.require_known_task`).
         subject: the file, for messages.
 
     Raises:
         ValueError: languages that are none.
     """
+    from fairseq.dataclass.configs import FairseqConfig
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
+    from omegaconf import OmegaConf
 
-    held = vars(saved) if isinstance(saved, Namespace) else saved
-    config = TASK_DATACLASS_REGISTRY.get(held.get("_name"))
-    for own in fields(config) if config is not None else ():
-        if own.name in held and (_NEVER.fullmatch(own.name) or own.name == "eval_bleu"):
-            held[own.name] = own.default
+    from .checkpoints import value_of
+
+    made = TASK_DATACLASS_REGISTRY.get(name)
+    # Options that stand for others (a seed, the name of the training subset) find these one level up.
+    whole = OmegaConf.structured(FairseqConfig())
+    whole.task = OmegaConf.structured(made()) if made is not None else OmegaConf.create({"data": None, "_name": None})
+    config = whole.task
+    OmegaConf.set_struct(config, False)
+    config._name = name
+    for option, value in options_of_training(saved, name).items():
+        if value is not None:
+            config[option] = value
     for side in ("source_lang", "target_lang"):
-        if held.get(side) is not None:
-            language_of_data(held[side], subject)
-    return saved
+        language = value_of(saved, side)
+        config[side] = None if language is None else language_of_data(language, subject)
+    return config

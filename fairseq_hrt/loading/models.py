@@ -188,20 +188,20 @@ def load_other_model(
         state = read_checkpoint(path)
     except OSError as error:
         raise type(error)(error.errno, f"{option}: {error.strerror}", path) from None
-    require_known_task(task_name(state["cfg"].task), path)
-    config = task_of_training(state["cfg"].task, path)
-    for name, value in {**choose(config), "data": beside.data}.items():
-        config[name] = value
-    for name in ("source_lang", "target_lang"):
-        wanted = getattr(beside, name)
-        # Left open in a training that took the languages from the names of its files.
-        if config.get(name) is None:
-            config[name] = wanted
-        if wanted is not None and config[name] != wanted:
-            raise ValueError(
-                f"{option} {path}: its {name.replace('_lang', ' language')} is {config[name]}, that of the model that is decoded {wanted}"
-            )
-    task = tasks.setup_task(config)
+    with reading(path, "cannot be loaded"):
+        config = task_of_training(state["cfg"].task, require_known_task(task_name(state["cfg"].task), path), path)
+        for name, value in {**choose(config), "data": beside.data}.items():
+            config[name] = value
+        for name in ("source_lang", "target_lang"):
+            wanted = getattr(beside, name)
+            # Left open in a training that took the languages from the names of its files.
+            if config.get(name) is None:
+                config[name] = wanted
+            if wanted is not None and config[name] != wanted:
+                raise ValueError(
+                    f"{option} {path}: its {name.replace('_lang', ' language')} is {config[name]}, that of the model that is decoded {wanted}"
+                )
+        task = tasks.setup_task(config)
     for side, mine, theirs in (("source", source, task.source_dictionary), ("target", target, task.target_dictionary)):
         if mine.symbols != theirs.symbols:
             raise ValueError(f"{option} {path}: its {side} dictionary is not that of the model that is decoded")

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import logging
+import math
 import os
 import sys
 import time
@@ -18,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..escaping import printable
 from ..hub.bundle import load_bundle
 from .detection import LanguageDetector
 from .errors import invalid
@@ -201,7 +203,7 @@ class Server:
             found = await system.batcher.submit(sentences, **options) if sentences else []
         except ValueError as error:
             # A decoder's words may name files.
-            logger.warning("%s refused a request: %s", system.name, error)
+            logger.warning("%s refused a request: %s", system.name, printable(str(error)))
             raise invalid("this system does not take these options") from None
         self._share_out(found, texts)
         return texts
@@ -241,12 +243,17 @@ def _details(translation: Any) -> Dict[str, Any]:
     return {
         "source": translation.source,
         "text": translation.text,
-        "score": translation.score,
+        "score": _finite(translation.score),
         "tokens": translation.tokens,
         "token_steps": translation.token_steps,
         "steps": translation.steps,
-        "alternatives": [{"text": other.text, "score": other.score} for other in translation.alternatives],
+        "alternatives": [{"text": other.text, "score": _finite(other.score)} for other in translation.alternatives],
     }
+
+
+def _finite(score: Optional[float]) -> Optional[float]:
+    """JSON knows no infinity."""
+    return score if score is not None and math.isfinite(score) else None
 
 
 def read_keys(path: Optional[Path]) -> List[str]:

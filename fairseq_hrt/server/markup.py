@@ -35,6 +35,9 @@ class MarkedUpText:
             raise invalid(
                 'format html: a declaration that begins with "<![" is none; write "&lt;![" where it is text'
             ) from None
+        except ValueError:
+            # Python makes no number of more than 4,300 digits.
+            raise invalid('format html: a character reference ("&#…;") has too many digits') from None
         self._nodes: List[Any] = []
         untouched = set()
         # In the order of the document: an element comes before what is inside. Asking each text for all its ancestors would take

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
+from ..escaping import printable
 from ..hub.bundle import Bundle, load_bundle
 from ..runtime.options import DecodeOptions
 from .batching import Batcher
@@ -122,7 +123,7 @@ def load_translator(folder: Path, settings: Settings) -> Any:
         try:
             return from_pretrained(folder, engine="runtime", threads=settings.threads)
         except (UnsupportedOption, LibraryUnavailable) as error:
-            logger.warning("%s (PyTorch takes over)", error)
+            logger.warning("%s (PyTorch takes over)", printable(str(error)))
     try:
         return from_pretrained(
             folder, engine="torch" if settings.engine == "auto" else settings.engine, threads=settings.threads

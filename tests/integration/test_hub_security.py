@@ -544,22 +544,43 @@ def test_draft_chooses_no_task(hostile, run):
     assert_refused(run("translate", hostile.outside, "--quiet", *options), "'translation_multi_simple_epoch'")
 
 
-def test_draft_opens_no_file(hostile):
-    from fairseq_hrt.loading.data_options import task_of_training
-
-    config = OmegaConf.create(
-        {
-            "_name": "translation_dag",
-            "source_lang": "de",
-            "target_lang": "en",
-            "dag_lm_path": "/etc/passwd",
-            "eval_bleu": True,
-        }
+@pytest.mark.parametrize(
+    "names",
+    [{"task": "translation_jacobi", "_name": "translation_hrt"}, {"task": "translation_dag", "_name": "translation_hrt"}],
+)
+def test_draft_opens_and_writes_no_file(hostile, run, names):
+    """Its configuration names one task by each of two keys, and files of the one that is not looked at."""
+    victim = hostile.folder.parent / "victim.txt"
+    victim.write_text("one of a kind")
+    files = dict.fromkeys(("jacobi_cost_file", "jacobi_draft_path", "rescore_path", "dag_lm_path"), str(victim))
+    hostile.task(**names, jacobi_draft="previous", jacobi_window=4, **files)
+    options = (
+        "task=translation_jacobi",
+        "jacobi_draft=hrt",
+        "jacobi_window=4",
+        f"jacobi_draft_path={hostile.folder / 'model.pt'}",
     )
-    cleaned = task_of_training(config, "x.pt")
-    assert cleaned.dag_lm_path is None and cleaned.eval_bleu is False
-    with pytest.raises(ValueError, match=r"x\.pt names the language '\.\./de'"):
-        task_of_training(OmegaConf.create({"_name": "translation", "source_lang": "../de"}), "x.pt")
+    chosen = [part for option in options for part in ("--set", option)]
+    assert_refused(
+        run("translate", hostile.outside, "--quiet", "--engine", "torch", *chosen), f"belongs to the task {names['task']}"
+    )
+    assert victim.read_text() == "one of a kind"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [{"task": "translation_jacobi"}, {"_name": "translation_jacobi"}, {"task": "translation", "_name": "translation_hrt"}],
+)
+def test_a_model_that_chooses_opens_and_writes_no_file(hostile, run, names):
+    victim = hostile.folder.parent / "victim.txt"
+    victim.write_text("one of a kind")
+    hostile.task(
+        **names, **dict.fromkeys(("jacobi_cost_file", "jacobi_draft_path", "rescore_path", "eval_bleu_args"), str(victim))
+    )
+    chosen = ["--set", "beam=3", "--set", f"rescore_path={hostile.folder / 'model.pt'}"]
+    status, error, said = run("translate", hostile.outside, "--quiet", "--engine", "torch", *chosen)
+    assert not status and not error and said.count("\n") == 1
+    assert victim.read_text() == "one of a kind"
 
 
 def test_options_of_the_training_are_chosen(hostile):

@@ -34,7 +34,7 @@ ALLOWED = {
     # compat: the doctor is there; __main__: completion needs the whole command line
     "cli": {"evaluation", "systems", "hub", "server", "loading", "files", "escaping", "child_process", "compat", "__main__"},
     "evaluation": {"systems", "hub", "decoding", "engine", "ops", "files", "escaping", "fairseq_hrt"},
-    "server": {"hub", "runtime", "fairseq_hrt"},
+    "server": {"hub", "runtime", "escaping", "fairseq_hrt"},
     "systems": {"hub", "loading", "engine", "runtime"},
     "hub": {"loading", "engine", "runtime", "files", "escaping", "compat"},
     **dict.fromkeys(FAMILIES, SHARED),

@@ -255,7 +255,11 @@ static void decode_entries(job *j, int32_t batch, int32_t thread) {
         else if (!fh_shortlist_batch(w, sources, lengths, count))
             decode_batch(w, entries[0].chunk, sources, limits, found);
     }
-    for (int32_t i = 0; i < count && !j->given; i++) fh_found_cut(&found[i], j->options->nbest);
+    for (int32_t i = 0; i < count && !j->given; i++) {
+        if (!w->error.code && !found[i].count)
+            fh_fail(&w->error, FH_NUMBER, "no translation of a sentence has a probability above 0: the model's weights are broken; convert another checkpoint");
+        fh_found_cut(&found[i], j->options->nbest);
+    }
     if (j->options->alignments && !w->error.code) fh_align(w, sources, found);
     for (int32_t i = 0; i < count; i++) {
         j->found[entries[i].number] = found[i];

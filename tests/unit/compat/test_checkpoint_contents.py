@@ -196,7 +196,7 @@ def with_attributes(value, **attributes):
 @pytest.mark.parametrize("value, reason", [
     (Mapping(x=1), "no value of an option"), (Counter("a"), "no value of an option"), (numpy.arange(2), "no value of an option"),
     (with_attributes(Dictionary(), encoder_layers="exit()"), "no value of an option"), (AverageMeter(), "no value of an option"), (torch.zeros(1), "no value of an option"),
-    (dict, "no value of an option"), (AnyNode("x")._metadata, "no value of an option"), ({(1, 2): 3}, "no name of an option"),
+    pytest.param(16**10000, "40001 bits', which is no number", id="huge"), (-(2**64), "65 bits', which is no number"), (dict, "no value of an option"), (AnyNode("x")._metadata, "no value of an option"), ({(1, 2): 3}, "no name of an option"),
     (with_attributes(Namespace(), __class__="x"), "no name of an option"), (with_attributes(Namespace(), **{"__iter__": 1}), "no name of an option"),
     # fairseq's pattern for names of a part's options stops at a line feed.
     (with_attributes(Namespace(), **{"encoder_xformers_att_config\nx": "exit()"}), "no name of an option"), ({"encoder_embed_path\n": "x"}, "no name of an option"),
@@ -237,7 +237,11 @@ def are_plain(value):
 
 
 CONFIGURATIONS = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(["x", "a b", "???", ""]),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["x", "a b", "???", ""]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3),
     max_leaves=10,
 )

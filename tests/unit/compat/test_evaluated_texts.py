@@ -1,6 +1,8 @@
 """What fairseq evaluates, and literals (what is refused: test_checkpoint_contents.py)."""
 
 import ast
+import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import fairseq
@@ -78,3 +80,11 @@ def test_literals_are_what_eval_makes_of_them(value, times):
 )
 def test_configurations_of_fairseq_are_literals(text):
     assert literal(text) == eval(text.strip())
+
+
+@pytest.mark.parametrize("text", ["1or 1", "[0x1for 2]", "(1)(2)", "'\\d'"])
+def test_odd_forms_are_refused_without_a_warning(text):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with suppress(ValueError, SyntaxError):
+            literal(text)

@@ -121,7 +121,10 @@ def test_a_metric_that_is_no_number_is_never_the_best(tmp_path, caplog):
         best_checkpoints(tmp_path, 3)
 
 
-@pytest.mark.parametrize("update, metric", [("7\x1b[2J", 1.0), ([1], 1.0), (1.5, 1.0), (1, "best"), (1, [1.0])])
+@pytest.mark.parametrize(
+    "update, metric",
+    [("7\x1b[2J", 1.0), ([1], 1.0), (1.5, 1.0), (1, "best"), (1, [1.0]), (2**63, 1.0)],
+)
 def test_what_is_no_number_is_refused(tmp_path, update, metric):
     save(tmp_path / "checkpoint1.pt", 1.0, update=update, metric=metric)
     with pytest.raises(ValueError, match=r"checkpoint1.pt does not say how good it is") as error:

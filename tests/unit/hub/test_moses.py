@@ -109,6 +109,18 @@ def test_every_order_of_few_signs(english, text):
     assert tokenize(text) == reference.tokenize(text)
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.text(st.sampled_from('.…"< a,»\u00a0'), max_size=14), st.sampled_from(["de", "es", "fr"]))
+def test_full_stops_and_quotation_marks(text, language):
+    assert Normalizer(language)(text) == Reference(language).normalize(text)
+
+
+@pytest.mark.parametrize("text", ["…" * 20000, '"' + "…" * 20000, "." * 60000 + '" x'])
+def test_many_full_stops(text):
+    """Tried from each of them, the pattern took minutes."""
+    assert len(Normalizer("de")(text)) >= 60000
+
+
 @pytest.mark.parametrize("signs", ["a5, ", "a5' ", "sA. "])
 def test_every_short_text_of_few_signs(english, signs):
     reference, _, tokenize = english

@@ -64,6 +64,14 @@ def test_a_pair_that_stands_there_twice_counts_once(tmp_path):
         assert SubwordUnits(path).split(word) == reference.process_line(word).split()
 
 
+@pytest.mark.parametrize(
+    "version, expected", [("0.2", (0, 2)), ("0.1", (0, 1)), ("0.2.0", (0, 2)), ("0.1.0.00", (0, 1)), ("0.2.000", (0, 2))]
+)
+def test_versions(tmp_path, version, expected):
+    (tmp_path / "codes").write_text(f"#version: {version}\na b\n", encoding="utf-8")
+    assert SubwordUnits(tmp_path / "codes").version == expected
+
+
 def test_codes_without_a_version(tmp_path):
     path = tmp_path / "codes"
     path.write_text("a b\nc </w>\n", encoding="utf-8")
@@ -76,6 +84,8 @@ def test_codes_without_a_version(tmp_path):
     [
         (b"", "merge 1 is ''"), (b"#version: 0.2\n", "merge 1 is ''"), (b"#version: 0.2\na b\nc\n", "merge 2 is 'c'"),
         (b"#version: 3\na b\n", "version '3'"), (b"#version:\na b\n", "version '#version:'"), (b"\xff\xfe\n", "cannot be read"),
+        # Of a long one a part is shown, at once.
+        (b"#version: " + b".0" * 200_000 + b"x\na b\n", r"version '(\.0){20}';"), (b"#version: 0.1x\na b\n", "version '0.1x'"), (b"#version: 0.21\na b\n", "version"),
     ],
 )  # fmt: skip
 def test_what_is_no_file_of_codes(tmp_path, content, message):

@@ -15,6 +15,10 @@ def test_names_as_fairseq_takes_them():
     assert architecture_name(Namespace(_name="transformer")) == "transformer" and architecture_name(None) is None
     assert task_name(Namespace(task="translation", _name="other")) == "translation"
     assert task_name(DictConfig({"_name": "translation_hrt"})) == "translation_hrt"
+    for made in (DictConfig, dict):
+        missing = made({"task": "???" if made is DictConfig else None, "_name": "translation"})
+        assert task_name(missing) == "translation" and architecture_name(made({})) is None
+    assert architecture_name(DictConfig({"_name": "???", "arch": "transformer"})) == "transformer"
 
 
 def test_files_of_weights_are_left_away_at_any_depth():

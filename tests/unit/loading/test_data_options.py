@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 import pytest
+from omegaconf import OmegaConf
 
 from fairseq_hrt.loading.data_options import (
     allowed_options,
@@ -58,20 +59,31 @@ def test_what_decoding_takes_over_from_the_training():
     assert options_of_training(saved, "no_task") == {}
 
 
-def test_files_of_a_training_are_not_set_up_again():
-    values = dict(
-        _name="translation",
-        source_lang="de",
-        target_lang="en",
-        data="/x",
-        eval_bleu=True,
-        eval_bleu_args="{}",
-        max_source_positions=77,
-    )
-    for saved in (Namespace(**values), dict(values)):
-        found = task_of_training(saved, "x.pt")
-        found = vars(found) if isinstance(found, Namespace) else found
-        assert {found[name] for name in ("data", "eval_bleu_args")}.isdisjoint({"/x"}) and found["eval_bleu"] is False
-        assert (found["source_lang"], found["target_lang"], found["max_source_positions"]) == ("de", "en", 77)
+VALUES = dict(
+    source_lang="de", target_lang="en", data="/x", eval_bleu=True, eval_bleu_args="{}", max_source_positions=77, seed=5, jacobi_draft="hrt",
+    jacobi_draft_path="/x", jacobi_cost_file="/x", rescore_path="/x", dag_lm_path="/x", distilled_data="/x", eval_tokenized_bleu="x",
+    load_alignments=True,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Namespace, dict, OmegaConf.create])
+@pytest.mark.parametrize("name", ["translation", "translation_hrt", "translation_jacobi", "translation_dag"])
+def test_a_task_is_made_anew(kind, name):
+    """No file that the training names is opened again, whichever task the file names by which key."""
+    for names in ({"_name": name}, {"task": name}, {"_name": "translation_hrt", "task": name}, {"_name": name, "task": "x"}):
+        values = {**VALUES, **names}
+        found = task_of_training(kind(**values) if kind is Namespace else kind(values), name, "x.pt")
+        assert "/x" not in str(found) and found.eval_bleu is False and found.load_alignments is False and found._name == name
+        assert "task" not in found
+        assert (found.source_lang, found.target_lang, found.max_source_positions) == ("de", "en", 77)
+        if name == "translation_dag":
+            assert (found.seed, found.train_subset) == (5, "train")
     with pytest.raises(ValueError, match="x.pt names the language"):
-        task_of_training({**values, "target_lang": "../en"}, "x.pt")
+        values = {**VALUES, "target_lang": "../en"}
+        task_of_training(kind(**values) if kind is Namespace else kind(values), name, "x.pt")
+
+
+def test_what_a_task_leaves_out_is_left_open():
+    for saved in (OmegaConf.create({"source_lang": "???", "max_source_positions": "???"}), {}, Namespace()):
+        found = task_of_training(saved, "translation", "x.pt")
+        assert (found.source_lang, found.target_lang, found.max_source_positions) == (None, None, 1024)

@@ -241,6 +241,24 @@ def test_broken_numbers_behind_wrong_guesses_harm_nobody(runtime):
         assert all([best[0].tokens for best in one] == [[3, 2]] * len(rows) for one in short)
 
 
+@pytest.mark.parametrize("arch", ("transformer", "hrt_transformer", "bidirectional_transformer"))
+@pytest.mark.parametrize("beam", (2, 5))
+def test_a_search_that_finds_nothing_is_an_error(runtime, arch, beam):
+    """Finite weights by which every word but padding has the probability 0."""
+    model = runtime.build(arch, seed=1).float()
+    bias = torch.full((len(model.dictionaries[1]),), -3e38)
+    bias[1] = 3e38
+    model.decoder.output_projection.bias = torch.nn.Parameter(bias)
+    rows, options = runtime.sources((3, 1)), runtime.options(beam=beam, max_len_b=6)
+    with (
+        runtime.runtime_engine(model) as engine,
+        pytest.raises(NumericalError, match="no translation .* has a probability above 0"),
+    ):
+        engine.decode(rows, options)
+    with pytest.raises(ArithmeticError, match="no translation .* has a probability above 0"):
+        runtime.eager_results(model, rows, options)
+
+
 @pytest.mark.skipif(build.compiler() is None, reason="no C compiler")
 def test_what_is_quicker_is_kept(tmp_path):
     """The choice between two ways, by batches of one size: the other way first, then the plain one, then the quicker, now and then the slower."""

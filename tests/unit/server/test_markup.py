@@ -16,7 +16,8 @@ def test_long_markup(piece):
 
 @pytest.mark.parametrize("html, message", [
     ("<p>x</p>" + "<a " * (MOST_OPEN + 1), f'there are {MOST_OPEN + 1} "<" that no ">" follows'), ("a<![secret[b]]>", 'a declaration that begins with "<!\\[" is none'),
-    ("<![secret[", "a declaration"),
+    ("<![secret[", "a declaration"), ("secret &#" + "9" * 4301 + ";", "a character reference .* too many digits"),
+    ('<a b="&#' + "9" * 4301 + ';">secret</a>', "too many digits"),
 ])  # fmt: skip
 def test_what_is_refused(html, message):
     with pytest.raises(RequestError, match=message) as refused:
