@@ -160,7 +160,9 @@ def alternatives_options(system: ServedSystem, hypotheses: int, options: Mapping
     """``options`` of a request with those by which a system finds several hypotheses; unchanged where it knows only one."""
     if not system.alternatives:
         return dict(options)
-    return {**options, **_options_for(system.bundle, {**system.options, **options}, hypotheses)}
+    found = _options_for(system.bundle, {**system.options, **options}, max(hypotheses, int(options.get("nbest", 1))))
+    # Numbers that are too small are widened; another choice stays, and is refused where it knows only one.
+    return {**found, **{name: value for name, value in options.items() if not isinstance(found.get(name), int)}}
 
 
 class Catalogue:

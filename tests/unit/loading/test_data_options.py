@@ -30,7 +30,7 @@ def test_options_of_files(name, value, text):
 @pytest.mark.parametrize("name, value, message", [
     ("user_dir", "/x", "none that a file may set"), ("lm_path", "x", "none that a file may set"), (1, "x", "none that a file may set"),
     ("beam", "5.5", "must be a whole number"), ("beam", "9" * 41, "must be a whole number"), ("beam", "\u0665", "must be a whole number"),
-    ("lenpen", "inf", "must be a number"), ("lenpen", "x", "must be a number"), ("sampling", "yes", "must be true or false"),
+    ("beam", "5\n", "must be a whole number"), ("beam", " 5", "must be a whole number"), ("lenpen", "inf", "must be a number"), ("lenpen", "x", "must be a number"), ("sampling", "yes", "must be true or false"),
     ("post_process", "false ", "must be one of '@@ '"), ("print_step", None, "must be a number, a text, true or false"),
     ("beam", [5], "must be a number, a text, true or false"), ("hrt_decode_chunk", "/x", "must be a short word or table of numbers"),
     ("hrt_decode_chunk", "a\nb", "must be a short word"), ("hrt_decode_chunk", "", "must be a short word"), ("hrt_decode_chunk", "x" * 201, "short word"),

@@ -162,6 +162,25 @@ def test_options_reach_the_decoder(make_client, translator):
     assert described["properties"]["options"]["properties"]["dag_decode_strategy"]["enum"][0] == "greedy"
 
 
+@pytest.mark.parametrize("score", [float("-inf"), float("nan"), None])
+def test_a_score_that_is_no_number_is_left_open(client, translator, monkeypatch, score):
+    original = translator.translate
+
+    def translate(*given, **options):
+        found = original(*given, **options)
+        for one in found:
+            one.score = score
+            for other in one.alternatives:
+                other.score = score
+        return found
+
+    monkeypatch.setattr(translator, "translate", translate)
+    response = client.post("/v1/translate", json={**ASKED, "q": "ab", "alternatives": 2})
+    (sentence,) = response.json()["translations"][0]["sentences"]
+    assert response.status_code == 200 and sentence["score"] is None
+    assert [other["score"] for other in sentence["alternatives"]] == [None, None]
+
+
 def test_systems_of_one_bundle_share_its_model(translator, tmp_path):
     """Two ways to decode: each by its own options, those of a request before them."""
     loaded = []

@@ -82,6 +82,12 @@ def test_alternatives_never_narrow_a_beam(bundled, own, asked, expected):
     assert found == {"lenpen": 0.6, "beam": expected[0], "nbest": 3, "hrt_nat_beam": expected[1]}
 
 
+def test_other_choices_of_a_request_stay():
+    system = served("a", "en", "de", "translation_dag")
+    asked = {"dag_decode_strategy": "lookahead", "nbest": 7, "beam": 4}
+    assert alternatives_options(system, 3, asked) == {"dag_decode_strategy": "lookahead", "nbest": 7, "beam": 7}
+
+
 class Greedy:
     """A translator that knows one hypothesis."""
 
