@@ -117,7 +117,7 @@ def read_valid_translations(path: Path) -> List[Set[str]]:
         try:
             row: Dict[str, Any] = json.loads(line)
             result.append({translation.strip() for translation in row["translations"]})
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError, RecursionError) as error:
             message = f'{path}, line {number}: expected {{"source": ..., "translations": [...]}}'
             raise ValueError(message) from error
     return result

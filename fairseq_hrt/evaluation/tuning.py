@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import logging
+import math
 import os
 import re
 import time
@@ -202,10 +203,11 @@ def _stored(path: Path, options: Mapping[str, str]) -> Optional[Trial]:
     """The scores kept in a file; None where there are none, or not those of this setting."""
     try:
         trial = Trial(**json.loads(path.read_text(encoding="utf-8")))
-        finite = [float(value) for value in (trial.bleu, trial.chrf, trial.length_ratio, trial.seconds)]
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
-    return trial if trial.options == dict(options) and all(value == value for value in finite) else None
+    numbers = (trial.bleu, trial.chrf, trial.length_ratio, trial.seconds)
+    known = all(type(value) in (int, float) and math.isfinite(value) for value in numbers)
+    return trial if known and trial.options == dict(options) else None
 
 
 def _write(path: Path, document: object) -> None:

@@ -81,7 +81,7 @@ def check_settings(folder: Path, plan: Plan) -> None:
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
         changes = different_settings(known, mine)
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error}): remove {folder} and start again") from error
     if changes:
         raise ValueError(f"{folder} holds translations with other settings ({changes}); give another folder or remove it")
@@ -134,9 +134,11 @@ def _translations(line: str, path: Path) -> List[str]:
     """
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, list) or not all(isinstance(translation, str) for translation in found):
+    # A line feed would move all that follows to other sources.
+    whole = isinstance(found, list) and all(isinstance(one, str) and "\n" not in one and "\r" not in one for one in found)
+    if not whole:
         raise ValueError(f"{path} is damaged: {line!r:.80} are no translations; remove it and start again")
     return found
 

@@ -7,6 +7,7 @@ so that two runs are never mixed.
 
 import errno
 import hashlib
+import itertools
 import json
 import logging
 import os
@@ -139,7 +140,7 @@ class ResumableOutput:
         if known is None:
             # Before the file itself: one without notes is somebody else's.
             self._write_notes(complete=False)
-        self._descriptor = os.open(self.partial, os.O_RDWR | os.O_CREAT, 0o666)
+        self._descriptor = os.open(self.partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         # Between opening and locking the other process may have ended, and the file may have got its final name.
         if not lock(self._descriptor) or not is_at(self._descriptor, self.partial):
             raise ValueError(f"{self.partial}: another process is writing it")
@@ -161,7 +162,7 @@ class ResumableOutput:
             return {name: _of_kind(found[name], kind) for name, kind in _KINDS.items()}
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"{self.notes} is damaged: remove it and {self.partial.name} to start anew") from error
 
     def _write_notes(self, *, complete: bool) -> None:
@@ -194,8 +195,8 @@ class ResumableOutput:
         Raises:
             ValueError: they are not those of the run before.
         """
-        for _ in range(self.lines):
-            self._input.update(next(source, b""))
+        for line in itertools.islice(source, self.lines):
+            self._input.update(line)
         if (self.lines and self._input.hexdigest() != self._done["input"]) or (
             self.finished and next(source, None) is not None
         ):

@@ -89,7 +89,7 @@ class CostTable:
         try:
             stored = json.loads(self.path.read_text(encoding="utf-8"))
             return stored if isinstance(stored, dict) else {}
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
 
     def _write(self, key: str, table: Dict[int, float]) -> None:

@@ -150,7 +150,7 @@ def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> 
             raise ValueError(f"{folder} holds no model of fairseq-hrt export (no {files[0].name})")
         try:
             words = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is damaged ({error}): export the model again") from error
         if (
             not isinstance(words, list)

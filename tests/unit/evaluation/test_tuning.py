@@ -1,5 +1,7 @@
 """Settings of a grid, chosen by a score, measured once."""
 
+import json
+
 import pytest
 from tuned_systems import REFERENCES, StubSystem, prepare
 
@@ -79,6 +81,9 @@ def test_what_was_measured_is_not_measured_again(files):
     stored = sorted((files / "cache").glob("*.json"))[0]
     stored.write_text(stored.read_text()[:-20])
     assert [trial.bleu for trial in run(files)] == [trial.bleu for trial in again] and len(StubSystem.loaded) == 4
+    for number, text in enumerate((json.dumps({**json.loads(stored.read_text()), "bleu": "12.5"}), "[" * 100_000), start=5):
+        stored.write_text(text)
+        assert [trial.bleu for trial in run(files)] == [trial.bleu for trial in again] and len(StubSystem.loaded) == number
     assert not list((files / "cache").glob("*.partial"))
 
 

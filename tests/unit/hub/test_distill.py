@@ -106,7 +106,7 @@ def test_damaged_blocks_are_named(tmp_path):
     block_path(tmp_path, 4).write_text("[]\n")
     with pytest.raises(ValueError, match="000004.json has 1 lines instead of 10"):
         merged(tmp_path, plan)
-    for line in ("5", "null", '"x"', "[1]", "{", '{"a": 1}', ""):
+    for line in ("5", "null", '"x"', "[1]", "{", '{"a": 1}', "", '["x\\ny"]', '["x\\ry"]', "[" * 100_000):
         block_path(tmp_path, 4).write_text(f"{line}\n" * 10)
         with pytest.raises(ValueError, match=r"000004.json is damaged: .*remove it"):
             merged(tmp_path, plan)
@@ -138,9 +138,10 @@ def test_processes_that_begin_together_agree(tmp_path):
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(check, range(8))) == 1
-    (tmp_path / "settings.json").write_text("[1]")
-    with pytest.raises(ValueError, match="settings.json is damaged"):
-        check_settings(tmp_path, make_plan())
+    for text in ("[1]", "[" * 100_000):
+        (tmp_path / "settings.json").write_text(text)
+        with pytest.raises(ValueError, match="settings.json is damaged"):
+            check_settings(tmp_path, make_plan())
 
 
 def test_two_processes_on_the_same_blocks(tmp_path):

@@ -105,6 +105,9 @@ def spoil(path, name, value):
     (lambda folder: dict(lines=LINES[:4]), "the input is not the one"),
     (lambda folder: (folder / "out.partial.json").write_text('{"lines": 1}') and {}, "out.partial.json is damaged"),
     (lambda folder: (folder / "out.partial.json").write_text("[]") and {}, "out.partial.json is damaged"),
+    (lambda folder: (folder / "out.partial.json").write_text("[" * 100_000) and {}, "out.partial.json is damaged"),
+    # More lines than there are: told at the end of the input.
+    (lambda folder: spoil(folder / "out.partial.json", "lines", 10**15), "the input is not the one"),
     *((lambda folder, name=name, value=value: spoil(folder / "out.partial.json", name, value), "out.partial.json is damaged")
       for name, value in (("settings", []), ("lines", "x"), ("lines", -1), ("bytes", 1.5), ("bytes", True), ("input", None), ("output", 7), ("complete", 1))),
     (lambda folder: (folder / "out.partial.json").unlink() or {}, "out.partial is there but not from --resume"),
@@ -120,6 +123,16 @@ def test_another_run_is_not_mixed_in(tmp_path, change, message):
 def test_one_process_at_a_time(tmp_path):
     with ResumableOutput(tmp_path / "out", SETTINGS), pytest.raises(ValueError, match="another process is writing it"):
         run(tmp_path / "out")
+
+
+def test_a_link_in_the_place_of_what_is_unfinished(tmp_path):
+    interrupted(tmp_path / "out")
+    os.rename(tmp_path / "out.partial", tmp_path / "elsewhere")
+    (tmp_path / "out.partial").symlink_to(tmp_path / "elsewhere")
+    before = (tmp_path / "elsewhere").read_bytes()
+    with pytest.raises(OSError, match="out.partial"):
+        run(tmp_path / "out")
+    assert (tmp_path / "elsewhere").read_bytes() == before and not (tmp_path / "out").exists()
 
 
 def test_places_that_are_no_files(tmp_path):

@@ -42,9 +42,10 @@ def test_file_of_systems(tmp_path):
     path.write_text('{"name": "AT"}')
     with pytest.raises(ValueError, match="list of objects"):
         read_systems(path)
-    path.write_text("[")
-    with pytest.raises(ValueError, match="not valid JSON"):
-        read_systems(path)
+    for text in ("[", "[" * 100_000):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="not valid JSON"):
+            read_systems(path)
 
 
 def test_arguments_of_fairseq_generate():
