@@ -21,36 +21,34 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
             "_name": "translation_hrt" if wrong != "task" else "translation_dag",
             "data": "x",
             "source_lang": "fr" if wrong == "language" else "nl",
-            "beta": 1,
+            "hrt_nat_beam": 1,
+            "hrt_decode_chunk": "2",
         }
     )
-    state = {"cfg": OmegaConf.create({"task": config})}
-    config = state["cfg"].task
+    state, built = {"cfg": OmegaConf.create({"task": config})}, []
     task = SimpleNamespace(
         source_dictionary=other if wrong == "source" else dictionary,
         target_dictionary=other if wrong == "target" else dictionary,
     )
     model = torch.nn.Linear(1, 1)
     monkeypatch.setattr(models, "read_checkpoint", lambda path: read.append(path) or state)
-    monkeypatch.setattr(models.tasks, "setup_task", lambda config: task)
+    monkeypatch.setattr(models.tasks, "setup_task", lambda config: built.append(config) or task)
 
     def load(paths, *, task, state):
         assert state is not None
         return [model], None
 
     monkeypatch.setattr(models.checkpoint_utils, "load_model_ensemble", load)
-    options = {"option": "{'gamma': 1}", "text": "[1]"}.get(wrong, "{'beta': 2}")
+    options = {"option": "{'gamma': 1}", "text": "[1]"}.get(wrong, "{'hrt_nat_beam': 2}")
     beside = SimpleNamespace(data="here", source_lang="nl", target_lang="en")
     arguments = dict(beside=beside, source=dictionary, target=dictionary, options=options)
     if wrong is None:
         assert load_draft_model("a.pt", "hrt", **arguments) == (task, [model])
-        assert (
-            not model.training
-            and config.data == "here"
-            and config.beta == 2
-            and (config.source_lang, config.target_lang) == ("nl", "en")
-            and read == ["a.pt"]
-        )
+        (config,) = built
+        assert not model.training and config.data == "here" and read == ["a.pt"]
+        assert (config.source_lang, config.target_lang) == ("nl", "en")
+        # What the user gives, what the training had, and the rest by default.
+        assert (config.hrt_nat_beam, config.hrt_decode_chunk, config.hrt_eos_last_chunk) == (2, "2", False)
         return
     message = {
         "source": "its source dictionary is not that of the model that is decoded",
