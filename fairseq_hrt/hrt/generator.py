@@ -148,7 +148,10 @@ class HRTGenerator(AutoregressiveGenerator):
             remember=False,
             temperature=self.options.temperature,
         )
-        limits = self.length_limits(memories).repeat_interleave(beams)
+        limits: Optional[Tensor] = None
+        # Only of a single chunk more words may stand before </s> than a sentence has at most.
+        if self.options.max_len_a + self.options.max_len_b < chunk_size - 1:
+            limits = self.length_limits(memories).repeat_interleave(beams)
         self._restrict(log_probs, positions[masked], rows, chunk_size, limits)
         best, choice = log_probs.max(-1)
         if self.step_hooks:
@@ -193,20 +196,18 @@ class HRTGenerator(AutoregressiveGenerator):
         return self._layouts[key]
 
     def _restrict(
-        self, log_probs: Tensor, positions: Tensor, rows: List[Hypothesis], chunk_size: int, limits: Tensor
+        self, log_probs: Tensor, positions: Tensor, rows: List[Hypothesis], chunk_size: int, limits: Optional[Tensor]
     ) -> None:
         """Applies the rules of the first stage in place: ``log_probs`` ``[R, q', V]`` of the masked ``positions`` ``[q']``.
 
         Args:
-            limits: LongTensor ``[R]``, the most words of each row.
+            limits: LongTensor ``[R]``, the most words of each row; None where no row can have more.
         """
         log_probs.select(2, self.dictionary.pad()).fill_(float("-inf"))
         if self.options.unkpen:
             log_probs[..., self.dictionary.unk()] -= self.options.unkpen
         ends = log_probs.select(2, self.eos)
-        # Only of a single chunk more words may stand before </s> than a sentence has at most.
-        cut = self.options.max_len_a + self.options.max_len_b < chunk_size - 1
-        ending = ends.clone() if cut else None
+        unforbidden = None if limits is None else ends.clone()
         if self.eos_last_chunk:
             earliest = [max(self.options.min_len, chunk_size * (row.steps - 1)) for row in rows]
             early = positions <= torch.tensor(earliest, device=positions.device).unsqueeze(1)
@@ -215,10 +216,10 @@ class HRTGenerator(AutoregressiveGenerator):
             # As many masks stand before position min_len + 1.
             first = self.options.min_len - self.options.min_len // chunk_size
             ends[:, :first].fill_(float("-inf"))
-        if ending is not None:
+        if limits is not None and unforbidden is not None:
             beyond = positions > limits.unsqueeze(1)
             log_probs.masked_fill_(beyond.unsqueeze(2), float("-inf"))
-            ends.copy_(torch.where(beyond, ending, ends))
+            ends.copy_(torch.where(beyond, unforbidden, ends))
 
     def _complete(self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int) -> Hypothesis:
         """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty.

@@ -576,7 +576,7 @@ def test_the_end_is_forbidden_where_a_translation_would_be_too_short(hrt, chunk,
     positions = torch.arange(1, 4 * chunk + 1)
     masked = (positions % chunk).nonzero().squeeze(1)
     log_probs = torch.zeros(2, len(masked), SYMBOLS + 4)
-    generator._restrict(log_probs, positions[masked], [], chunk, torch.tensor([200, 200]))
+    generator._restrict(log_probs, positions[masked], [], chunk, None)
     forbidden = log_probs[:, :, EOS].isinf()
     assert forbidden.tolist() == [[position <= shortest for position in positions[masked].tolist()]] * 2
     assert log_probs[:, :, PAD].isinf().all() and int(log_probs.isinf().sum()) == int(forbidden.sum()) + 2 * len(masked)
