@@ -1,5 +1,7 @@
 """The translation task with our generators and, for training, a second set of targets."""
 
+import logging
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -11,32 +13,50 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDe
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from torch import Tensor
 
-from .decoding import DecodingOptions, EngineGenerator, Rescorer
-from .engine import UnsupportedModelError, follow_precision
+from .decoding import Rescorer
+from .engine import (
+    EngineGenerator,
+    GenerationCounters,
+    ModelScorer,
+    PackedGenerator,
+    UnsupportedModelError,
+    follow_precision,
+    options_of_command,
+)
+from .families import FAMILIES, LEFT_TO_RIGHT, Family
 from .loading.checkpoints import architecture_name
 from .loading.models import load_other_model
+from .options import DecodingOptions, UnsupportedOption
+from .runtime import LibraryUnavailable
 from .training import with_distilled_targets
 
-# Tasks of models that can write from left to right: HRT's do so in chunks of one word.
-LEFT_TO_RIGHT = ("translation", "translation_autoregressive", "translation_jacobi", "translation_hrt")
+logger = logging.getLogger(__name__)
+_BY_NAME: Dict[str, Family] = {family.name: family for family in FAMILIES}
 
 
 class EngineTranslationTask(TranslationTask):
     """Base of the families' tasks; a family defines :meth:`make_generator`.
 
     Attributes:
-        family: name of the family's registered model; empty where any Transformer of fairseq is decoded.
-        losses: names of the criterions that the family is trained with.
+        family: its name, see :mod:`.families`.
     """
 
-    family: str = ""
-    losses: Sequence[str] = ()
+    family: str
     # Generators made while the model is built decode between its updates.
     _building_model = False
     # What the models of the last generator can read.
     _source_positions: Sequence[int] = ()
     # And what chooses among their translations.
     _choosing_positions: Sequence[int] = ()
+
+    @property
+    def record(self) -> Family:
+        """What is known of the family."""
+        return _BY_NAME[self.family]
+
+    def decoding_options(self, args: Any, **overrides: Any) -> DecodingOptions:
+        """The options of a command and of this task; see :func:`~.engine.options_of_command`."""
+        return options_of_command(args, self.cfg, **overrides)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
         """The model, and with ``--eval-bleu`` the generator of the validation.
@@ -45,8 +65,8 @@ class EngineTranslationTask(TranslationTask):
             ValueError: a model of another family, or targets padded on the left.
         """
         self.require_family_name(cfg)
-        if self.family and self.cfg.left_pad_target:
-            raise ValueError(f"--left-pad-target: {self.family} needs targets padded on the right")
+        if self.record.model and self.cfg.left_pad_target:
+            raise ValueError(f"--left-pad-target: {self.record.model} needs targets padded on the right")
         self._building_model = True
         try:
             model = super().build_model(cfg, from_checkpoint)
@@ -63,8 +83,9 @@ class EngineTranslationTask(TranslationTask):
         Raises:
             ValueError: the family is trained with another one.
         """
-        if self.losses and cfg._name not in self.losses:
-            raise ValueError(f"{self.family} is trained with --criterion {' or '.join(self.losses)}, not {cfg._name}")
+        losses = self.record.losses
+        if losses and cfg._name not in losses:
+            raise ValueError(f"{self.record.model} is trained with --criterion {' or '.join(losses)}, not {cfg._name}")
         return super().build_criterion(cfg)
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
@@ -96,19 +117,21 @@ class EngineTranslationTask(TranslationTask):
     def require_family(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
         """Raises ValueError for models of other families."""
         for model in models:
-            if self.family and not isinstance(model, MODEL_REGISTRY[self.family]):
+            if self.record.model and not isinstance(model, MODEL_REGISTRY[self.record.model]):
                 raise ValueError(self._other_family(type(model).__name__))
 
     def require_family_name(self, cfg: Any) -> None:
         """Raises ValueError for the configuration of a model of another family, before anything of it is built."""
         name = architecture_name(cfg)
         model = ARCH_MODEL_REGISTRY.get(name) if isinstance(name, str) else None
-        if self.family and model is not None and not issubclass(model, MODEL_REGISTRY[self.family]):
+        own = self.record.model
+        if own and model is not None and not issubclass(model, MODEL_REGISTRY[own]):
             raise ValueError(self._other_family(model.__name__))
 
     def _other_family(self, model: str) -> str:
+        own = self.record.model
         return (
-            f"the model is a {model}, no {self.family}: train with --arch {self.family} (fine-tune with --finetune-from-model), or "
+            f"the model is a {model}, not a {own}: train with --arch {own} (fine-tune with --finetune-from-model), or "
             "decode this one with --task translation_autoregressive"
         )
 
@@ -125,7 +148,7 @@ class EngineTranslationTask(TranslationTask):
         """The family's generator."""
         raise NotImplementedError
 
-    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any) -> Any:
+    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions) -> Any:
         """What scores given translations (``--score-reference``); fairseq's own scorer where nothing else is defined."""
         return super().build_generator(models, args)
 
@@ -142,9 +165,10 @@ class EngineTranslationTask(TranslationTask):
         Raises:
             ValueError: an option is not supported; the message names it.
         """
+        options = self.decoding_options(args, static_weights=not self._building_model)
         if getattr(args, "score_reference", False):
             self.require_family(models)
-            return self.make_scorer(models, args)
+            return self.make_scorer(models, args, options)
         if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
             raise ValueError(
                 f"{type(self).__name__} brings its own search: another generator class or allowed-token function "
@@ -153,33 +177,76 @@ class EngineTranslationTask(TranslationTask):
         if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
             raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
         self.require_family(models)
-        self._source_positions = [model.max_positions()[0] for model in models]
-        options = DecodingOptions.from_args(args, static_weights=not self._building_model)
-        generator = self.make_generator(models, options)
-        self._choosing_positions = []
-        if getattr(self.cfg, "rescore_path", None) is not None:
-            rescorer = self.make_rescorer(generator)
-            generator.rank_by(rescorer)
-            self._choosing_positions = [rescorer.source_positions]
-            self._source_positions = [*self._source_positions, rescorer.source_positions]
-        elif getattr(self.cfg, "rescore_lenpen", 1.0) != 1.0:
-            raise ValueError(f"--rescore-lenpen {self.cfg.rescore_lenpen} needs --rescore-path")
+        self._source_positions, self._choosing_positions = [model.max_positions()[0] for model in models], []
+        if options.rescore_path is None and options.rescore_lenpen != 1.0:
+            raise ValueError(f"--rescore-lenpen {options.rescore_lenpen} needs --rescore-path")
+        if options.engine != "torch":
+            try:
+                return self._native_generator(models, options)
+            except (UnsupportedOption, UnsupportedModelError, LibraryUnavailable) as reason:
+                if options.engine == "native":
+                    raise ValueError(str(reason)) from None
+                logger.info("decoding with PyTorch: %s", reason)
+        return self._torch_generator(models, options)
+
+    def _native_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> PackedGenerator:
+        """The native engine behind fairseq's contract.
+
+        Raises:
+            UnsupportedOption, UnsupportedModelError, LibraryUnavailable: PyTorch has to do it; why.
+        """
+        generator = PackedGenerator(
+            models,
+            self.source_dictionary,
+            self.target_dictionary,
+            options,
+            torch_generator=lambda: self._torch_generator(models, replace(options, engine="torch")),
+        )
+        if options.rescore_path is not None:
+            generator.rank_by(self.make_rescorer(generator.counters, options, like=models[0]))
+        if not self._building_model:
+            logger.info("decoding with the native engine: %s", generator.describe())
         return generator
 
-    def make_rescorer(self, generator: EngineGenerator) -> Rescorer:
-        """What ranks the translations of the generator by ``--rescore-path``.
+    def _torch_generator(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> EngineGenerator:
+        generator = self.make_generator(models, options)
+        if options.rescore_path is not None:
+            # Before anything is loaded.
+            generator.require_candidates()
+            generator.rank_by(self.make_rescorer(generator.counters, options, like=models[0]))
+        return generator
+
+    def begin_valid_epoch(self, epoch: int, model: torch.nn.Module) -> None:
+        """The model has changed since the last validation."""
+        super().begin_valid_epoch(epoch, model)
+        generator = getattr(self, "sequence_generator", None)
+        if isinstance(generator, PackedGenerator):
+            generator.forget_weights()
+
+    def make_rescorer(
+        self, counters: GenerationCounters, options: DecodingOptions, *, like: FairseqEncoderDecoderModel
+    ) -> Rescorer:
+        """What ranks translations by ``--rescore-path``.
+
+        Args:
+            counters: where its passes are counted.
+            like: a model on whose device and with whose precision is computed.
 
         Raises:
             OSError: a file is missing or unreadable.
             ValueError: a model that does not write from left to right, or one with other dictionaries.
         """
-        # Before anything is loaded.
-        generator.require_candidates()
-        models = self.choosing_models()
         try:
-            return Rescorer(models, self.target_dictionary, generator.counters, lenpen=self.cfg.rescore_lenpen)
+            judge = ModelScorer(self.choosing_models(), self.target_dictionary, counters, like=like)
         except UnsupportedModelError as error:
-            raise ValueError(f"--rescore-path {self.cfg.rescore_path}: {error}") from None
+            raise ValueError(f"--rescore-path {options.rescore_path}: {error}") from None
+        self._choosing_positions = [judge.longest_source]
+        self._source_positions = [*self._source_positions, judge.longest_source]
+        return Rescorer(judge, lenpen=options.rescore_lenpen)
 
     def choosing_models(self) -> List[FairseqEncoderDecoderModel]:
         """The models that ``--rescore-path`` names, on the CPU.

@@ -33,7 +33,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, cast
 
 from ..files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
-from ..hub.pretrained import ENGINES, from_pretrained
+from ..hub.pretrained import from_pretrained
+from ..options import ENGINES
 from .reporting import reporting
 
 if TYPE_CHECKING:
@@ -65,9 +66,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch-size", type=int, default=32, help="sentences decoded together (default: %(default)s)")
     parser.add_argument(
         "--engine",
-        choices=ENGINES,
+        choices=(*ENGINES, "runtime"),
         default="auto",
-        help="runtime: the native one, for bundles that were made with --runtime; torch: PyTorch; auto: the runtime where it can (default)",
+        metavar="{auto,torch,native}",
+        help="native: the C engine, for bundles made with --runtime; torch: PyTorch; auto: native where it can (default)",
     )
     parser.add_argument("--threads", type=int, help="threads of the engine (default: its own choice)")
     parser.add_argument(

@@ -50,7 +50,8 @@ class DagDecoder(TransformerDecoderBase):
         length_head: with ``--dag-upsample-base predict``, else None.
         scale: the :class:`UpsampleScale`.
         count_bos: whether the source length counts a start symbol.
-        only_task: the task that alone can decode this model.
+        family = "dag"
+    only_task: the task that alone can decode this model.
     """
 
     only_task = "translation_dag"

@@ -1,4 +1,4 @@
-"""The Python interface: raw text in, raw text out.
+"""The Python interface: raw text in, raw text out, by whichever engine.
 
 model = fairseq_hrt.from_pretrained("bundle")
 model.translate(["Good morning."])                                # ["Guten Morgen."]
@@ -6,59 +6,116 @@ model.translate(["Good morning."], details=True, beam=5)[0].score
 model.score(["Good morning."], ["Guten Morgen."])
 """
 
-import os
-import tempfile
+import logging
 import threading
-from collections import OrderedDict
-from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
-import numpy as np
-import torch
-from fairseq import tasks
-from fairseq.data import LanguagePairDataset
-
-from ..loading.checkpoints import read_checkpoint, reading, task_name
-from ..loading.data_options import options_of_training
-from ..loading.models import build_generator, generation_config, load_models, option_arguments, option_text, to_device
+from ..decoding import Hypothesis
+from ..escaping import printable
+from ..options import UnsupportedOption
 from .bundle import Bundle
+from .dictionary import Words
 from .replacement import read_lexicon, with_words
 from .text import TextPipeline
 from .translation import DEFAULTS, LONGEST, Translation, join_pieces, require_lengths, require_pairs
 
-# Decoders that are kept for calls with the same options.
-DECODERS = 8
+logger = logging.getLogger(__name__)
+Progress = Optional[Callable[[int, int], None]]
+
+
+class Wanted(NamedTuple):
+    """What a call wants besides translations.
+
+    Attributes:
+        batch_size: sentences decoded together.
+        scores, alignments, graphs: see :class:`~..options.DecodingOptions`.
+        given: translations are given, and only rated.
+    """
+
+    batch_size: int
+    scores: bool = True
+    alignments: bool = False
+    graphs: bool = False
+    given: bool = False
+
+
+class BundleDecoder(Protocol):
+    """A bundle's model on one engine. Options come as texts, by the names of ``fairseq-generate``.
+
+    Attributes:
+        longest_source, longest_target: tokens that the model takes, ``</s>`` included.
+    """
+
+    @property
+    def longest_source(self) -> int: ...
+
+    @property
+    def longest_target(self) -> int: ...
+
+    def identity(self) -> Dict[str, Any]:
+        """What translations depend on besides bundle and options."""
+
+    def prepare(self, options: Mapping[str, str], wanted: Wanted) -> Any:
+        """Options as this engine takes them, checked; kept for the next call with the same.
+
+        Raises:
+            UnsupportedOption: the other engine has to do it.
+            ValueError: a bad option.
+        """
+
+    def decode(self, prepared: Any, rows: List[List[int]], wanted: Wanted, progress: Progress) -> List[List[Hypothesis]]:
+        """Hypotheses of sources that end in ``</s>``, best first, as many as ``nbest`` says."""
+
+    def score(
+        self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
+    ) -> List[Hypothesis]:
+        """Given translations with their log-probabilities."""
+
+    def graphs(self, prepared: Any, rows: List[List[int]], wanted: Wanted) -> List[Dict[str, Any]]:
+        """The graph of each source as plain data, see :func:`~..decoding.describe_graph`."""
 
 
 class Translator:
-    """A loaded bundle. Safe to use from several threads: they take turns.
+    """A loaded bundle. Safe to use from several threads.
 
     Args:
-        bundle: what to load.
-        device: see :func:`.pretrained.from_pretrained`.
-        decoding: likewise.
+        bundle: what was loaded.
+        decoder: its model on an engine.
+        fallback: makes the decoder that takes over for what that one does not honour; None: that is refused.
+        decoding: options of ``fairseq-generate`` by their names; they go before those of the bundle.
+
+    Attributes:
+        defaults: the options of a call without any.
+        source, target: the dictionaries.
+
+    Raises:
+        ValueError: an option is bad.
+        UnsupportedOption: an option that the engine does not honour.
     """
 
-    def __init__(self, bundle: Bundle, *, device: Optional[str] = None, **decoding: Any) -> None:
-        self.bundle = bundle
-        self.device = choose_device(device)
+    def __init__(
+        self,
+        bundle: Bundle,
+        decoder: BundleDecoder,
+        *,
+        fallback: Optional[Callable[[], BundleDecoder]] = None,
+        **decoding: Any,
+    ) -> None:
+        self.bundle, self.decoder = bundle, decoder
         self.pipeline = bundle.pipeline()
+        self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
+        self.source, self.target = (
+            Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang)
+        )
+        self._fallback = fallback
+        self._other: Optional[BundleDecoder] = None
         self._lock = threading.Lock()
-        self.defaults = {**DEFAULTS, **bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
-        self._tasks: OrderedDict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]] = OrderedDict()
-        # Read once: for the options of the training here, for the model below.
-        self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
-        self._trained_task = self._states[str(bundle.paths[0])]["cfg"].task
-        self.models: List[Any] = []
-        task, _, _ = self._decoder({})
-        self._states = {}
-        self.source, self.target = task.source_dictionary, task.target_dictionary
+        decoder.prepare(self._chosen({})[0], Wanted(32))
 
     def identity(self) -> Dict[str, Any]:
-        """What its translations depend on beside bundle and options."""
-        return {"engine": "torch", "device": self.device.type}
+        """What its translations depend on besides bundle and options."""
+        return self.decoder.identity()
 
     # ------------------------------------------------------------------ translating
 
@@ -68,7 +125,7 @@ class Translator:
         *,
         details: bool = False,
         batch_size: int = 32,
-        progress: Optional[Callable[[int, int], None]] = None,
+        progress: Progress = None,
         **decoding: Any,
     ) -> Any:
         """Translates raw lines; the result has their order and number.
@@ -83,95 +140,25 @@ class Translator:
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
-            ValueError: an option that the task does not know or refuses.
+            ValueError: an option that the task does not have or refuses.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size={batch_size}: at least one sentence has to be decoded at a time")
         single = isinstance(lines, str)
-        rows = [lines] if isinstance(lines, str) else list(lines)
-        with self._lock:
-            task, generator, config = self._decoder(decoding)
-            if config.generation.score_reference:
-                raise ValueError(
-                    "score_reference=true rates given translations: use score(), or fairseq-generate --score-reference"
-                )
-            lexicon = getattr(generator, "lexicon", None)
-            pieces = [self._pieces(line, task) for line in rows]
-            flat = [piece for line in pieces for piece in line]
-            found = self._decode(task, generator, flat, batch_size, progress)
+        rows: List[str] = [lines] if isinstance(lines, str) else list(lines)
+        options, lexicon = self._chosen(decoding)
+        wanted = Wanted(_checked(batch_size), scores=details, alignments=lexicon is not None)
+        decoder, prepared = self._prepared(options, wanted)
+        words, pieces = self._pieces(rows, decoder)
+        found = decoder.decode(prepared, [piece for own in pieces for piece in own], wanted, progress)
         results, place = [], 0
-        for line, own in zip(rows, pieces):
+        for line, subwords, own in zip(rows, words, pieces):
             best = found[place : place + len(own)]
-            if lexicon is not None:
-                self._replace_unknown(line, own, best, lexicon)
-            results.append(self._join(line, best, config.generation.nbest))
             place += len(own)
-        chosen = results if details else [result.text for result in results]
-        return chosen[0] if single else chosen
-
-    def _pieces(self, line: str, task: Any) -> List[torch.Tensor]:
-        """Source ids of a line, ``</s>`` at the end of each piece."""
-        words = self.pipeline.words(line)
-        limit = max(min(LONGEST, self._longest_source(task) - 1), 1)
-        unk, eos = self.source.unk(), self.source.eos()
-        symbols = [self.source.index(word) for word in words]
-        # Special symbols in the text are words like any other, and unknown.
-        ids = [unk if symbol < self.source.nspecial else symbol for symbol in symbols]
-        return [torch.tensor([*ids[start : start + limit], eos]) for start in range(0, len(ids), limit)]
-
-    def _longest_source(self, task: Any) -> int:
-        limits = [task.max_positions(), *(model.max_positions() for model in self.models)]
-        return min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
-
-    def _decode(
-        self, task: Any, generator: Any, pieces: List[torch.Tensor], batch_size: int, progress: Optional[Callable]
-    ) -> List[List[Dict[str, Any]]]:
-        order = sorted(range(len(pieces)), key=lambda number: -len(pieces[number]))
-        found: List[List[Dict[str, Any]]] = [[] for _ in pieces]
-        for start in range(0, len(order), batch_size):
-            members = order[start : start + batch_size]
-            dataset = task.build_dataset_for_inference([pieces[n] for n in members], [len(pieces[n]) for n in members])
-            sample = self._collate(dataset)
-            for number, best in zip(sample["id"].tolist(), task.inference_step(generator, self.models, sample)):
-                found[members[number]] = best
-            if progress is not None:
-                progress(min(start + batch_size, len(order)), len(order))
-        return found
-
-    def _collate(self, dataset: Any) -> Dict[str, Any]:
-        """The batch of a whole data set, on the model's device."""
-        return to_device(dataset.collater([dataset[number] for number in range(len(dataset))]), self.device)
-
-    def _join(self, line: str, pieces: List[List[Dict[str, Any]]], nbest: int) -> Translation:
-        """The translation of a line from those of its pieces."""
-        return join_pieces(line, [[self._translation(line, hypothesis) for hypothesis in best[:nbest]] for best in pieces])
-
-    def _replace_unknown(
-        self, line: str, pieces: List[torch.Tensor], found: List[List[Dict[str, Any]]], lexicon: Mapping[str, str]
-    ) -> None:
-        """Gives each hypothesis of a line's pieces the ``words`` that it has in place of ``<unk>``."""
-        subwords = self.pipeline.words(line)
-        for piece, hypotheses in zip(pieces, found):
-            own, subwords = subwords[: len(piece) - 1], subwords[len(piece) - 1 :]
-            for hypothesis in hypotheses:
-                tokens = [self.target[token] for token in hypothesis["tokens"].tolist()]
-                hypothesis["words"] = with_words(
-                    tokens, hypothesis["alignment"].tolist(), own,
-                    scheme=self.bundle.subwords, lexicon=lexicon, unknown=self.target.unk_word,
-                )  # fmt: skip
-
-    def _translation(self, line: str, hypothesis: Dict[str, Any]) -> Translation:
-        tokens = [self.target[token] for token in hypothesis["tokens"].tolist()]
-        words = " ".join(token for token in hypothesis.get("words", tokens) if token != self.target.eos_word)
-        return Translation(
-            text=self.pipeline.text(words),
-            source=line,
-            tokens=tokens,
-            score=float(hypothesis["score"]),
-            positional_scores=hypothesis["positional_scores"].tolist(),
-            steps=int(hypothesis.get("steps", len(tokens))),
-            token_steps=hypothesis["token_steps"].tolist() if "token_steps" in hypothesis else [],
-        )
+            written = [
+                [self._written(one, subwords, piece, number, lexicon) for one in hypotheses]
+                for number, (piece, hypotheses) in enumerate(zip(own, best))
+            ]
+            results.append(self._joined(line, own, best, written) if details else self._text(written))
+        return results[0] if single else results
 
     def graphs(self, lines: Sequence[str], *, batch_size: int = 32, **decoding: Any) -> List[List[Dict[str, Any]]]:
         """The graphs that a ``dag_transformer`` writes for raw lines: the documents of ``fairseq-hrt graph``.
@@ -186,24 +173,11 @@ class Translator:
         Raises:
             ValueError: the model writes no graph, or see :meth:`translate`.
         """
-        with self._lock:
-            task, generator, _ = self._decoder(decoding)
-            if not hasattr(generator, "graph_hooks"):
-                raise ValueError(f"{self.bundle.folder} holds no model that writes graphs: give a dag_transformer")
-            pieces = [self._pieces(line, task) for line in lines]
-            flat = [piece for line in pieces for piece in line]
-            found: List[Dict[str, Any]] = []
-            for start in range(0, len(flat), batch_size):
-                members = flat[start : start + batch_size]
-                dataset = task.build_dataset_for_inference(members, [len(piece) for piece in members])
-                sample = self._collate(dataset)
-                documents = generator.describe_graphs(self.models, sample)
-                # A batch is ordered by length.
-                found += [documents[place] for place in sample["id"].argsort().tolist()]
-        documents_in_order = iter(found)
-        return [[next(documents_in_order) for _ in line] for line in pieces]
-
-    # ------------------------------------------------------------------ scoring
+        wanted = Wanted(_checked(batch_size), graphs=True)
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted)
+        _, pieces = self._pieces(lines, decoder)
+        documents = iter(decoder.graphs(prepared, [piece for own in pieces for piece in own], wanted))
+        return [[next(documents) for _ in own] for own in pieces]
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 32, **decoding: Any
@@ -221,142 +195,137 @@ class Translator:
             ValueError: different numbers of lines, or a line that is longer than the model takes.
         """
         require_pairs(sources, targets, batch_size)
-        with self._lock:
-            task, generator, _ = self._decoder({**decoding, "score_reference": True})
-            longest = self._longest_source(task), min(model.max_decoder_positions() for model in self.models)
-            pairs = [(self._ids(s, self.source), self._ids(t, self.target, target=True)) for s, t in zip(sources, targets)]
-            for number, pair in enumerate(pairs):
-                require_lengths(number, [*map(len, pair)], longest)
-            chosen = sorted((n for n, pair in enumerate(pairs) if min(map(len, pair)) > 1), key=lambda n: -len(pairs[n][0]))
-            results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
-            for start in range(0, len(chosen), batch_size):
-                members = chosen[start : start + batch_size]
-                columns = list(zip(*(pairs[n] for n in members)))
-                dataset = LanguagePairDataset(
-                    columns[0], np.array([len(row) for row in columns[0]]), self.source,
-                    columns[1], np.array([len(row) for row in columns[1]]), self.target,
-                    left_pad_source=task.cfg.left_pad_source, left_pad_target=False, shuffle=False,
-                )  # fmt: skip
-                sample = self._collate(dataset)
-                for number, best in zip(sample["id"].tolist(), task.inference_step(generator, self.models, sample)):
-                    scored = self._translation(sources[members[number]], best[0])
-                    scored.text = targets[members[number]]
-                    results[members[number]] = scored
+        wanted = Wanted(batch_size, given=True)
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted)
+        longest = (decoder.longest_source, decoder.longest_target)
+        results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
+        eos, chosen, pairs = self.source.eos, [], []
+        for number, (source, target) in enumerate(zip(sources, targets)):
+            pair = (
+                self.source.ids(self.pipeline.words(source)),
+                self.target.ids(self._target_pipeline.words(target)),
+            )
+            require_lengths(number, [len(ids) + 1 for ids in pair], longest)
+            if all(pair):
+                chosen.append(results[number])
+                pairs.append(([*pair[0], eos], [*pair[1], eos]))
+        found = decoder.score(prepared, [own for own, _ in pairs], [own for _, own in pairs], wanted)
+        for one, scored in zip(chosen, found):
+            rated = self._translation(one.source, scored, self._symbols(scored), 0)
+            one.tokens, one.score, one.positional_scores = rated.tokens, rated.score, rated.positional_scores
+            one.steps, one.token_steps = rated.steps or len(rated.tokens), rated.token_steps
         return results
-
-    def _ids(self, line: str, dictionary: Any, *, target: bool = False) -> torch.Tensor:
-        pipeline = self._target_pipeline if target else self.pipeline
-        unk = dictionary.unk()
-        found = [dictionary.index(word) for word in pipeline.words(line)]
-        return torch.tensor([*(unk if symbol < dictionary.nspecial else symbol for symbol in found), dictionary.eos()])
 
     @cached_property
     def _target_pipeline(self) -> TextPipeline:
         return self.bundle.target_pipeline()
 
-    # ------------------------------------------------------------------ loading
+    # ------------------------------------------------------------------ options
 
-    def _decoder(self, decoding: Dict[str, Any]) -> Tuple[Any, Any, Any]:
-        """(task, generator, configuration) for some decoding options; those used last are kept."""
-        chosen = {**self.defaults, **{name: option_text(value) for name, value in decoding.items()}}
-        key = tuple(sorted(chosen.items()))
-        if key not in self._tasks:
-            with splittable(self.bundle.folder) as folder:
-                self._tasks[key] = self._build(chosen, folder)
-            while len(self._tasks) > DECODERS:
-                self._tasks.popitem(last=False)
-        self._tasks.move_to_end(key)
-        return self._tasks[key]
+    def _chosen(self, decoding: Mapping[str, Any]) -> Tuple[Dict[str, str], Optional[Mapping[str, str]]]:
+        """The options of a call as texts, and what is written for words of the source that the model does not know.
 
-    def _build(self, chosen: Dict[str, str], folder: Path) -> Tuple[Any, Any, Any]:
-        """(task, generator, configuration) for all the options of a decoder; the first one loads the models."""
-        asked = chosen.pop("replace_unk", "false")
-        # A switch alone copies source words; otherwise it names a lexicon.
-        replacing = {"true": "", "false": None}.get(asked, asked)
-        if replacing is not None and chosen["unkpen"] == "inf":
-            chosen["unkpen"] = "0"
-        config = self._configuration(chosen, folder)
-        if config.generation.prefix_size:
-            raise ValueError(
-                f"prefix_size={config.generation.prefix_size}: no translation begins with given words here; use fairseq-generate"
-            )
-        # A dictionary is a file of unknown origin, too.
-        with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
-            task = tasks.setup_task(config.task)
-        if not self.models:
-            self.models = load_models(self.bundle.paths, config, task, self.device, states=self._states).models
-        generator = build_generator(task, self.models, config)
-        if replacing is not None:
-            if not hasattr(generator, "align_words"):
-                raise ValueError(f"--replace-unk: --task {config.task._name} cannot do it; use one of this package's")
-            generator.align_words(read_lexicon(replacing))
-        return task, generator, config
-
-    def _configuration(self, chosen: Dict[str, str], folder: Path) -> Any:
-        """fairseq's configuration, from its own parser, so that every option has its own checks and defaults.
-
-        ``folder`` stands for the bundle's, see :func:`splittable`.
+        The latter is None where ``<unk>`` is not replaced; a switch alone copies source words, otherwise it names a lexicon.
         """
-        bundle = self.bundle
-        paths = os.pathsep.join(str(folder / path.name) for path in bundle.paths)
-        arguments = [
-            str(folder), "--path", paths, "--task", chosen.get("task", bundle.task),
-            "--source-lang", bundle.source_lang, "--target-lang", bundle.target_lang,
-        ]  # fmt: skip
-        arguments += option_arguments({name: value for name, value in chosen.items() if name != "task"})
-        config = generation_config(arguments, f"decoding options {chosen}")
-        _take_task_options(config.task, self._trained_task, arguments)
-        return config
+        chosen = {**self.defaults, **_texts(decoding)}
+        asked = chosen.pop("replace_unk", "false")
+        if asked == "false":
+            return chosen, None
+        if chosen["unkpen"] == "inf":
+            chosen["unkpen"] = "0"
+        return chosen, read_lexicon({"true": ""}.get(asked, asked))
+
+    def _prepared(self, options: Mapping[str, str], wanted: Wanted) -> Tuple[BundleDecoder, Any]:
+        """The decoder that honours the options, and what it makes of them."""
+        try:
+            return self.decoder, self.decoder.prepare(options, wanted)
+        except UnsupportedOption as error:
+            if self._fallback is None:
+                raise
+            with self._lock:
+                if self._other is None:
+                    logger.warning("%s (PyTorch takes over)", printable(str(error)))
+                    self._other = self._fallback()
+            return self._other, self._other.prepare(options, wanted)
+
+    # ------------------------------------------------------------------ text
+
+    def pieces(self, lines: Sequence[str]) -> List[List[List[int]]]:
+        """The source ids of lines, in pieces as they are decoded."""
+        return self._pieces(lines, self.decoder)[1]
+
+    def _pieces(self, lines: Sequence[str], decoder: BundleDecoder) -> Tuple[List[List[str]], List[List[List[int]]]]:
+        """The subwords of lines, and their source ids, ``</s>`` at the end of each piece."""
+        limit = max(min(LONGEST, decoder.longest_source - 1), 1)
+        words = [self.pipeline.words(line) for line in lines]
+        rows = [self.source.ids(own) for own in words]
+        eos = self.source.eos
+        return words, [[[*ids[start : start + limit], eos] for start in range(0, len(ids), limit)] for ids in rows]
+
+    def _symbols(self, hypothesis: Hypothesis) -> List[str]:
+        words = self.target.words
+        return [words[token] for token in hypothesis.tokens]
+
+    def _written(
+        self,
+        hypothesis: Hypothesis,
+        subwords: List[str],
+        piece: List[int],
+        number: int,
+        lexicon: Optional[Mapping[str, str]],
+    ) -> List[str]:
+        """The subwords of a hypothesis of a line's piece, those of the source or of the lexicon in place of ``<unk>``."""
+        symbols = self._symbols(hypothesis)
+        if lexicon is None:
+            return symbols
+        size = len(piece) - 1
+        # All pieces but the last are equally long.
+        start = number * size if (number + 1) * size <= len(subwords) else len(subwords) - size
+        return with_words(
+            symbols,
+            hypothesis.alignment,
+            subwords[start : start + size],
+            scheme=self.bundle.subwords,
+            lexicon=lexicon,
+            unknown=self.target.words[self.target.unk],
+        )
+
+    def _restored(self, symbols: List[str]) -> str:
+        end = self.target.words[self.target.eos]
+        return self.pipeline.text(" ".join(symbol for symbol in symbols if symbol != end))
+
+    def _text(self, written: List[List[List[str]]]) -> str:
+        texts = [self._restored(best[0]) for best in written]
+        return texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
+
+    def _joined(
+        self, line: str, pieces: List[List[int]], found: List[List[Hypothesis]], written: List[List[List[str]]]
+    ) -> Translation:
+        translations, offset = [], 0
+        for piece, best, own in zip(pieces, found, written):
+            translations.append([self._translation(line, one, symbols, offset) for one, symbols in zip(best, own)])
+            offset += len(piece) - 1
+        return join_pieces(line, translations)
+
+    def _translation(self, line: str, hypothesis: Hypothesis, symbols: List[str], offset: int) -> Translation:
+        return Translation(
+            text=self._restored(symbols),
+            source=line,
+            tokens=self._symbols(hypothesis),
+            score=hypothesis.score,
+            positional_scores=list(hypothesis.positional_scores),
+            steps=hypothesis.steps,
+            token_steps=list(hypothesis.token_steps),
+            alignment=[place + offset for place in hypothesis.alignment],
+        )
 
 
-def choose_device(name: Optional[str]) -> torch.device:
-    """The device of a name; None: a GPU where there is one.
-
-    Raises:
-        ValueError: there is no such device.
-    """
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise ValueError(f"device {name!r} is unknown: give cpu, cuda or cuda:N")
-    if device.type == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if (device.index or 0) >= count:
-            raise ValueError(
-                f"device {name!r}: PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; give cpu or another one"
-            )
-    return device
+def _checked(batch_size: int) -> int:
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: at least one sentence has to be decoded at a time")
+    return batch_size
 
 
-@contextmanager
-def splittable(folder: Path) -> Iterator[Path]:
-    """A path of ``folder`` that fairseq, which takes paths apart at colons, takes for one: itself or a link for the time of the block.
-
-    Raises:
-        ValueError: the folder of temporary files has a colon in its name, too.
-    """
-    if os.pathsep not in str(folder):
-        yield folder
-        return
-    with tempfile.TemporaryDirectory(prefix="fairseq_hrt_") as temporary:
-        if os.pathsep in temporary:
-            raise ValueError(
-                f"{folder}: fairseq takes paths apart at {os.pathsep!r}, and so in TMPDIR {temporary}: give another TMPDIR"
-            )
-        link = Path(temporary) / "bundle"
-        link.symlink_to(folder.resolve(), target_is_directory=True)
-        yield link
-
-
-def _take_task_options(config: Any, saved: Any, arguments: Iterable[str]) -> None:
-    """Takes those options of the training's task that were not given now; ``fairseq-generate`` would take their defaults."""
-    given = {argument[2:].partition("=")[0].replace("-", "_") for argument in arguments if argument.startswith("--")}
-    if task_name(saved) != config._name:
-        return
-    for name, value in options_of_training(saved, config._name).items():
-        if name in config and name not in given:
-            config[name] = value
+def _texts(options: Mapping[str, Any]) -> Dict[str, str]:
+    """Values as on the command line: ``"true"`` stands for a switch, ``"false"`` leaves it out."""
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}

@@ -8,10 +8,6 @@ from torch import Tensor
 from ..engine import Memory
 from ..loading.models import dictionary_option, load_other_model
 
-# Drafts by another model are named by its family.
-MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
-DRAFTS = ("previous", "ngram", "source", *MODEL_DRAFTS)
-
 
 class Drafter:
     """``previous``: what the model answered to earlier guesses; the base of the others."""

@@ -18,7 +18,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import nn
 
-from ..decoding import DecodingOptions
+from ..engine import check_ranges
 from .checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
 from .data_options import task_of_training
 
@@ -229,7 +229,7 @@ def build_generator(task: FairseqTask, models: Sequence[nn.Module], config: Dict
     Raises:
         ValueError: an option that no decoder can honour; fairseq's own generators would fail later, or not at all.
     """
-    DecodingOptions.check_ranges(config.generation)
+    check_ranges(config.generation)
     return task.build_generator(models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0})
 
 

@@ -3,7 +3,7 @@
     engine = Engine.open("model.safetensors", threads=2)
     engine.header.family                    # "hrt"; also .source_vocabulary, .eos, .chunk_sizes, … (see .format.Header)
     engine.isa                              # "avx512_vnni": which instruction set the kernel uses
-    options = DecodeOptions(beam=1, hrt_decode_chunk="3")
+    options = DecodingOptions(beam=1, hrt_decode_chunk="3")
     for best in engine.decode([[17, 4, 2], [9, 2]], options):      # one list for each sentence, best first
         best[0].tokens, best[0].score                              # ids with </s>, what hypotheses are ranked by
     engine.score([[17, 4, 2]], [[[5, 2], [6, 8, 2]]])              # log-probabilities of given translations of each source
@@ -13,72 +13,37 @@
 Sources are dictionary ids that end in ``</s>``; results have their order and number. The result of a sentence does not
 depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the last bit (excepted
 the steps of ``hrt_draft_chunk`` and ``jacobi_mode`` where no width is given).
-Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodeOptions.parse` reads them from text. What the runtime does not
-know is refused by name with
-:class:`UnsupportedOption` (the eager engine does it then, ``--engine torch``), bad values with ValueError; both name the option.
+Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads them from text. What this engine does
+not honour is refused by name with :class:`UnsupportedOption` (the eager engine does it then, ``--engine torch``), bad values with ValueError; both name the option.
 Calls release the interpreter's lock; calls from several threads take turns.
 """
 
 import ctypes as C
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ..decoding_rules import without_repeated_ngrams
+from ..decoding import Graph, Hypothesis, NumericalError, without_repeated_ngrams
+from ..options import DecodingOptions
 from . import binding, library
 from .format import Header, ModelFileError, read_header, read_model
-from .options import DecodeOptions, UnsupportedOption, options_for
+from .options import UnsupportedOption, options_for
 
 __all__ = [
-    "DecodeOptions", "Engine", "Graph", "Header", "ModelFileError", "NumericalError", "Result", "Shortlist", "UnsupportedOption",
-    "read_header", "read_model",
-]  # fmt: skip
-
-
-class Graph(NamedTuple):
-    """The graph that a translation is a path of (dag).
-
-    Attributes:
-        tokens: int32 ``[L]``, what each vertex writes.
-        scores: float32 ``[L]``, its log-probability.
-        links: float32 ``[L, L]``, P(v | u).
-        path: the vertex of each token of the translation.
-    """
-
-    tokens: np.ndarray
-    scores: np.ndarray
-    links: np.ndarray
-    path: List[int]
-
-
-class NumericalError(ArithmeticError):
-    """The model computed NaN where a probability was needed."""
-
-
-@dataclass
-class Result:
-    """One hypothesis.
-
-    Attributes:
-        tokens: dictionary ids, ``</s>`` last.
-        score: what hypotheses are ranked by; None without scores.
-        positional_scores: log-probability of each token; empty without scores.
-        steps: decoder passes that the sentence needed.
-        token_steps: the pass (1 = first) in which each token was fixed.
-        alignment: place in the source of each token, where alignments were asked for.
-        graph: where graphs were asked for.
-    """
-
-    tokens: List[int]
-    score: Optional[float]
-    positional_scores: List[float]
-    steps: int
-    token_steps: List[int] = field(default_factory=list)
-    alignment: List[int] = field(default_factory=list)
-    graph: Optional[Graph] = field(default=None, compare=False)
+    "DecodingOptions",
+    "Engine",
+    "Graph",
+    "Header",
+    "Hypothesis",
+    "ModelFileError",
+    "NumericalError",
+    "Shortlist",
+    "UnsupportedOption",
+    "read_header",
+    "read_model",
+]
 
 
 class Shortlist(NamedTuple):
@@ -93,6 +58,9 @@ class Shortlist(NamedTuple):
     offsets: np.ndarray
     candidates: np.ndarray
     always: np.ndarray
+
+
+_DEFAULT = DecodingOptions()
 
 
 class Engine:
@@ -138,6 +106,16 @@ class Engine:
         return cls(header, tensors, threads=threads, isa=isa)
 
     @property
+    def longest_source(self) -> int:
+        """See :class:`~..decoding.Scorer`."""
+        return self.header.longest_source
+
+    @property
+    def longest_target(self) -> int:
+        """See :class:`~..decoding.Scorer`."""
+        return self.header.longest_target
+
+    @property
     def isa(self) -> str:
         """The instruction set in use."""
         return self._kernel.fh_model_isa(self._alive(self._model)).decode()
@@ -148,8 +126,8 @@ class Engine:
         return int(self._kernel.fh_model_bytes(self._alive(self._model)))
 
     def decode(
-        self, sources: Sequence[Sequence[int]], options: DecodeOptions = DecodeOptions(), *, every: bool = False
-    ) -> List[List[Result]]:
+        self, sources: Sequence[Sequence[int]], options: DecodingOptions = _DEFAULT, *, every: bool = False
+    ) -> List[List[Hypothesis]]:
         """Hypotheses of each source, best first, ``options.nbest`` at most.
 
         Args:
@@ -176,7 +154,7 @@ class Engine:
         *,
         lenpen: float = 1.0,
         batch_size: int = 32,
-    ) -> List[List[Result]]:
+    ) -> List[List[Hypothesis]]:
         """What the model, which must write one word after the other (hrt: C_d = 1), says of given translations; without shortlist.
 
         Args:
@@ -193,7 +171,7 @@ class Engine:
         """
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources but translations of {len(targets)}: each source needs a list of them")
-        options = DecodeOptions(beam=1, min_len=0, lenpen=lenpen, batch_size=batch_size)
+        options = DecodingOptions(beam=1, min_len=0, lenpen=lenpen, batch_size=batch_size)
         groups = [_listed(own, f"the translations of sentence {number}") for number, own in enumerate(targets)]
         flat, offsets = _flatten([target for own in groups for target in own], "translation")
         counts = (C.c_int32 * max(len(targets), 1))(*map(len, groups))
@@ -201,8 +179,8 @@ class Engine:
         return self._run("fh_score", sources, options, C.byref(given))
 
     def _run(
-        self, function: str, sources: Sequence[Sequence[int]], options: DecodeOptions, *given: Any, every: bool = False
-    ) -> List[List[Result]]:
+        self, function: str, sources: Sequence[Sequence[int]], options: DecodingOptions, *given: Any, every: bool = False
+    ) -> List[List[Hypothesis]]:
         """Calls the kernel."""
         flat, offsets = _flatten(sources)
         message = binding.message_buffer()
@@ -322,9 +300,9 @@ def _flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, 
     return (C.c_int32 * max(len(flat), 1))(*flat), offsets
 
 
-def _results(found: binding.Results, options: DecodeOptions) -> List[List[Result]]:
+def _results(found: binding.Results, options: DecodingOptions) -> List[List[Hypothesis]]:
     scores = options.scores
-    results: List[List[Result]] = []
+    results: List[List[Hypothesis]] = []
     number = 0
     for sentence in range(found.sentences):
         best = []
@@ -332,13 +310,13 @@ def _results(found: binding.Results, options: DecodeOptions) -> List[List[Result
             start = found.starts[number]
             end = start + found.lengths[number]
             best.append(
-                Result(
+                Hypothesis(
                     tokens=found.tokens[start:end],
                     score=found.scores[number] if scores else None,
                     positional_scores=found.positional[start:end] if scores else [],
                     steps=found.steps[number],
                     token_steps=found.token_steps[start:end],
-                    alignment=found.places[start:end] if options.alignments else [],
+                    alignment=found.places[start:end] if options.alignments or options.print_alignment else [],
                     graph=_graph(found, number, found.places[start:end]) if options.graphs else None,
                 )
             )
@@ -360,7 +338,7 @@ def _graph(found: binding.Results, number: int, path: List[int]) -> Graph:
     )
 
 
-def _deduplicate(result: Result) -> None:
+def _deduplicate(result: Hypothesis) -> None:
     """Collapses repeated n-grams; scores are those of the search."""
     kept = without_repeated_ngrams(result.tokens[:-1])
     kept.append(len(result.tokens) - 1)

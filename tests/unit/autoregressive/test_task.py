@@ -9,7 +9,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig
 
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.slots import slot_order
-from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.options import DecodingOptions
 
 EOS, PAD = 2, 1
 TOLERANCE = 2e-5
@@ -87,7 +87,7 @@ def test_an_ensemble_writes_in_one_order(family, other, option):
 @torch.no_grad()
 def test_steps_directions_history_and_hooks(family):
     model, sample = family.bidirectional(directions=2, tokens_per_step=2), family.sample([5])
-    mine = family.generator(model, beam=1, max_len_b=9, min_len=7, retain_history=True)
+    mine = family.generator(model, beam=1, max_len_b=9, min_len=7, retain_iter_history=True)
     seen = []
     mine.step_hooks.append(seen.append)
     best = mine.generate(None, sample)[0][0]

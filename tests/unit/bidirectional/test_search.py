@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.bidirectional.search import BlockPlan, block_search
-from fairseq_hrt.decoding.constraints import Constraints
+from fairseq_hrt.engine.constraints import Constraints
 
 EOS, PAD = 2, 1
 TOLERANCE = 2e-5
@@ -113,7 +113,7 @@ def test_batch_mates_change_nothing(family, data):
         lenpen=data.draw(st.sampled_from([-0.5, 0.0, 0.6, 1.0, 2.0])),
         unkpen=data.draw(st.sampled_from([0.0, 3.0, -3.0])),
         temperature=data.draw(st.sampled_from([0.5, 1.0, 2.0])),
-        normalize=data.draw(st.booleans()),
+        unnormalized=data.draw(st.booleans()),
         penalty=data.draw(st.sampled_from(["power", "gnmt"])),
         paper=data.draw(st.booleans()),
         collapse=data.draw(st.booleans()),
@@ -184,7 +184,7 @@ def test_blocks_larger_than_the_sentence(family, directions, count, beam):
 
 @torch.no_grad()
 def test_nan_is_named(family):
-    from fairseq_hrt.decoding.beam_search import NumericalError
+    from fairseq_hrt.engine.beam_search import NumericalError
 
     for beam in (1, 2):
         model = family.bidirectional(directions=2)

@@ -9,19 +9,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
-from fairseq_hrt.decoding.beam_search import NumericalError
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.decoding.rescoring import Rescorer
+from fairseq_hrt.engine.beam_search import NumericalError
+from fairseq_hrt.options import DecodingOptions
 
 STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]
 
 
 def make_generator(tiny, models, strategy, *, options=None, scale=2.0, symbols=12, **config):
-    settings = DagTaskConfig(dag_decode_strategy=strategy, **{f"dag_{name}": value for name, value in config.items()})
-    settings.seed = 1
-    return DagGenerator(models, tiny.dictionary(symbols), DecodingOptions(**(options or {})), config=settings, scale=scale)
+    own = {f"dag_{name}": value for name, value in config.items()}
+    chosen = DecodingOptions(
+        dag_decode_strategy=strategy, dag_decode_upsample_scale=scale, **own, **(options or {})
+    )
+    return DagGenerator(models, tiny.dictionary(symbols), chosen)
 
 
 class Truth:
@@ -434,7 +435,7 @@ def test_two_vertices(family):
 
 def test_steps_and_history(family):
     model, sample = family.dag(), family.sample([5, 3])
-    generator = make_generator(family, [model], "lookahead", options=dict(retain_history=True))
+    generator = make_generator(family, [model], "lookahead", options=dict(retain_iter_history=True))
     steps = []
     generator.step_hooks.append(steps.append)
     best = generator.generate([model], sample)

@@ -6,8 +6,8 @@ from batch_independence import Batch, assert_independent, batches, decoding_opti
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
+from fairseq_hrt.options import DecodingOptions
 
 
 @functools.cache

@@ -4,8 +4,8 @@ import pytest
 import torch
 from simulated_device import OnDevice, SimulatedDevice, WrongDevice
 
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
+from fairseq_hrt.options import DecodingOptions
 
 
 @pytest.mark.parametrize(

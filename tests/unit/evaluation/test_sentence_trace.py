@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.engine.counters import GenerationCounters
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.evaluation.sentence_trace import (
     FIXED,
     OPEN,
@@ -25,6 +24,7 @@ from fairseq_hrt.evaluation.sentence_trace import (
     trace,
 )
 from fairseq_hrt.jacobi.decoding import JacobiIteration
+from fairseq_hrt.options import DecodingOptions
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8))

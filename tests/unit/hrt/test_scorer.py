@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.scorer import ChunkScorer
+from fairseq_hrt.options import DecodingOptions
 
 SYMBOLS = 6
 EOS, PAD = 2, 1

@@ -6,9 +6,9 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_REGISTRY
 
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.hub.ctranslate2_model import PADDING, check_exportable, export, largest_difference
+from fairseq_hrt.options import DecodingOptions
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 

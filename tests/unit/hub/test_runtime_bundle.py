@@ -14,7 +14,7 @@ import fairseq_hrt
 from fairseq_hrt.hub import runtime_bundle
 from fairseq_hrt.hub.bundle import load_bundle
 from fairseq_hrt.hub.runtime_bundle import Agreement, add_runtime, agreement, data_sentences, require_equal
-from fairseq_hrt.runtime.engine import Result
+from fairseq_hrt.runtime.engine import Hypothesis
 
 
 def test_options_of_the_training_hold_where_none_are_given(bundles):
@@ -80,7 +80,7 @@ def test_agreement():
 
 def test_the_best_hypotheses_are_compared():
     def found(tokens, *scores):
-        return [Result(tokens, None, list(scores), 1), Result([9, 2], None, [0.0, 0.0], 1)]
+        return [Hypothesis(tokens, None, list(scores), 1), Hypothesis([9, 2], None, [0.0, 0.0], 1)]
 
     def expected(tokens, *scores):
         return [{"tokens": torch.tensor(tokens), "positional_scores": torch.tensor(scores)}]

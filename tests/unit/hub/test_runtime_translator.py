@@ -11,13 +11,13 @@ from dataclasses import replace
 import pytest
 import tiny_models
 from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
+from fairseq_hrt.hub.runtime_translator import RuntimeTranslator, UnsupportedOption, default_threads
 from native_bundles import LINES, with_runtime
 from tiny_models import FAMILIES
 
 import fairseq_hrt
 import fairseq_hrt.hub.bundle as bundle_module
 from fairseq_hrt.cli import translate as verb
-from fairseq_hrt.hub.runtime_translator import RuntimeTranslator, UnsupportedOption, default_threads
 from fairseq_hrt.hub.translator import Translator
 
 # A bundle for each way of decoding.

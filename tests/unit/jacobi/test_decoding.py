@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parallel_decoding import MODE_OPTIONS, assert_same, greedy, make_generator
 
-from fairseq_hrt.decoding.beam_search import NumericalError
-from fairseq_hrt.decoding.constraints import Constraints
+from fairseq_hrt.engine.beam_search import NumericalError
 from fairseq_hrt.engine.cache import DecoderState
+from fairseq_hrt.engine.constraints import Constraints
 from fairseq_hrt.jacobi.decoding import JacobiPlan, jacobi_decode
 from fairseq_hrt.jacobi.drafts import Drafter, ModelDrafter
 from fairseq_hrt.jacobi.windows import MODES, WindowPlan
@@ -24,7 +24,7 @@ RULES = [
     dict(no_repeat_ngram_size=2, max_len_b=15),
     dict(no_repeat_ngram_size=1, max_len_b=9, min_len=4),
     dict(temperature=0.5, lenpen=0.5),
-    dict(normalize=False),
+    dict(unnormalized=True),
 ]
 
 
@@ -213,7 +213,7 @@ def test_batch_mates_change_nothing(tiny, seed, lengths, mode, longest, data):
         lenpen=data.draw(st.sampled_from([-0.5, 0.0, 1.0])),
         unkpen=data.draw(st.sampled_from([0.0, 3.0, -3.0])),
         temperature=data.draw(st.sampled_from([0.5, 1.0])),
-        normalize=data.draw(st.booleans()),
+        unnormalized=data.draw(st.booleans()),
         no_repeat_ngram_size=data.draw(st.sampled_from([0, 0, 2])),
     )
     model, sample = tiny.lively(seed=seed), tiny.sample(lengths, seed=seed)

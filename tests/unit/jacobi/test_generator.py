@@ -4,10 +4,10 @@ import pytest
 import torch
 from parallel_decoding import MODE_OPTIONS, assert_same, greedy, make_generator
 
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.jacobi.drafts import Drafter, ModelDrafter, NGramDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
+from fairseq_hrt.options import DecodingOptions
 
 
 @pytest.mark.parametrize("family", ["hrt", "bidirectional"])
@@ -51,7 +51,7 @@ def test_given_beginnings(tiny, mode):
 
 def test_history_and_steps(tiny):
     model, sample = tiny.lively(seed=2), tiny.sample([6, 3], seed=2)
-    generator = make_generator(tiny, [model], options=dict(max_len_b=11, retain_history=True), mode="frontier", window=4)
+    generator = make_generator(tiny, [model], options=dict(max_len_b=11, retain_iter_history=True), mode="frontier", window=4)
     steps = []
     generator.step_hooks.append(steps.append)
     found = generator.generate([model], sample)

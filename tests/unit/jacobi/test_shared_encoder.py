@@ -11,7 +11,6 @@ from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
 from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.task import DagTranslationTask
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.engine import EngineEnsemble
 from fairseq_hrt.engine.counters import GenerationCounters
 from fairseq_hrt.engine.transformer import TransformerEngine
@@ -22,6 +21,7 @@ from fairseq_hrt.jacobi.drafts import ModelDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
 from fairseq_hrt.jacobi.shared_encoder import DraftEnsemble, lender, same_encoder
 from fairseq_hrt.jacobi.task import JacobiTranslationTask
+from fairseq_hrt.options import DecodingOptions
 
 FAMILIES = {
     "hrt": (HRTTranslationTask, HRTTaskConfig, dict(hrt_chunk_sizes=[2])),

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.jacobi import task as module
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.jacobi.drafts import DRAFTS, MODEL_DRAFTS, Drafter, ModelDrafter, NGramDrafter, SourceDrafter
 from fairseq_hrt.jacobi.task import JacobiTranslationTask
+from fairseq_hrt.options import DecodingOptions
 
 
 def make_task(tiny, *, target_symbols=12, **options):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from fairseq_hrt.hub.runtime_model import convert
+from fairseq_hrt.engine.native_model import convert
 from fairseq_hrt.runtime import binding, build, engine
 from fairseq_hrt.runtime.options import options_for
 

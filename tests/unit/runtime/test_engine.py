@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runtime_models import ARCHITECTURES
 
-from fairseq_hrt.hub.runtime_model import convert
+from fairseq_hrt.engine.native_model import convert
 from fairseq_hrt.runtime import binding
-from fairseq_hrt.runtime.engine import Engine, NumericalError, Result, UnsupportedOption, _check, _deduplicate
+from fairseq_hrt.runtime.engine import Engine, Hypothesis, NumericalError, UnsupportedOption, _check, _deduplicate
 
 
 def test_long_and_odd_sources(runtime):
@@ -106,7 +106,7 @@ def collapsed(words):
 def test_no_ngram_is_repeated_at_once(words):
     tokens = [*words, 2]
     places = list(range(len(tokens)))
-    result = Result(list(tokens), -1.0, [float(-place) for place in places], 3, list(places))
+    result = Hypothesis(list(tokens), -1.0, [float(-place) for place in places], 3, list(places))
     _deduplicate(result)
     kept = result.tokens[:-1]
     assert result.tokens[-1] == 2 and collapsed(kept) == kept

@@ -30,7 +30,7 @@ def test_autoregressive(runtime, shape, beam):
 
 @pytest.mark.parametrize("options", (
     dict(beam=1, max_len_a=1.3, max_len_b=2), dict(beam=3, max_len_b=6, min_len=6), dict(beam=1, max_len_b=5, min_len=3, unkpen=2.5),
-    dict(beam=5, nbest=3, lenpen=0.0), dict(beam=5, nbest=5, lenpen=0.6, max_len_b=9), dict(beam=4, normalize=False, max_len_b=7),
+    dict(beam=5, nbest=3, lenpen=0.0), dict(beam=5, nbest=5, lenpen=0.6, max_len_b=9), dict(beam=4, unnormalized=True, max_len_b=7),
     dict(beam=20, nbest=8, max_len_b=4), dict(beam=2, unkpen=-3.0, max_len_b=9), dict(beam=1, min_len=0, max_len_b=0),
     dict(beam=2, unkpen=float("inf"), max_len_b=5),
 ))  # fmt: skip
@@ -119,7 +119,7 @@ def test_hybrid_regressive(runtime, shape, options):
 CHANGES = (dict(hrt_relative_window=0), dict(hrt_relative_window=2), dict(hrt_tail_target="pad"), dict(hrt_chunk_sizes=[4, 2, 7]),
            dict(hrt_tail_target="pad"))  # fmt: skip
 RULES = (
-    dict(beam=1, unkpen=1.0), dict(beam=4, min_len=5, max_len_b=8), dict(beam=2, max_len_b=1), dict(beam=2, normalize=False, min_len=2),
+    dict(beam=1, unkpen=1.0), dict(beam=4, min_len=5, max_len_b=8), dict(beam=2, max_len_b=1), dict(beam=2, unnormalized=True, min_len=2),
     dict(beam=3, hrt_eos_last_chunk=True),
 )  # fmt: skip
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from fairseq_hrt.options import NEUTRAL, DecodingOptions, chunk_table, options_for
 from fairseq_hrt.runtime.engine import UnsupportedOption
-from fairseq_hrt.runtime.options import NEUTRAL, DecodeOptions, chunk_table, options_for
 
 
 @pytest.mark.parametrize("options, message", [
@@ -51,15 +51,15 @@ def header(family="hrt", **more):
 def test_what_asks_for_nothing_is_read_over():
     for name, values in NEUTRAL.items():
         for value in values:
-            assert DecodeOptions.parse({name: value}) == DecodeOptions()
+            assert DecodingOptions.parse({name: value}) == DecodingOptions()
     # As fairseq's own defaults are, an option whose value is an enumeration included.
-    assert DecodeOptions.parse({"bidirectional_scoring": SimpleNamespace(name="canonical")}) == DecodeOptions()
+    assert DecodingOptions.parse({"bidirectional_scoring": SimpleNamespace(name="canonical")}) == DecodingOptions()
 
 
 def test_every_option_is_read_from_its_text():
-    texts = {item.name: str(item.default) for item in dataclasses.fields(DecodeOptions) if item.default is not None}
-    assert DecodeOptions.parse(texts) == DecodeOptions()
-    assert DecodeOptions.parse({"beam": "9", "scores": "true"}, beam=7, scores=False) == DecodeOptions(beam=7, scores=False)
+    texts = {item.name: str(item.default) for item in dataclasses.fields(DecodingOptions) if item.default is not None}
+    assert DecodingOptions.parse(texts) == DecodingOptions()
+    assert DecodingOptions.parse({"beam": "9", "scores": "true"}, beam=7, scores=False) == DecodingOptions(beam=7, scores=False)
     for name, value in (
         ("scores", "maybe"),
         ("unnormalized", "2"),
@@ -68,7 +68,7 @@ def test_every_option_is_read_from_its_text():
         ("hrt_draft_chunk", "x"),
     ):
         with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} '{value}' is n"):
-            DecodeOptions.parse({name: value})
+            DecodingOptions.parse({name: value})
 
 
 @pytest.mark.parametrize("values, message", [
@@ -82,8 +82,8 @@ def test_every_option_is_read_from_its_text():
 ])  # fmt: skip
 def test_bad_values_are_named(values, message):
     with pytest.raises(ValueError, match=message):
-        DecodeOptions(**values)
-    assert DecodeOptions(unkpen=math.inf).unkpen == math.inf
+        DecodingOptions(**values)
+    assert DecodingOptions(unkpen=math.inf).unkpen == math.inf
 
 
 @pytest.mark.parametrize("options, expected", [
@@ -91,24 +91,24 @@ def test_bad_values_are_named(values, message):
     (dict(hrt_decode_chunk="auto"), [(10, 1), (30, 2), (math.inf, 1)]), (dict(hrt_decode_chunk="auto", hrt_chunk_table="3.5:5,inf:1"), [(3.5, 5), (math.inf, 1)]),
 ])  # fmt: skip
 def test_chunks_by_the_length_of_the_source(options, expected):
-    assert chunk_table(header(), DecodeOptions(**options)) == expected
-    values, _ = options_for(header(), DecodeOptions(**options))
+    assert chunk_table(header(), DecodingOptions(**options)) == expected
+    values, _ = options_for(header(), DecodingOptions(**options))
     assert list(zip(values.table_limits[: values.table_size], values.table_chunks[: values.table_size])) == expected
 
 
 @pytest.mark.parametrize("table", ["", "10:1", "30:1,10:2,inf:1", "inf:0", "inf:1,inf:2", "a:1", "10-1,inf:1"])
 def test_tables_that_are_none(table):
     with pytest.raises(ValueError, match="--hrt-chunk-table .*10:1,30:2,inf:1"):
-        chunk_table(header(), DecodeOptions(hrt_decode_chunk="auto", hrt_chunk_table=table))
+        chunk_table(header(), DecodingOptions(hrt_decode_chunk="auto", hrt_chunk_table=table))
 
 
 def test_vertices_write_unknown_words_only_where_that_is_allowed():
     for allowed, family, expected in ((False, "dag", math.inf), (True, "dag", 2.0), (False, "hrt", 2.0)):
-        values, _ = options_for(header(family), DecodeOptions(unkpen=2.0, dag_allow_unk=allowed))
+        values, _ = options_for(header(family), DecodingOptions(unkpen=2.0, dag_allow_unk=allowed))
         assert values.unkpen == expected
-    values, _ = options_for(header("dag"), DecodeOptions(dag_decode_strategy="viterbi"))
+    values, _ = options_for(header("dag"), DecodingOptions(dag_decode_strategy="viterbi"))
     assert (values.strategy, values.scale) == (2, 3.0)
-    assert options_for(header("dag"), DecodeOptions(dag_decode_upsample_scale=0.5))[0].scale == 0.5
+    assert options_for(header("dag"), DecodingOptions(dag_decode_upsample_scale=0.5))[0].scale == 0.5
 
 
 @pytest.mark.parametrize("family, options, message", [
@@ -127,4 +127,4 @@ def test_vertices_write_unknown_words_only_where_that_is_allowed():
 ])  # fmt: skip
 def test_options_of_other_families(family, options, message):
     with pytest.raises(ValueError, match=message):
-        options_for(header(family), DecodeOptions(**options))
+        options_for(header(family), DecodingOptions(**options))

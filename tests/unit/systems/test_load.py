@@ -19,13 +19,13 @@ def engines(monkeypatch):
     for module, name in (
         (load, "FairseqSystem"),
         (ctranslate2_system, "CTranslate2System"),
-        (runtime_system, "RuntimeSystem"),
+        (runtime_system, "NativeSystem"),
     ):
         monkeypatch.setattr(module, name, lambda *given, name=name: (name, *given))
 
 
 @pytest.mark.parametrize(
-    "engine, expected", [("fairseq", "FairseqSystem"), ("ctranslate2", "CTranslate2System"), ("runtime", "RuntimeSystem")]
+    "engine, expected", [("fairseq", "FairseqSystem"), ("ctranslate2", "CTranslate2System"), ("runtime", "NativeSystem")]
 )
 def test_the_engine_that_is_named(engines, engine, expected):
     assert load_system(spec_of(engine), DATA) == (expected, spec_of(engine), DATA)
@@ -33,7 +33,7 @@ def test_the_engine_that_is_named(engines, engine, expected):
 
 def test_what_is_watched_tells_of_its_passes(engines):
     assert load_watched(spec_of("fairseq"), DATA)[0] == "FairseqSystem"
-    assert load_watched(spec_of("runtime"), DATA)[0] == "RuntimeSystem"
+    assert load_watched(spec_of("runtime"), DATA)[0] == "NativeSystem"
 
 
 def test_ctranslate2_cannot_be_watched():

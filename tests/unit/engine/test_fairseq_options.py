@@ -1,0 +1,148 @@
+"""Generation flags: fairseq's defaults, and everything unsupported refused by name."""
+
+import copy
+import dataclasses
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.dataclass.configs import GenerationConfig
+from omegaconf import OmegaConf
+
+from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
+from fairseq_hrt.engine.precision import follow_precision
+from fairseq_hrt.options import HONOURED, LEFT_TO_THE_COMMAND, DecodingOptions
+
+
+def test_a_bare_namespace_means_the_defaults_of_fairseq():
+    """Validation BLEU passes one."""
+    assert DecodingOptions.from_args(Namespace()) == DecodingOptions()
+    assert DecodingOptions.from_args(GenerationConfig()) == DecodingOptions()
+    assert DecodingOptions.from_args(OmegaConf.structured(GenerationConfig())) == DecodingOptions()
+
+
+def test_every_option_is_read():
+    options = DecodingOptions.from_args(
+        Namespace(
+            beam=4, nbest=2, lenpen=0.6, unkpen=1.0, min_len=3, max_len_a=1.2, max_len_b=10, temperature=0.7,
+            unnormalized=True, no_repeat_ngram_size=3, retain_iter_history=True,
+        )
+    )  # fmt: skip
+    assert options == DecodingOptions(
+        beam=4, nbest=2, lenpen=0.6, unkpen=1.0, min_len=3, max_len_a=1.2, max_len_b=10, temperature=0.7,
+        unnormalized=True, no_repeat_ngram_size=3, retain_iter_history=True,
+    )  # fmt: skip
+
+
+def something_else(field):
+    """A value that is not the default of a generation flag."""
+    if isinstance(field.default, bool):
+        return not field.default
+    return "x" if field.default is None else field.default + 1
+
+
+FLAGS = [field for field in dataclasses.fields(GenerationConfig) if not field.name.startswith("_")]
+
+
+@pytest.mark.parametrize("field", FLAGS, ids=lambda field: field.name)
+def test_every_flag_of_fairseq_is_honoured_or_refused_by_name(field):
+    value = something_else(field)
+    if field.name in HONOURED | LEFT_TO_THE_COMMAND:
+        DecodingOptions.from_args(Namespace(**{field.name: value}))
+        return
+    with pytest.raises(ValueError, match="--" + field.name.replace("_", "-") + "[,:]"):
+        DecodingOptions.from_args(Namespace(**{field.name: value}))
+    # Its default asks for nothing.
+    DecodingOptions.from_args(Namespace(**{field.name: field.default}))
+
+
+@pytest.mark.parametrize(
+    "asked", [dict(retain_dropout=True), dict(replace_unk=""), dict(sampling=True, beam=2), dict(next_years_flag=1)]
+)
+def test_nothing_is_ignored(asked):
+    flag = "--" + next(iter(asked)).replace("_", "-")
+    with pytest.raises(ValueError, match=flag):
+        DecodingOptions.from_args(Namespace(**asked))
+
+
+def test_the_allow_list_names_flags_of_fairseq():
+    assert {field.name for field in dataclasses.fields(GenerationConfig)} >= HONOURED | LEFT_TO_THE_COMMAND
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        (dict(beam=0), "--beam 0"),
+        (dict(beam=2, nbest=3), "--nbest 3 with --beam 2"),
+        (dict(nbest=0), "--nbest 0"),
+        (dict(temperature=0.0), "--temperature 0.0"),
+        (dict(temperature=float("nan")), "--temperature nan"),
+        (dict(unkpen=float("nan")), "--unkpen nan"),
+        (dict(temperature=float("inf")), "--temperature inf"),
+        (dict(unkpen=float("-inf")), "--unkpen -inf"),
+        (dict(lenpen=float("inf")), "--lenpen inf"),
+        (dict(max_len_b=-1), "--max-len-b -1"),
+        (dict(no_repeat_ngram_size=-1), "--no-repeat-ngram-size -1"),
+    ],
+)
+def test_bad_values_are_named(values, message):
+    with pytest.raises(ValueError, match=message):
+        DecodingOptions(**values)
+
+
+@pytest.fixture
+def task(tiny):
+    return AutoregressiveTranslationTask(AutoregressiveTranslationConfig(), tiny.dictionary(), tiny.dictionary())
+
+
+def test_the_four_callers_of_build_generator(tiny, task):
+    model = tiny.model()
+    none = {"lm_model": None, "lm_weight": 1.0}
+    for built in (
+        task.build_generator([model], GenerationConfig(), extra_gen_cls_kwargs=none),  # fairseq-generate
+        task.build_generator([model], GenerationConfig()),  # fairseq-interactive
+        task.build_generator([model], Namespace()),  # validation BLEU
+        task.build_generator([model], GenerationConfig(), prefix_allowed_tokens_fn=None),  # the hub
+    ):
+        assert isinstance(built, AutoregressiveGenerator)
+    scorer = task.build_generator([model], GenerationConfig(score_reference=True))
+    assert type(scorer).__name__ == "SequenceScorer"
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        dict(extra_gen_cls_kwargs={"lm_model": object()}),
+        dict(prefix_allowed_tokens_fn=lambda *_: []),
+        dict(seq_gen_cls=object),
+    ],
+)
+def test_what_a_caller_may_not_ask_for(tiny, task, extra):
+    with pytest.raises(ValueError, match="--task translation"):
+        task.build_generator([tiny.model()], GenerationConfig(), **extra)
+
+
+@pytest.mark.parametrize("flag, dtype", [("bf16", torch.bfloat16), ("cpu", torch.float64)])
+def test_bfloat16_is_honoured_where_fairseq_ignores_it(tiny, flag, dtype):
+    model = tiny.model()
+    follow_precision(model)
+    model.prepare_for_inference_(inference(flag))
+    assert next(model.parameters()).dtype == dtype
+    # A copy, such as that of the moving average, prepares itself.
+    twin = copy.deepcopy(tiny.model())
+    follow_precision(twin)
+    twin = copy.deepcopy(twin)
+    twin.prepare_for_inference_(inference("bf16"))
+    assert next(twin.parameters()).dtype == torch.bfloat16
+
+
+def inference(flag):
+    return OmegaConf.create({"common": {"bf16": False, "amp": False, flag: True}, "generation": {}})
+
+
+def test_mixed_precision_is_refused(tiny):
+    model = tiny.model()
+    follow_precision(model)
+    with pytest.raises(ValueError, match="--amp"):
+        model.prepare_for_inference_(inference("amp"))
