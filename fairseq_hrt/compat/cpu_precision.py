@@ -42,8 +42,10 @@ def _repair_options(module: Any) -> None:
         # With parse_known, it comes with what is unknown.
         options = result[0] if isinstance(result, tuple) else result
         asked_for_tpu = "--tpu" in (sys.argv[1:] if input_args is None else input_args)
-        if options.bf16 and not asked_for_tpu:
-            options.tpu = not options.cpu and importlib.util.find_spec("torch_xla") is not None
+        # With suppress_defaults, it has only what was given.
+        if getattr(options, "bf16", False) and not asked_for_tpu:
+            on_cpu = getattr(options, "cpu", False)
+            options.tpu = not on_cpu and importlib.util.find_spec("torch_xla") is not None
         return result
 
     module.parse_args_and_arch = parsed

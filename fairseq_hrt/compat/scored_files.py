@@ -13,9 +13,9 @@ from .importing import ModuleView, Repair
 
 
 def _reason() -> Optional[str]:
-    from importlib import metadata
+    import sacrebleu
 
-    version = metadata.version("sacrebleu")
+    version = sacrebleu.__version__
     return None if version.startswith("1.") else f"sacreBLEU {version} scores no open files"
 
 
