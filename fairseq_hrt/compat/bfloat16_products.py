@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+_PYTORCHS_ATTENTION = F.scaled_dot_product_attention
+
 
 @contextlib.contextmanager
 def bfloat16_products() -> Iterator[None]:
@@ -36,6 +38,8 @@ def attention(
     attn_mask: Optional[Tensor] = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     """``scaled_dot_product_attention`` by two bfloat16 products and a softmax in float32.
 
@@ -47,8 +51,12 @@ def attention(
         attn_mask: added to the scores where it is no BoolTensor, of pairs that may be seen where it is; broadcast to ``[B, H, T, S]``.
         dropout_p: on the weights.
         is_causal: hides later keys.
+        scale: of the scores; None: ``d ** -0.5``.
+        enable_gqa: fewer heads of keys than of queries, which is left to PyTorch's function.
     """
-    scores = torch.matmul(query * query.size(-1) ** -0.5, key.transpose(-2, -1))
+    if enable_gqa:
+        return _PYTORCHS_ATTENTION(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=True)
+    scores = torch.matmul(query * (query.size(-1) ** -0.5 if scale is None else scale), key.transpose(-2, -1))
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if attn_mask is not None:

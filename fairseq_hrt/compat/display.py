@@ -1,4 +1,7 @@
-"""Messages: values of unknown origin in them, and the last one of a command. The standard library only, as everything that is imported before torch and fairseq are."""
+"""Messages: values of unknown origin in them, and the last one of a command.
+
+The standard library only, as everything that is imported before torch and fairseq are.
+"""
 
 import reprlib
 import sys

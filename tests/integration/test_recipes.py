@@ -81,7 +81,7 @@ def commands(recipe, **environment):
     return [shlex.split(line[2:]) for line in shown.splitlines() if line.startswith("+ ")]
 
 
-def parse(command):  # noqa: C901 - a branch for each program
+def parse(command):
     """Parses ``command`` as the program would; an unknown option raises SystemExit."""
     program, *arguments = command
     if program == "fairseq-hrt":

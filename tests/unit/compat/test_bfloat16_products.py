@@ -38,6 +38,13 @@ def test_later_keys_are_hidden():
     torch.testing.assert_close(attention(query, key, value, is_causal=True), PLAIN(query, key, value, is_causal=True))
 
 
+def test_every_argument_of_pytorchs_is_taken():
+    query, key, value = torch.randn(1, 4, 5, 4), torch.randn(1, 2, 5, 4), torch.randn(1, 2, 5, 4)
+    for options in ({"scale": 0.3}, {"enable_gqa": True, "scale": 0.3}):
+        heads = query if "enable_gqa" in options else query[:, :2]
+        torch.testing.assert_close(attention(heads, key, value, **options), PLAIN(heads, key, value, **options))
+
+
 def test_weights_are_dropped():
     torch.manual_seed(1)
     query, key = torch.zeros(1, 1, 1, 4), torch.zeros(1, 1, 1000, 4)
