@@ -8,6 +8,7 @@ from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from torch import Tensor
 
@@ -15,7 +16,7 @@ from .decoding import DecodingOptions, EngineGenerator, Rescorer
 from .engine import UnsupportedModelError, follow_precision
 from .loading.checkpoints import architecture_name
 from .loading.models import load_other_model
-from .training import with_distilled_targets
+from .training import flatten_options, with_distilled_targets
 
 # Tasks of models that can write from left to right: HRT's do so in chunks of one word.
 LEFT_TO_RIGHT = ("translation", "translation_autoregressive", "translation_jacobi", "translation_hrt")
@@ -42,9 +43,13 @@ class EngineTranslationTask(TranslationTask):
         """The model, and with ``--eval-bleu`` the generator of the validation.
 
         Raises:
-            ValueError: a model of another family, or targets padded on the left.
+            ValueError: a model of another family, options that it does not have, or targets padded on the left.
         """
+        if isinstance(cfg, str):
+            raise ValueError(f"model: {cfg} is a name alone; write model: {{_name: {cfg}}}")
         self.require_family_name(cfg)
+        if not from_checkpoint:
+            flatten_options_of_transformer(cfg)
         if self.family and self.cfg.left_pad_target:
             raise ValueError(f"--left-pad-target: {self.family} needs targets padded on the right")
         self._building_model = True
@@ -262,6 +267,15 @@ class EngineTranslationTask(TranslationTask):
             logging_output[f"{prefix}_counts_{order}"] = bleu.counts[order]
             logging_output[f"{prefix}_totals_{order}"] = bleu.totals[order]
         return logging_output
+
+
+def flatten_options_of_transformer(cfg: Any) -> None:
+    """What :func:`~.training.flatten_options` does for this package's own models, for fairseq's ``transformer`` from YAML.
+
+    Otherwise groups (``encoder: {layers: 2}``) would silently replace all that a preset says, and unknown names be ignored.
+    """
+    if ARCH_MODEL_REGISTRY.get(architecture_name(cfg)) is TransformerModel:
+        flatten_options(cfg)
 
 
 def _cut(line: Tensor, longest: int) -> Tensor:

@@ -20,7 +20,9 @@ from .checkpoint_loading import CorruptCheckpointError, UnsafeCheckpointError
 from .cpu_distributed import REPAIR as CPU_DISTRIBUTED
 from .dataclass_defaults import REPAIR as DATACLASS_DEFAULTS
 from .deprecation_warnings import REPAIR as DEPRECATION_WARNINGS
+from .ema_of_integers import REPAIR as EMA_OF_INTEGERS
 from .encoder_layer import REPAIR as ENCODER_LAYER
+from .hydra_user_dir import REPAIR as HYDRA_USER_DIR
 from .importing import Repair, RepairingFinder, RepairStatus
 from .numpy_aliases import REPAIR as NUMPY_ALIASES
 
@@ -47,6 +49,8 @@ REPAIRS = (
     CHECKPOINT_COPIES,
     ENCODER_LAYER,
     CPU_DISTRIBUTED,
+    EMA_OF_INTEGERS,
+    HYDRA_USER_DIR,
     DEPRECATION_WARNINGS,
 )
 
