@@ -257,6 +257,11 @@ class EngineTranslationTask(TranslationTask):
             self.datasets[split], self.cfg, split, shards[place], raw_shards[place], combine=combine
         )
 
+    def reduce_metrics(self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion) -> None:
+        """fairseq's, whose BLEU leaves out batches with empty translations only: an early validation then ends with KeyError 'bleu'."""
+        super(TranslationTask, self).reduce_metrics(logging_outputs, criterion)
+        log_bleu(logging_outputs, "_bleu", "bleu")
+
     def bleu_statistics(
         self, generator: EngineGenerator, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
     ) -> Dict[str, float]:
@@ -284,15 +289,18 @@ def _cut(line: Tensor, longest: int) -> Tensor:
 
 
 def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:
-    """Logs the BLEU whose counts :meth:`EngineTranslationTask.bleu_statistics` gathered under ``prefix``."""
+    """Logs the BLEU whose counts :meth:`EngineTranslationTask.bleu_statistics` gathered under ``prefix``, if it gathered any.
+
+    It is 0 where all translations are empty.
+    """
+    if not any(f"{prefix}_ref_len" in log for log in logging_outputs):
+        return
 
     def total(key: str) -> float:
         return sum(float(log.get(f"{prefix}_{key}", 0)) for log in logging_outputs)
 
-    totals = [total(f"totals_{order}") for order in range(EVAL_BLEU_ORDER)]
-    if not max(totals):
-        return
     # Arrays, so that the meters sum them element by element; averaging BLEU itself over batches would be wrong.
+    totals = [total(f"totals_{order}") for order in range(EVAL_BLEU_ORDER)]
     counts = [total(f"counts_{order}") for order in range(EVAL_BLEU_ORDER)]
     metrics.log_scalar(f"{prefix}_counts", np.array(counts))
     metrics.log_scalar(f"{prefix}_totals", np.array(totals))

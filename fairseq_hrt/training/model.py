@@ -1,14 +1,14 @@
 """What the families' models have in common: a configuration of their own around fairseq's Transformer."""
 
 from argparse import ArgumentParser, Namespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Dict, List, Optional
 
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer.transformer_base import TransformerModelBase
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, OmegaConf
-from torch import nn
+from torch import Tensor, nn
 
 
 class ConfiguredTransformer(TransformerModelBase):
@@ -43,3 +43,42 @@ class ConfiguredTransformer(TransformerModelBase):
     @classmethod
     def build_decoder(cls, cfg: Any, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> Any:
         return cls.decoder_class(cfg, tgt_dict, embed_tokens)
+
+    def load_state_dict(
+        self, state_dict: Dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Optional[Namespace] = None
+    ) -> Any:
+        """fairseq's; what a checkpoint lacks and the family can add is added (``upgrade_state_dict_named`` of the decoders).
+
+        Raises:
+            RuntimeError: other parameters than this model's, on one line. None of them is left out in silence: a model that is started
+                from another one keeps all that it had learnt.
+        """
+        try:
+            return super().load_state_dict(state_dict, strict, model_cfg, args)
+        except RuntimeError as error:
+            difference = _difference(state_dict, self.state_dict())
+            if not difference:
+                raise
+            raise RuntimeError(
+                f"not the parameters of this {type(self).__name__}: {difference}; a model starts from an autoregressive one or one of its own "
+                "family, of the same sizes"
+            ) from error
+
+
+def _difference(found: Dict[str, Tensor], wanted: Dict[str, Tensor]) -> str:
+    """How the parameters of a checkpoint differ from a model's: empty, or a few of their names."""
+    shapes = [
+        f"{name} {list(found[name].shape)} instead of {list(value.shape)}"
+        for name, value in wanted.items()
+        if name in found and found[name].shape != value.shape
+    ]
+    told = (
+        ("the model has no place for", [name for name in found if name not in wanted]),
+        ("the checkpoint lacks", [name for name in wanted if name not in found]),
+        ("other sizes:", shapes),
+    )
+    return ", ".join(f"{what} {_some(names)}" for what, names in told if names)
+
+
+def _some(names: List[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

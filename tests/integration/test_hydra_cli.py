@@ -19,14 +19,13 @@ SETTINGS = [
     "optimization.lr=[0.003]", "optimization.max_update=2", "lr_scheduler.warmup_updates=2",
     "checkpoint.no_save_optimizer_state=true",
 ]  # fmt: skip
-# family: options beside its registered names
+# family: architecture, criterion and other options
 FAMILIES = {
-    "autoregressive": ["--arch", "transformer_iwslt_de_en"],
-    "hrt": ["--hrt-chunk-sizes", "2,3"],
-    "bidirectional": [],
-    "dag": ["--dag-upsample-scale", "8", "--dag-glance-schedule", "0.5:0.1@200k"],
+    "autoregressive": "transformer_iwslt_de_en --criterion autoregressive_loss --label-smoothing 0.1",
+    "hrt": "hrt_transformer_iwslt_de_en --criterion hrt_loss --label-smoothing 0.1 --hrt-chunk-sizes 2,3",
+    "bidirectional": "bidirectional_transformer_iwslt_de_en --criterion bidirectional_loss --label-smoothing 0.1",
+    "dag": "dag_transformer_iwslt_de_en --criterion dag_nll_loss --dag-glance-schedule 0.5:0.1@200k",
 }
-LOSSES = {"dag": "dag_nll_loss"}
 
 
 def nested(**sizes):
@@ -48,11 +47,9 @@ def train_by_hydra(command, data, family, folder, *overrides, **options):
 def train(command, data, family, folder, *arguments):
     flags = [f"--{side}-{name.replace('_', '-')}={value}" for side in ("encoder", "decoder") for name, value in SIZES.items()]
     command(
-        "fairseq-train", data, "--user-dir", PLUGIN, "--task", f"translation_{family}",
-        "--criterion", LOSSES.get(family, f"{family}_loss"), *([] if family == "dag" else ["--label-smoothing", "0.1"]),
-        "--arch", f"{family}_transformer_iwslt_de_en", *flags, *OPTIMIZER, "--adam-betas", "(0.9, 0.98)",
-        "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "2", "--max-update", "2", "--save-dir", folder,
-        *FAMILIES[family], *arguments,
+        "fairseq-train", data, "--user-dir", PLUGIN, "--task", f"translation_{family}", "--arch", *FAMILIES[family].split(),
+        *flags, *OPTIMIZER, "--adam-betas", "(0.9, 0.98)", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "2",
+        "--max-update", "2", "--save-dir", folder, *arguments,
     )  # fmt: skip
 
 
