@@ -88,9 +88,11 @@ def test_its_checkpoints_translate(command, toy_data, by_hydra, family):
 
 
 def test_its_checkpoints_teach_and_make_bundles(command, toy_data, by_hydra, tmp_path):
+    averaged = tmp_path / "averaged.pt"
+    command("fairseq-hrt", "average", "--inputs", by_hydra["hrt"] / "checkpoint_last.pt", "--output", averaged)
     command(
-        "fairseq-hrt", "bundle", toy_data, "--path", by_hydra["hrt"] / "checkpoint_last.pt", "--out", tmp_path / "bundle",
-        "--tokenizer", "space",
+        "fairseq-hrt", "bundle", averaged, "--data", toy_data, "--output", tmp_path / "bundle", "--tokenizer", "space",
+        "--subwords", "none",
     )  # fmt: skip
     assert command("fairseq-hrt", "translate", tmp_path / "bundle", stdin="a b c\n").stdout.count("\n") == 1
     teacher = f"name=teacher,path={start_of(by_hydra)},task=translation_autoregressive,beam=1,max_len_b=10"
