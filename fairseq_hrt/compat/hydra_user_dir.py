@@ -7,6 +7,7 @@ name.
 """
 
 import functools
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any, Optional
@@ -39,17 +40,26 @@ def user_dir(arguments: Any) -> Optional[str]:
     return found if isinstance(found, str) else None
 
 
+def _named_plugin() -> Optional[str]:
+    from hydra._internal.utils import get_args
+
+    try:
+        return user_dir(get_args())
+    except SystemExit:
+        # hydra itself will say which argument it does not know.
+        return None
+
+
 def _import_first(module: Any) -> None:
     prepare = module.hydra_init
 
     @functools.wraps(prepare)
     def with_plugin(*name: str) -> None:
-        # Without a name fairseq calls this while it is imported, in every program.
-        if name:
+        # Without a name fairseq calls this while it is imported, in every program; other programs have other arguments.
+        if name and "fairseq_cli.hydra_train" in sys.modules:
             from fairseq.utils import import_user_module
-            from hydra._internal.utils import get_args
 
-            plugin = user_dir(get_args())
+            plugin = _named_plugin()
             if plugin is not None:
                 import_user_module(Namespace(user_dir=plugin))
         prepare(*name)

@@ -1,5 +1,6 @@
 """The repair `hydra-user-dir`; that groups are found is an integration test."""
 
+import sys
 import types
 from argparse import Namespace
 
@@ -50,18 +51,22 @@ def test_the_file(tmp_path, text, expected):
     assert user_dir(arguments(config_dir=str(tmp_path))) is None
 
 
-def test_only_a_program_of_hydra_imports_it(monkeypatch):
+def test_only_the_program_of_hydra_imports_it(monkeypatch):
     prepared, imported = [], []
     module = types.ModuleType("stand_in")
     module.hydra_init = lambda *name: prepared.append((name, len(imported)))
     hydra_user_dir.REPAIR.apply(module)
     monkeypatch.setattr("fairseq.utils.import_user_module", lambda args: imported.append(args.user_dir))
     monkeypatch.setattr("hydra._internal.utils.get_args", lambda: arguments("common.user_dir=/plugin"))
-    # As fairseq does while it is imported, in any program with any arguments.
+    monkeypatch.delitem(sys.modules, "fairseq_cli.hydra_train", raising=False)
+    module.hydra_init("config")
+    monkeypatch.setitem(sys.modules, "fairseq_cli.hydra_train", types.ModuleType("stand_in"))
+    # As fairseq does while it is imported.
     module.hydra_init()
     assert imported == []
     module.hydra_init("config")
-    assert imported == ["/plugin"] and prepared == [((), 0), (("config",), 1)]
-    monkeypatch.setattr("hydra._internal.utils.get_args", lambda: arguments())
-    module.hydra_init("config")
-    assert imported == ["/plugin"]
+    assert imported == ["/plugin"] and prepared == [(("config",), 0), ((), 0), (("config",), 1)]
+    for others in (arguments, lambda: sys.exit(2)):
+        monkeypatch.setattr("hydra._internal.utils.get_args", others)
+        module.hydra_init("config")
+    assert imported == ["/plugin"] and len(prepared) == 5
