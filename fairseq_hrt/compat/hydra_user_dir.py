@@ -28,13 +28,12 @@ def user_dir(arguments: Any) -> Optional[str]:
     folder = arguments.config_dir or arguments.config_path
     if not folder or not arguments.config_name:
         return None
-    import yaml
+    from omegaconf import OmegaConf
 
     name = arguments.config_name.removesuffix(".yaml")
     try:
-        written = yaml.safe_load(Path(folder, f"{name}.yaml").read_text())
-        found = written["common"]["user_dir"]
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        found = OmegaConf.select(OmegaConf.load(Path(folder, f"{name}.yaml")), "common.user_dir")
+    except Exception:
         # hydra itself says what is wrong with the file.
         return None
     return found if isinstance(found, str) else None

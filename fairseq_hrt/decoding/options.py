@@ -26,7 +26,7 @@ _INSTEAD = {
     **dict.fromkeys(
         ("iter_decode_eos_penalty", "iter_decode_max_iter", "iter_decode_force_max_iter", "iter_decode_with_beam",
          "iter_decode_with_external_reranker"),
-        "fairseq's iterative models (--task translation_lev) refine a whole sentence so; this decoder writes each word once: leave it out",
+        "an option of fairseq's iterative models (--task translation_lev), whose passes this decoder does not have: leave it out",
     ),
     "replace_unk": "fairseq's commands replace <unk> by counting words after the subwords were joined, which does not lead to "
     "the right source word; --unkpen inf forbids <unk>",

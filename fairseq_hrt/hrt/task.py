@@ -1,6 +1,6 @@
 """Task ``translation_hrt``: training samples, curriculum, and the two-stage generator."""
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 from fairseq.criterions import FairseqCriterion
@@ -137,7 +137,7 @@ class HRTTranslationTask(EngineTranslationTask):
             logging_output.update(self.bleu_statistics(self.autoregressive_generator, sample, model, "_bleu_autoregressive"))
         return loss, sample_size, logging_output
 
-    def reduce_metrics(self, logging_outputs: List[Dict[str, Any]], criterion: FairseqCriterion) -> None:
+    def reduce_metrics(self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion) -> None:
         super().reduce_metrics(logging_outputs, criterion)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             log_bleu(logging_outputs, "_bleu_autoregressive", "bleu_autoregressive")

@@ -32,12 +32,15 @@ class ConfiguredTransformer(TransformerModelBase):
     @classmethod
     def build_model(cls, args: Any, task: FairseqTask) -> Any:
         if isinstance(args, DictConfig):
-            args = Namespace(**OmegaConf.to_container(args, resolve=True))
+            plain: Any = OmegaConf.to_container(args, resolve=True)
+            args = Namespace(**plain)
         cfg = cls.config.from_namespace(args)
         for side in ("encoder", "decoder"):
             # As a text, with --model-overrides, it prunes a trained model; fairseq 0.12.2 cannot read the list of its own option.
             if isinstance(getattr(cfg, side).layers_to_keep, list):
-                raise ValueError(f"--{side}-layers-to-keep: a model is pruned when it is loaded, not trained so; give --{side}-layers")
+                raise ValueError(
+                    f"--{side}-layers-to-keep: a model is pruned when it is loaded, not trained so; give --{side}-layers"
+                )
         return super().build_model(cfg, task)
 
     @classmethod

@@ -84,8 +84,8 @@ def _typed(given: Dict[str, Any], names: Dict[str, Tuple[str, ...]], config: typ
     plain = OmegaConf.to_container(whole, enum_to_str=True)
     found = {}
     for name in given:
-        value: Any = plain
+        at: Any = plain
         for step in names[name]:
-            value = value[step]
-        found[name] = value
+            at = at[step]
+        found[name] = at
     return found

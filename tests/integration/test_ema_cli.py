@@ -1,4 +1,4 @@
-"""``--store-ema`` with every family: trained, resumed, and its averages decoded."""
+"""``--store-ema`` with every family of models: trained, resumed, and its averages decoded."""
 
 import pytest
 import torch
@@ -8,7 +8,6 @@ from fairseq.checkpoint_utils import load_ema_from_checkpoint
 pytestmark = pytest.mark.slow
 
 FAMILIES = {
-    "autoregressive": "transformer --criterion autoregressive_loss",
     "hrt": "hrt_transformer --criterion hrt_loss --hrt-chunk-sizes 2,3 --hrt-curriculum-steps 4",
     "bidirectional": "bidirectional_transformer --criterion bidirectional_loss",
     "dag": "dag_transformer --criterion dag_nll_loss --dag-upsample-scale 4",
@@ -17,7 +16,15 @@ FAMILIES = {
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_train_resume_and_decode(command, toy_data, tmp_path, family):
-    arguments = [toy_data, "--user-dir", "fairseq_hrt", "--task", f"translation_{family}", "--arch", *FAMILIES[family].split()]
+    arguments = [
+        toy_data,
+        "--user-dir",
+        "fairseq_hrt",
+        "--task",
+        f"translation_{family}",
+        "--arch",
+        *FAMILIES[family].split(),
+    ]
     arguments += [*SIZES, *RESUMABLE, "--store-ema", "--ema-decay", "0.5", "--save-dir", tmp_path]
     command("fairseq-train", *arguments, "--max-update", "2")
     before = averages(tmp_path)

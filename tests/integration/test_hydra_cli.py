@@ -45,7 +45,9 @@ def train_by_hydra(command, data, family, folder, *overrides, **options):
 
 
 def train(command, data, family, folder, *arguments):
-    flags = [f"--{side}-{name.replace('_', '-')}={value}" for side in ("encoder", "decoder") for name, value in SIZES.items()]
+    flags = [
+        f"--{side}-{name.replace('_', '-')}={value}" for side in ("encoder", "decoder") for name, value in SIZES.items()
+    ]
     command(
         "fairseq-train", data, "--user-dir", PLUGIN, "--task", f"translation_{family}", "--arch", *FAMILIES[family].split(),
         *flags, *OPTIMIZER, "--adam-betas", "(0.9, 0.98)", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "2",
@@ -77,7 +79,8 @@ def test_the_model_of_fairseq_train(command, toy_data, by_hydra, tmp_path, famil
     assert_same(found, parameters(tmp_path))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+# Those of the others make bundles and teach below.
+@pytest.mark.parametrize("family", ["bidirectional", "dag"])
 def test_its_checkpoints_translate(command, toy_data, by_hydra, family):
     path = by_hydra[family] / "checkpoint_last.pt"
     output = command(
@@ -115,10 +118,11 @@ def test_groups_on_the_command_line(command, toy_data, tmp_path):
     "family, change, message",
     [
         ("hrt", ["+model.encoder.layrs=2"], "model.encoder_layrs: hrt_transformer_iwslt_de_en has no such option"),
-        ("hrt", ["+model.encoder_layers=2"], "model.encoder_layers is given twice, as 6 and as 2"),
-        ("autoregressive", ["+model.droput=0.2"], "model.droput: transformer_iwslt_de_en has no such option; did you mean dropout?"),
-        ("dag", ["model=dag_transformer_tiny"], "Could not override 'model'"),
-        ("dag", ["~model", "+model=dag_transformer_tiny"], "write model: {_name: dag_transformer_tiny}"),
+        (
+            "autoregressive",
+            ["+model.droput=0.2"],
+            "model.droput: transformer_iwslt_de_en has no such option; did you mean dropout?",
+        ),
     ],
 )
 def test_what_is_not_built_is_refused(command, toy_data, tmp_path, family, change, message):

@@ -82,7 +82,9 @@ def test_empty_translations_have_a_bleu(tiny, batches, bleu, eval_bleu):
     with metrics.aggregate(new_root=True) as values:
         for batch in batches:
             task.reduce_metrics(batch, Silent())
-            log_bleu([{name.replace("_bleu", "_other"): value for name, value in log.items()} for log in batch], "_other", "other")
+            log_bleu(
+                [{name.replace("_bleu", "_other"): value for name, value in log.items()} for log in batch], "_other", "other"
+            )
     found = values.get_smoothed_values()
     assert found.get("bleu") == found.get("other") == bleu
 
@@ -93,9 +95,14 @@ def test_options_of_an_ordinary_transformer_from_yaml(tiny):
     given = {"_name": "transformer_iwslt_de_en", "encoder": {"layers": 1, "embed_dim": 16}, "decoder_layers": 2}
     given["decoder"] = {"embed_dim": 16}
     model = task.build_model(OmegaConf.create(given))
-    sides = [(len(side.layers), side.layers[0].fc1.in_features, side.layers[0].fc1.out_features) for side in (model.encoder, model.decoder)]
+    sides = [
+        (len(side.layers), side.layers[0].fc1.in_features, side.layers[0].fc1.out_features)
+        for side in (model.encoder, model.decoder)
+    ]
     assert sides == [(1, 16, 1024), (2, 16, 1024)]
-    with pytest.raises(ValueError, match=r"model\.droput: transformer_iwslt_de_en has no such option; did you mean dropout\?"):
+    with pytest.raises(
+        ValueError, match=r"model\.droput: transformer_iwslt_de_en has no such option; did you mean dropout\?"
+    ):
         task.build_model(OmegaConf.create({**given, "droput": 0.5}))
     assert task.build_model(OmegaConf.create({**given, "droput": 0.5}), from_checkpoint=True)
     with pytest.raises(ValueError, match=r"model: transformer is a name alone; write model: \{_name: transformer\}"):

@@ -49,7 +49,9 @@ def test_a_curriculum_without_an_end_is_refused_with_the_criterion(hrt):
     from argparse import Namespace
 
     task, _ = hrt.task(max_update=0)
-    with pytest.raises(ValueError, match="in updates, which --max-epoch does not tell: give --max-update, or --hrt-curriculum-steps"):
+    with pytest.raises(
+        ValueError, match="in updates, which --max-epoch does not tell: give --max-update, or --hrt-curriculum-steps"
+    ):
         task.build_criterion(Namespace(_name="hrt_loss", criterion="hrt_loss", label_smoothing=0.1))
     task, _ = hrt.task(max_update=0, hrt_curriculum_steps=5)
     assert isinstance(task.build_criterion(Namespace(_name="hrt_loss", criterion="hrt_loss", label_smoothing=0.1)), HRTLoss)

@@ -71,7 +71,11 @@ def test_training_draws_anew_in_every_update_and_validation_never(hrt):
 
     def criterion(_, sample):
         seen.append(sample["views"])
-        return torch.zeros((), requires_grad=True), 1, {f"{name}_{what}": 0 for name in ("at", "cmlm") for what in ("nll_loss", "ntokens")}
+        return (
+            torch.zeros((), requires_grad=True),
+            1,
+            {f"{name}_{what}": 0 for name in ("at", "cmlm") for what in ("nll_loss", "ntokens")},
+        )
 
     model, sample = SimpleNamespace(train=lambda: None, eval=lambda: None, set_num_updates=lambda _: None), make_batch()
     optimizer = SimpleNamespace(backward=lambda loss: None)

@@ -125,13 +125,17 @@ def test_an_ordinary_transformer_starts_likewise(tiny, start):
 
 def test_other_sizes_are_named(tiny):
     model, other = of_a_family(tiny, "HRT"), of_a_family(tiny, "teacher", decoder_ffn_embed_dim=32)
-    message = r"HRTTransformerModel: other sizes: decoder\.layers\.0\.fc1\.weight \[32, 16\] instead of \[24, 16\] and 5 more;"
+    message = (
+        r"HRTTransformerModel: other sizes: decoder\.layers\.0\.fc1\.weight \[32, 16\] instead of \[24, 16\] and 5 more;"
+    )
     with pytest.raises(RuntimeError, match=message):
         model.load_state_dict(dict(other.state_dict()))
 
 
 def test_what_is_no_difference_of_parameters_stays_an_error(tiny, monkeypatch):
     model = of_a_family(tiny, "IBDecoder")
-    monkeypatch.setattr(torch.nn.Module, "load_state_dict", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("out of memory")))
+    monkeypatch.setattr(
+        torch.nn.Module, "load_state_dict", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("out of memory"))
+    )
     with pytest.raises(RuntimeError, match="^out of memory$"):
         model.load_state_dict(dict(model.state_dict()))

@@ -38,7 +38,9 @@ def other_value(config, path):
 def configuration(monkeypatch, architecture, given):
     """What the model of an architecture would be built from."""
     monkeypatch.setattr(
-        TransformerModelBase, "build_model", classmethod(lambda cls, cfg, task: Namespace(cfg=cfg, apply=lambda function: None))
+        TransformerModelBase,
+        "build_model",
+        classmethod(lambda cls, cfg, task: Namespace(cfg=cfg, apply=lambda function: None)),
     )
     ARCH_CONFIG_REGISTRY[architecture](given)
     return ARCH_MODEL_REGISTRY[architecture].build_model(given, None).cfg
@@ -122,7 +124,10 @@ def test_flattening_is_done_once_and_in_place():
         ({"encoder": {"layrs": 2}}, r"model\.encoder_layrs: new has no such option; did you mean encoder_layers\?"),
         ({"droput": 0.1}, r"model\.droput: new has no such option; did you mean dropout\?"),
         ({"zzzzzzzz": 0.1}, r"model\.zzzzzzzz: new has no such option$"),
-        ({"encoder": {"layers": 2}, "encoder_layers": 3}, r"model\.encoder_layers is given twice, as 2 and as 3; leave one out"),
+        (
+            {"encoder": {"layers": 2}, "encoder_layers": 3},
+            r"model\.encoder_layers is given twice, as 2 and as 3; leave one out",
+        ),
         ({"encoder": 2}, r"model\.encoder: 2 is not a group of options such as \{layers: 6\}"),
         ({"encoder": {"layers": "two"}}, r"model\.encoder_layers: 'two' does not fit \(.*Integer\)"),
         ({"encoder_layers": None}, r"model\.encoder_layers: None does not fit"),
