@@ -20,7 +20,9 @@ def _skip_integers(module: Any) -> None:
 
     @functools.wraps(create)
     def create_for(self: Any, model: Any, config: Any, device: Any = None, skip_keys: Any = None) -> None:
-        integers = {name for name, value in model.state_dict().items() if not value.is_floating_point()}
+        # Modules may store dictionaries, which fairseq passes over.
+        tensors = {name: value for name, value in model.state_dict().items() if not isinstance(value, dict)}
+        integers = {name for name, value in tensors.items() if not value.is_floating_point()}
         create(self, model, config, device, integers | set(skip_keys or ()))
 
     module.EMA.__init__ = create_for
