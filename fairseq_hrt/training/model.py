@@ -78,7 +78,7 @@ def _difference(found: Dict[str, Tensor], wanted: Dict[str, Tensor]) -> str:
     told = (
         ("the model has no place for", [name for name in found if name not in wanted]),
         ("the checkpoint lacks", [name for name in wanted if name not in found]),
-        ("other sizes:", shapes),
+        ("size mismatch:", shapes),
     )
     return ", ".join(f"{what} {_some(names)}" for what, names in told if names)
 

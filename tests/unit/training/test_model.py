@@ -126,7 +126,7 @@ def test_an_ordinary_transformer_starts_likewise(tiny, start):
 def test_other_sizes_are_named(tiny):
     model, other = of_a_family(tiny, "HRT"), of_a_family(tiny, "teacher", decoder_ffn_embed_dim=32)
     message = (
-        r"HRTTransformerModel: other sizes: decoder\.layers\.0\.fc1\.weight \[32, 16\] instead of \[24, 16\] and 5 more;"
+        r"HRTTransformerModel: size mismatch: decoder\.layers\.0\.fc1\.weight \[32, 16\] instead of \[24, 16\] and 5 more;"
     )
     with pytest.raises(RuntimeError, match=message):
         model.load_state_dict(dict(other.state_dict()))
