@@ -1,6 +1,5 @@
 """The repair `ema-of-integers`; that every family trains and resumes with ``--store-ema`` is an integration test."""
 
-import pytest
 import torch
 from fairseq.dataclass.configs import EMAConfig
 from fairseq.models.ema.ema import EMA
