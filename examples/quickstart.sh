@@ -302,7 +302,8 @@ distillation() {
 
 hrt() {
     local chain
-    # The curriculum ends half of the way: what follows is trained as it will be decoded.
+    # The curriculum ends half of the way: what follows is trained as it will be decoded, in chunks. Word by word (C_d = 1) is forgotten
+    # meanwhile; who wants both lets the curriculum last as long as the training.
     TITLE="training HRT" stage hrt_first "$OUT/hrt_first" "$HRT_UPDATES updates, raw $RAW_PROBABILITY, $PRECISION, seed $SEED" \
         train_hrt hrt_first "$HRT_UPDATES" 0.004 "$((HRT_UPDATES / 2))" "$TEACHER"
     chain=$STAGE_CHAIN

@@ -8,6 +8,7 @@ from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from torch import Tensor
 
@@ -15,7 +16,7 @@ from .decoding import DecodingOptions, EngineGenerator, Rescorer
 from .engine import UnsupportedModelError, follow_precision
 from .loading.checkpoints import architecture_name
 from .loading.models import load_other_model
-from .training import with_distilled_targets
+from .training import flatten_options, with_distilled_targets
 
 # Tasks of models that can write from left to right: HRT's do so in chunks of one word.
 LEFT_TO_RIGHT = ("translation", "translation_autoregressive", "translation_jacobi", "translation_hrt")
@@ -42,9 +43,13 @@ class EngineTranslationTask(TranslationTask):
         """The model, and with ``--eval-bleu`` the generator of the validation.
 
         Raises:
-            ValueError: a model of another family, or targets padded on the left.
+            ValueError: a model of another family, options that it does not have, or targets padded on the left.
         """
+        if isinstance(cfg, str):
+            raise ValueError(f"model: {cfg} is a name alone; write model: {{_name: {cfg}}}")
         self.require_family_name(cfg)
+        if not from_checkpoint:
+            flatten_options_of_transformer(cfg)
         if self.family and self.cfg.left_pad_target:
             raise ValueError(f"--left-pad-target: {self.family} needs targets padded on the right")
         self._building_model = True
@@ -252,6 +257,11 @@ class EngineTranslationTask(TranslationTask):
             self.datasets[split], self.cfg, split, shards[place], raw_shards[place], combine=combine
         )
 
+    def reduce_metrics(self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion) -> None:
+        """fairseq's, whose BLEU leaves out batches with empty translations only: an early validation then ends with KeyError 'bleu'."""
+        super(TranslationTask, self).reduce_metrics(logging_outputs, criterion)
+        log_bleu(logging_outputs, "_bleu", "bleu")
+
     def bleu_statistics(
         self, generator: EngineGenerator, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
     ) -> Dict[str, float]:
@@ -264,21 +274,33 @@ class EngineTranslationTask(TranslationTask):
         return logging_output
 
 
+def flatten_options_of_transformer(cfg: Any) -> None:
+    """What :func:`~.training.flatten_options` does for this package's own models, for fairseq's ``transformer`` from YAML.
+
+    Otherwise groups (``encoder: {layers: 2}``) would silently replace all that a preset says, and unknown names be ignored.
+    """
+    if ARCH_MODEL_REGISTRY.get(architecture_name(cfg)) is TransformerModel:
+        flatten_options(cfg)
+
+
 def _cut(line: Tensor, longest: int) -> Tensor:
     """The first ``longest - 1`` ids of a line and its ``</s>``."""
     return line if line.numel() <= longest else torch.cat([line[: longest - 1], line[-1:]])
 
 
 def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:
-    """Logs the BLEU whose counts :meth:`EngineTranslationTask.bleu_statistics` gathered under ``prefix``."""
+    """Logs the BLEU whose counts :meth:`EngineTranslationTask.bleu_statistics` gathered under ``prefix``, if it gathered any.
+
+    It is 0 where all translations are empty.
+    """
+    if not any(f"{prefix}_ref_len" in log for log in logging_outputs):
+        return
 
     def total(key: str) -> float:
         return sum(float(log.get(f"{prefix}_{key}", 0)) for log in logging_outputs)
 
-    totals = [total(f"totals_{order}") for order in range(EVAL_BLEU_ORDER)]
-    if not max(totals):
-        return
     # Arrays, so that the meters sum them element by element; averaging BLEU itself over batches would be wrong.
+    totals = [total(f"totals_{order}") for order in range(EVAL_BLEU_ORDER)]
     counts = [total(f"counts_{order}") for order in range(EVAL_BLEU_ORDER)]
     metrics.log_scalar(f"{prefix}_counts", np.array(counts))
     metrics.log_scalar(f"{prefix}_totals", np.array(totals))
