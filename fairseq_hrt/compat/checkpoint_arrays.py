@@ -42,7 +42,7 @@ class PickledDtype:
             if plain and order in ("<", "=", "|") and size in (-1, own.itemsize) and alignment in (-1, own.alignment):
                 self.dtype = own.newbyteorder(order)
                 return
-        raise ForgedArrayError(f"the NumPy type {own} with the state {shown(state)}, which NumPy does not write")
+        raise ForgedArrayError(f"the NumPy type {own} with a size, fields or flags of its own: {shown(state)}")
 
 
 class PickledArray:
@@ -99,7 +99,9 @@ def _numbers(kind: PickledDtype, data: object, count: int, what: str) -> "numpy.
         raise ForgedArrayError(f"{what} and the type {dtype} with {held} instead of {count * dtype.itemsize}")
     characters = numpy.frombuffer(data, "<u4") if dtype.kind == "U" else numpy.zeros(0, "<u4")
     if characters.max(initial=0) > _LAST_CHARACTER:
-        raise ForgedArrayError(f"{what} and the type {dtype} with the character {characters.max():#x}, which Unicode does not have")
+        raise ForgedArrayError(
+            f"{what} and the type {dtype} with the character {characters.max():#x}, which Unicode does not have"
+        )
     return numpy.ndarray((count,), dtype, data)
 
 
