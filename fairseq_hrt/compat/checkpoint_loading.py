@@ -16,7 +16,8 @@ stands in ``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS`` (several are joined by `os.pathsep
 
     FAIRSEQ_HRT_TRUSTED_CHECKPOINTS=/models/old.pt fairseq-generate --path /models/old.pt ...
 
-A file that is cut short or is no checkpoint is refused by name as well.
+A file that is cut short or is no checkpoint is refused by name as well, and so is a configuration that asks
+for a model of quite another size than the file holds (`checkpoint_sizes`).
 """
 
 import argparse
@@ -32,6 +33,7 @@ from contextlib import contextmanager
 from typing import IO, Any, Callable, Iterator, List, Optional, Tuple, Union
 
 from .checkpoint_contents import UnsafeValueError, make_plain
+from .checkpoint_sizes import bound_building
 from .display import escaped
 from .importing import ModuleView, Repair
 
@@ -222,7 +224,10 @@ def _reason() -> Optional[str]:
 
 def _load_safely(module: Any) -> None:
     # What other workers send is of any type.
-    module.torch = ModuleView(module.torch, load=load_checkpoint if module.__name__ == "fairseq.checkpoint_utils" else load)
+    checkpoints = module.__name__ == "fairseq.checkpoint_utils"
+    module.torch = ModuleView(module.torch, load=load_checkpoint if checkpoints else load)
+    if checkpoints:
+        bound_building(module, is_trusted, _how_to_trust)
 
 
 REPAIR = Repair(
