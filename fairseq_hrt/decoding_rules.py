@@ -6,6 +6,10 @@ from typing import List, Optional, Sequence, Tuple
 LARGEST_PENALTY = 20.0
 
 
+class NumericalError(ArithmeticError, ValueError):
+    """The model computed NaN where a probability was needed."""
+
+
 def without_repeated_ngrams(tokens: Sequence[object], *, longest: int = 4) -> List[int]:
     """Collapses immediately repeated n-grams, n from ``longest`` down to 1, until nothing repeats: the indices that are kept.
 

@@ -11,15 +11,12 @@ from typing import List, Optional, Sequence, Set, Tuple
 import torch
 from torch import Tensor
 
+from ..decoding_rules import NumericalError
 from ..engine import DecoderState, EngineEnsemble, Memory, reorder
 from .constraints import Constraints
 from .hypothesis import Hypothesis
 from .steps import DecodingStep, StepHook
 from .transfer import lists_to_host
-
-
-class NumericalError(ArithmeticError):
-    """The model computed NaN where a probability was needed."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,15 @@ from fairseq.data import LanguagePairDataset
 
 from ..loading.checkpoints import read_checkpoint, reading, task_name
 from ..loading.data_options import options_of_training
-from ..loading.models import build_generator, generation_config, load_models, option_arguments, option_text, to_device
+from ..loading.models import (
+    build_generator,
+    decode,
+    generation_config,
+    load_models,
+    option_arguments,
+    option_text,
+    to_device,
+)
 from .bundle import Bundle
 from .replacement import read_lexicon, with_words
 from .text import TextPipeline
@@ -132,7 +140,7 @@ class Translator:
             members = order[start : start + batch_size]
             dataset = task.build_dataset_for_inference([pieces[n] for n in members], [len(pieces[n]) for n in members])
             sample = self._collate(dataset)
-            for number, best in zip(sample["id"].tolist(), task.inference_step(generator, self.models, sample)):
+            for number, best in zip(sample["id"].tolist(), decode(task, generator, self.models, sample)):
                 found[members[number]] = best
             if progress is not None:
                 progress(min(start + batch_size, len(order)), len(order))
@@ -238,7 +246,7 @@ class Translator:
                     left_pad_source=task.cfg.left_pad_source, left_pad_target=False, shuffle=False,
                 )  # fmt: skip
                 sample = self._collate(dataset)
-                for number, best in zip(sample["id"].tolist(), task.inference_step(generator, self.models, sample)):
+                for number, best in zip(sample["id"].tolist(), decode(task, generator, self.models, sample)):
                     scored = self._translation(sources[members[number]], best[0])
                     scored.text = targets[members[number]]
                     results[members[number]] = scored

@@ -27,7 +27,7 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Un
 
 import numpy as np
 
-from ..decoding_rules import without_repeated_ngrams
+from ..decoding_rules import NumericalError, without_repeated_ngrams
 from . import binding, library
 from .format import Header, ModelFileError, read_header, read_model
 from .options import DecodeOptions, UnsupportedOption, options_for
@@ -52,10 +52,6 @@ class Graph(NamedTuple):
     scores: np.ndarray
     links: np.ndarray
     path: List[int]
-
-
-class NumericalError(ArithmeticError):
-    """The model computed NaN where a probability was needed."""
 
 
 @dataclass

@@ -21,8 +21,9 @@ from starlette.routing import Route
 
 from ..escaping import printable
 from ..hub.bundle import load_bundle
+from ..runtime.engine import NumericalError
 from .detection import LanguageDetector
-from .errors import invalid
+from .errors import RequestError, invalid
 from .guard import Guard, Handler, with_headers
 from .interface import describe_interface
 from .metrics import Metrics
@@ -201,6 +202,9 @@ class Server:
             raise invalid(f"request ({len(sentences)}) exceeds sentence limit ({limit})")
         try:
             found = await system.batcher.submit(sentences, **options) if sentences else []
+        except NumericalError as error:
+            logger.error("%s: %s", system.name, printable(str(error)))
+            raise RequestError(500, "this system's model computes no numbers: it is broken") from None
         except ValueError as error:
             # A decoder's words may name files.
             logger.warning("%s refused a request: %s", system.name, printable(str(error)))

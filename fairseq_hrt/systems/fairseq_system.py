@@ -12,7 +12,7 @@ from fairseq import tasks, utils
 
 from ..engine import GenerationCounters
 from ..loading.checkpoints import reading, task_of_checkpoint
-from ..loading.models import build_generator, choose_device, generation_config, load_models, to_device
+from ..loading.models import build_generator, choose_device, decode, generation_config, load_models, to_device
 from .specification import SystemSpec, generate_arguments
 from .task_system import TaskSystem
 
@@ -79,7 +79,7 @@ class FairseqSystem(TaskSystem):
 
     def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
         """Hypotheses of each sentence in ``sample``, best first."""
-        hypotheses = self.task.inference_step(self.generator, self.models, sample)
+        hypotheses = decode(self.task, self.generator, self.models, sample)
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return hypotheses

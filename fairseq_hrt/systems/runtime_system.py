@@ -19,7 +19,7 @@ from ..hub.runtime_translator import TASKS, WITHOUT_EFFECT, options_of_task, req
 from ..hub.shortlist import load_shortlist, read_shortlist
 from ..loading.checkpoints import task_of_checkpoint
 from ..loading.models import generation_config, load_models, option_arguments
-from ..runtime.engine import DecodeOptions, Engine, Result, Shortlist, read_header
+from ..runtime.engine import DecodeOptions, Engine, NumericalError, Result, Shortlist, read_header
 from ..runtime.options import options_for
 from ..runtime.rescoring import Rescorer, require_candidates
 from .specification import SystemSpec
@@ -186,7 +186,10 @@ def _convert(spec: SystemSpec, config: DictConfig, task: FairseqTask, weights: s
     if len(paths) > 1:
         raise ValueError(f"system {spec.name!r}: engine=runtime decodes one model, path= names {len(paths)}")
     models, trained = load_models(paths, config, task, torch.device("cpu"))
-    write_runtime_model(models[0], task.source_dictionary, task.target_dictionary, file, weights=weights)
+    try:
+        write_runtime_model(models[0], task.source_dictionary, task.target_dictionary, file, weights=weights)
+    except NumericalError as error:
+        raise NumericalError(f"{spec.path}: {error}") from None
     return trained.task
 
 

@@ -47,3 +47,10 @@ def test_penalties_whose_powers_stay_finite():
     for lenpen in (20.1, -21, math.inf, math.nan):
         with pytest.raises(ValueError, match="--rescore-lenpen .* must lie between -20 and 20"):
             check_rescoring_penalty(lenpen)
+
+
+def test_both_engines_have_one_error_for_nan():
+    from fairseq_hrt.decoding import NumericalError
+    from fairseq_hrt.runtime import engine
+
+    assert NumericalError is engine.NumericalError and issubclass(NumericalError, (ValueError, ArithmeticError))
