@@ -11,9 +11,7 @@ from h11 import _readers
 _readers.header_field_re = re.compile(
     rb"(?P<field_name>[-!#$%&'*+.^_`|~0-9a-zA-Z]+):(?=([ \t]*))\2(?P<field_value>([^\x00\s]+(?:[ \t]+[^\x00\s]+)*)?)[ \t]*"
 )
-_readers.chunk_header_re = re.compile(
-    rb"(?P<chunk_size>[0-9A-Fa-f]{1,20})(?:(?P<chunk_ext>;.*)|[ \t]*)\r\n"
-)
+_readers.chunk_header_re = re.compile(rb"(?P<chunk_size>[0-9A-Fa-f]{1,20})(?:(?P<chunk_ext>;.*)|[ \t]*)\r\n")
 
 
 class StrictConnection(h11.Connection):
