@@ -25,7 +25,7 @@ class BackgroundHandler(logging.Handler):
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._descriptor = descriptor
-        self._lines: "queue.SimpleQueue[str]" = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         # Each is changed by one thread only: those who log hold the handler's lock.
         self._said = self._dropped = 0
         self._done = self._lost = self._told = 0

@@ -5,7 +5,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Optional, Tuple
+from typing import Dict, Iterable, Optional, Tuple
 
 from ..escaping import shown
 from .hosts import canonical
@@ -68,11 +68,7 @@ class Settings:
             raise ValueError(
                 f"--max-sentences {self.max_sentences} do not fit into --max-queue {self.max_queue}: give a longer queue"
             )
-        for host in self.allow_hosts or ():
-            if canonical(host) is None:
-                raise ValueError(
-                    f"--allow-host {shown(host)} is not a name or address: leave out scheme and port, e.g. translate.example.org"
-                )
+        _check_hosts(self.allow_hosts or ())
         names = [name for name, _ in self.systems]
         if not names:
             raise ValueError("no system: give at least one bundle")
@@ -101,6 +97,14 @@ class Settings:
         fields["allow_hosts"] = None if fields["allow_hosts"] is None else tuple(fields["allow_hosts"])
         fields["key_file"] = None if fields["key_file"] is None else Path(fields["key_file"])
         return cls(**fields)
+
+
+def _check_hosts(hosts: Iterable[str]) -> None:
+    for host in hosts:
+        if canonical(host) is None:
+            raise ValueError(
+                f"--allow-host {shown(host)} is not a name or address: leave out scheme and port, e.g. translate.example.org"
+            )
 
 
 def parse_system(text: str) -> Tuple[str, Path]:
