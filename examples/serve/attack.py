@@ -253,7 +253,7 @@ def main():
     parser.add_argument("--process", type=int, help="number of the server's process, where its address is given")
     parser.add_argument("--only", choices=("connections", "texts"), help="one of the two tables (default: both)")
     parser.add_argument("--size", type=float, default=1200, help="MB to a connection (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=30, help="for a connection (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=60, help="for a connection (default: %(default)s)")
     parser.add_argument("--word", type=int, default=20000, help="characters of the word (default: %(default)s)")
     parser.add_argument("--line", type=int, default=100000, help="characters of the line (default: %(default)s)")
     parser.add_argument("--clients", type=int, default=24, help="that leave (default: %(default)s)")
