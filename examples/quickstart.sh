@@ -33,14 +33,11 @@ FAMILIES=${FAMILIES-$KNOWN}
 SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1} ROWS=${ROWS:-}
 TRAIN=${TRAIN:-20000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
 
-PRECISION=${PRECISION:-$(python3 "$COMMON/precision.py")}
+choose_precision
 # PACE: expected milliseconds of an update in hundredths of those in bfloat16. Fewer updates would save time in float32, and cost what
 # the models are to show: with 60 per cent of them the teacher has 69 BLEU instead of 91.
-case $PRECISION in
-    bfloat16) TRAINER=(python "$COMMON/train_bf16.py") PACE=100 ;;
-    float32) TRAINER=(fairseq-train) PACE=190 ;;
-    *) fail "PRECISION=$PRECISION is neither bfloat16 nor float32" ;;
-esac
+PACE=100
+if [ "$PRECISION" = float32 ]; then PACE=190; fi
 AT_UPDATES=${AT_UPDATES:-800} HRT_UPDATES=${HRT_UPDATES:-750}
 HRT_MORE_UPDATES=${HRT_MORE_UPDATES:-350}
 IB_UPDATES=${IB_UPDATES:-700} IB2_UPDATES=${IB2_UPDATES:-1000}
@@ -305,7 +302,8 @@ distillation() {
 
 hrt() {
     local chain
-    # The curriculum ends half of the way: what follows is trained as it will be decoded.
+    # The curriculum ends half of the way: what follows is trained as it will be decoded, in chunks. Word by word (C_d = 1) is forgotten
+    # meanwhile; who wants both lets the curriculum last as long as the training.
     TITLE="training HRT" stage hrt_first "$OUT/hrt_first" "$HRT_UPDATES updates, raw $RAW_PROBABILITY, $PRECISION, seed $SEED" \
         train_hrt hrt_first "$HRT_UPDATES" 0.004 "$((HRT_UPDATES / 2))" "$TEACHER"
     chain=$STAGE_CHAIN

@@ -1,8 +1,9 @@
 """The translation task with our generators and, for training, a second set of targets."""
 
 import logging
+import weakref
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from torch import Tensor
 
@@ -28,7 +30,7 @@ from .loading.checkpoints import architecture_name
 from .loading.models import load_other_model
 from .options import DecodingOptions, UnsupportedOption
 from .runtime import LibraryUnavailable
-from .training import with_distilled_targets
+from .training import flatten_options, with_distilled_targets
 
 logger = logging.getLogger(__name__)
 _BY_NAME: Dict[str, Family] = {family.name: family for family in FAMILIES}
@@ -44,6 +46,8 @@ class EngineTranslationTask(TranslationTask):
     family: str
     # Generators made while the model is built decode between its updates.
     _building_model = False
+    # Generators that hold a copy of the weights.
+    _packed: Sequence["weakref.ref[PackedGenerator]"] = ()
     # What the models of the last generator can read.
     _source_positions: Sequence[int] = ()
     # And what chooses among their translations.
@@ -62,9 +66,13 @@ class EngineTranslationTask(TranslationTask):
         """The model, and with ``--eval-bleu`` the generator of the validation.
 
         Raises:
-            ValueError: a model of another family, or targets padded on the left.
+            ValueError: a model of another family, options that it does not have, or targets padded on the left.
         """
+        if isinstance(cfg, str):
+            raise ValueError(f"model: {cfg} is a name alone; write model: {{_name: {cfg}}}")
         self.require_family_name(cfg)
+        if not from_checkpoint:
+            flatten_options_of_transformer(cfg)
         if self.record.model and self.cfg.left_pad_target:
             raise ValueError(f"--left-pad-target: {self.record.model} needs targets padded on the right")
         self._building_model = True
@@ -176,6 +184,16 @@ class EngineTranslationTask(TranslationTask):
             )
         if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
             raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
+        return self.generator_for(models, options)
+
+    def generator_for(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> Union[EngineGenerator, PackedGenerator]:
+        """What decodes with these options, on the engine that they name.
+
+        Raises:
+            ValueError: an option is not supported; the message names it.
+        """
         self.require_family(models)
         self._source_positions, self._choosing_positions = [model.max_positions()[0] for model in models], []
         if options.rescore_path is None and options.rescore_lenpen != 1.0:
@@ -186,7 +204,8 @@ class EngineTranslationTask(TranslationTask):
             except (UnsupportedOption, UnsupportedModelError, LibraryUnavailable) as reason:
                 if options.engine == "native":
                     raise ValueError(str(reason)) from None
-                logger.info("decoding with PyTorch: %s", reason)
+                if options.static_weights:
+                    logger.info("decoding with PyTorch: %s", reason)
         return self._torch_generator(models, options)
 
     def _native_generator(
@@ -206,7 +225,8 @@ class EngineTranslationTask(TranslationTask):
         )
         if options.rescore_path is not None:
             generator.rank_by(self.make_rescorer(generator.counters, options, like=models[0]))
-        if not self._building_model:
+        self._packed = [*self._packed, weakref.ref(generator)]
+        if options.static_weights:
             logger.info("decoding with the native engine: %s", generator.describe())
         return generator
 
@@ -223,8 +243,7 @@ class EngineTranslationTask(TranslationTask):
     def begin_valid_epoch(self, epoch: int, model: torch.nn.Module) -> None:
         """The model has changed since the last validation."""
         super().begin_valid_epoch(epoch, model)
-        generator = getattr(self, "sequence_generator", None)
-        if isinstance(generator, PackedGenerator):
+        for generator in filter(None, (packed() for packed in self._packed)):
             generator.forget_weights()
 
     def make_rescorer(
@@ -319,6 +338,11 @@ class EngineTranslationTask(TranslationTask):
             self.datasets[split], self.cfg, split, shards[place], raw_shards[place], combine=combine
         )
 
+    def reduce_metrics(self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion) -> None:
+        """fairseq's, whose BLEU leaves out batches with empty translations only: an early validation then ends with KeyError 'bleu'."""
+        super(TranslationTask, self).reduce_metrics(logging_outputs, criterion)
+        log_bleu(logging_outputs, "_bleu", "bleu")
+
     def bleu_statistics(
         self, generator: EngineGenerator, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
     ) -> Dict[str, float]:
@@ -331,21 +355,33 @@ class EngineTranslationTask(TranslationTask):
         return logging_output
 
 
+def flatten_options_of_transformer(cfg: Any) -> None:
+    """What :func:`~.training.flatten_options` does for this package's own models, for fairseq's ``transformer`` from YAML.
+
+    Otherwise groups (``encoder: {layers: 2}``) would silently replace all that a preset says, and unknown names be ignored.
+    """
+    if ARCH_MODEL_REGISTRY.get(architecture_name(cfg)) is TransformerModel:
+        flatten_options(cfg)
+
+
 def _cut(line: Tensor, longest: int) -> Tensor:
     """The first ``longest - 1`` ids of a line and its ``</s>``."""
     return line if line.numel() <= longest else torch.cat([line[: longest - 1], line[-1:]])
 
 
 def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:
-    """Logs the BLEU whose counts :meth:`EngineTranslationTask.bleu_statistics` gathered under ``prefix``."""
+    """Logs the BLEU whose counts :meth:`EngineTranslationTask.bleu_statistics` gathered under ``prefix``, if it gathered any.
+
+    It is 0 where all translations are empty.
+    """
+    if not any(f"{prefix}_ref_len" in log for log in logging_outputs):
+        return
 
     def total(key: str) -> float:
         return sum(float(log.get(f"{prefix}_{key}", 0)) for log in logging_outputs)
 
-    totals = [total(f"totals_{order}") for order in range(EVAL_BLEU_ORDER)]
-    if not max(totals):
-        return
     # Arrays, so that the meters sum them element by element; averaging BLEU itself over batches would be wrong.
+    totals = [total(f"totals_{order}") for order in range(EVAL_BLEU_ORDER)]
     counts = [total(f"counts_{order}") for order in range(EVAL_BLEU_ORDER)]
     metrics.log_scalar(f"{prefix}_counts", np.array(counts))
     metrics.log_scalar(f"{prefix}_totals", np.array(totals))

@@ -2,6 +2,8 @@
 
     python examples/common/precision.py
 
+``PRECISION`` in the environment decides otherwise. The option of ``fairseq-train`` for bfloat16 is ``--bf16``.
+
 An instruction set is not enough to know: a product of two bfloat16 matrices in PyTorch 2.13, one thread, against one in float32, took
 
     0.4 times as long on AMD's Zen 4 and Zen 5, which have AVX-512 BF16 at full rate;
@@ -12,6 +14,7 @@ So the answer is bfloat16 with AVX-512 BF16 on AMD, and with AMX (not measured h
 else. It depends on the processor alone: what is stopped and started again on one machine goes on in the same precision.
 """
 
+import os
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -35,5 +38,17 @@ def faster_precision(cpuinfo: Path = CPUINFO) -> str:
     return "bfloat16" if "amx_bf16" in flags or full_rate else "float32"
 
 
+def chosen_precision() -> str:
+    """``PRECISION`` of the environment, or what is faster here.
+
+    Raises:
+        SystemExit: for a ``PRECISION`` that is neither ``bfloat16`` nor ``float32``.
+    """
+    asked = os.environ.get("PRECISION")
+    if asked not in (None, "", "bfloat16", "float32"):
+        raise SystemExit(f"error: PRECISION={asked} is neither bfloat16 nor float32")
+    return asked or faster_precision()
+
+
 if __name__ == "__main__":
-    print(faster_precision())
+    print(chosen_precision())

@@ -5,6 +5,7 @@
 #   stage NAME FOLDER SETTINGS COMMAND…  runs COMMAND once: a stamp in $OUT/.stages says that it is finished. Other
 #                                        SETTINGS (or those of an earlier stage) empty FOLDER and run it again; where the recipe
 #                                        sets KEEP=1, for what takes days, they are refused
+#   choose_precision                     sets PRECISION, unless the user has, and TRAINER, the command that trains in it
 #   say TEXT...                          one progress line with the time since the start
 #   side_by_side STEPS FUNCTION…         runs functions at the same time, each with its stages, and shows how far they are; all stop
 #                                        when one fails or at Ctrl-C, and go on the next time. STEPS: options of progress.py
@@ -97,6 +98,12 @@ run_to() {
     if [ -n "$DRY_RUN" ]; then return; fi
     "$@" >"$file.partial"
     mv "$file.partial" "$file"
+}
+
+choose_precision() {
+    PRECISION=$(python3 "$COMMON/precision.py")
+    TRAINER=(fairseq-train)
+    if [ "$PRECISION" = bfloat16 ]; then TRAINER+=(--bf16); fi
 }
 
 # Until this start and the commands of it that outlive it have ended, no other one works in $OUT. A recipe that another one calls has what

@@ -30,7 +30,7 @@ VALUES = (
 
 def head(path, length, more=b""):
     """The head of a request with a JSON body."""
-    kind = b"Host: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    kind = b"Host: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
     return b"POST %s HTTP/1.1\r\n%s%sContent-Length: %d\r\n\r\n" % (path.encode(), kind, more, length)
 
 
@@ -79,7 +79,11 @@ def requests_of(source, right):  # noqa: C901 (one branch for each kind)
             wrong = strange_fields(source, right)
             yield kind, [head(path, len(wrong)) + wrong], 0.0
         elif kind == "path":
-            yield kind, [b"GET " + source.choice(PATHS).encode() + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"], 0.0
+            yield (
+                kind,
+                [b"GET " + source.choice(PATHS).encode() + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"],
+                0.0,
+            )
         elif kind == "headers":
             flood = b"".join(
                 b"X-%d: %s\r\n" % (number, b"v" * source.choice([1, 50])) for number in range(source.choice([100, 3000]))

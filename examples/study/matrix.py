@@ -150,6 +150,9 @@ def _inherited(raw: Mapping[str, Dict[str, Any]], name: str, seen: Tuple[str, ..
 
 def _identity(fields: Mapping[str, Any], identities: Mapping[str, str]) -> str:
     """Hash of the fields; what they refer to counts by its own identity."""
+    if fields["kind"] == "train":
+        # Trainings named this script before fairseq-train had --bf16 on CPUs; identities of what they made stay.
+        fields = {**fields, "program": "examples/common/train_bf16.py"}
     text = json.dumps(renamed(fields, identities), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

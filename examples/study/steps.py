@@ -1,7 +1,7 @@
 """What each kind of entry runs: its commands in order, and the file that shows that all of them are done.
 
 prepare    ``script`` with OUT set to the entry's folder and ``environment``; leaves data-bin
-train      ``program`` (fairseq-train, or train_bf16.py) on ``data`` with ``options``, then the average of the last ``average`` checkpoints: model.pt
+train      fairseq-train on ``data`` with ``options`` in the faster precision, then the average of the last ``average`` checkpoints: model.pt
 distill    fairseq-hrt distill of ``data`` by ``system``; leaves data-bin
 tune       fairseq-hrt tune on ``data``: ``system`` over ``grid``; leaves tuned.json and best, which can be appended to a system
 benchmark  fairseq-hrt benchmark of ``systems`` on ``data`` with ``options``; leaves results.json
@@ -10,12 +10,14 @@ command    ``command``, a list; must leave ``result``
 Every command may be killed and started again: it goes on or does its work anew.
 """
 
+import runpy
 import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from matrix import FOLDER, TEXT, Entry, replaced
 
+PRECISION = Path(__file__).resolve().parents[1] / "common" / "precision.py"
 # What does not change the result of a training: how often it says something, and how often it keeps what can be gone on from.
 TRAIN_HABITS = {
     "log-format": "simple",
@@ -63,9 +65,13 @@ def _prepare(fields: Mapping[str, Any], out: Path) -> List[Step]:
 
 
 def _train(fields: Mapping[str, Any], out: Path) -> List[Step]:
-    program = fields.get("program", "fairseq-train")
-    start = [sys.executable, program] if program.endswith(".py") else [str(Path(sys.executable).with_name(program))]
-    options = {**TRAIN_HABITS, **fields["options"], "save-dir": out / "checkpoints"}
+    precision = runpy.run_path(str(PRECISION))["chosen_precision"]()
+    options = {
+        **TRAIN_HABITS,
+        "bf16": precision == "bfloat16",
+        **fields["options"],
+        "save-dir": out / "checkpoints",
+    }
     count = int(fields.get("average", 1))
     options.setdefault("keep-interval-updates", max(count, 1))
     average = [
@@ -77,7 +83,8 @@ def _train(fields: Mapping[str, Any], out: Path) -> List[Step]:
         "--output",
         str(out / "model.pt"),
     ]
-    return [Step([*start, fields["data"], *flags(options)]), Step(average)]
+    program = str(Path(sys.executable).with_name("fairseq-train"))
+    return [Step([program, fields["data"], *flags(options)]), Step(average)]
 
 
 def _distill(fields: Mapping[str, Any], out: Path) -> List[Step]:

@@ -199,6 +199,8 @@ def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) ->
         if result.returncode:
             said = (result.stdout + result.stderr).strip().splitlines()[-1:]
             raise ValueError(f"fairseq-preprocess failed: {' '.join(said) or f'exit status {result.returncode}'}")
+        # Of the time and of a folder that is gone; the rest is the same in every run.
+        (partial / "preprocess.log").unlink(missing_ok=True)
         try:
             partial.rename(target)
         except OSError:

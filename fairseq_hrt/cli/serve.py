@@ -59,6 +59,15 @@ def build_parser() -> argparse.ArgumentParser:
         "--key-file", type=Path, help="file of keys, one a line; requests must bring one (default: everybody may ask)"
     )
     parser.add_argument("--allow-origin", metavar="ORIGIN", help="web pages of this origin may ask (CORS; default: none)")
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        dest="allow_hosts",
+        metavar="NAME",
+        help="answer requests addressed to this name (in Host), too; repeatable. localhost and loopback addresses are always "
+        "answered. Others are refused with 421 where only this machine is listened to, or where a name is given (default: "
+        "elsewhere any name)",
+    )
     return parser
 
 
@@ -72,6 +81,8 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--workers {options.workers}: at least one process has to answer")
     fields = {name: value for name, value in vars(options).items() if name in Settings.__dataclass_fields__}
     systems, chosen = tuple(map(parse_system, options.systems)), tuple(map(parse_option, options.set))
+    if options.allow_hosts is not None:
+        fields["allow_hosts"] = tuple(options.allow_hosts)
     settings = Settings(**{**fields, "systems": systems, "options": chosen})
     try:
         from ..server.process import serve

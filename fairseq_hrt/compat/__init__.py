@@ -18,11 +18,17 @@ from .checkpoint_copies import REPAIR as CHECKPOINT_COPIES
 from .checkpoint_loading import REPAIR as CHECKPOINT_LOADING
 from .checkpoint_loading import CorruptCheckpointError, UnsafeCheckpointError
 from .cpu_distributed import REPAIR as CPU_DISTRIBUTED
+from .cpu_precision import REPAIR as CPU_PRECISION
 from .dataclass_defaults import REPAIR as DATACLASS_DEFAULTS
 from .deprecation_warnings import REPAIR as DEPRECATION_WARNINGS
+from .ema_of_integers import REPAIR as EMA_OF_INTEGERS
 from .encoder_layer import REPAIR as ENCODER_LAYER
+from .generated_shards import REPAIR as GENERATED_SHARDS
+from .hydra_user_dir import REPAIR as HYDRA_USER_DIR
 from .importing import Repair, RepairingFinder, RepairStatus
 from .numpy_aliases import REPAIR as NUMPY_ALIASES
+from .scored_files import REPAIR as SCORED_FILES
+from .sentence_bleu import REPAIR as SENTENCE_BLEU
 
 __all__ = [
     "REPAIRS",
@@ -47,6 +53,12 @@ REPAIRS = (
     CHECKPOINT_COPIES,
     ENCODER_LAYER,
     CPU_DISTRIBUTED,
+    CPU_PRECISION,
+    GENERATED_SHARDS,
+    SCORED_FILES,
+    SENTENCE_BLEU,
+    EMA_OF_INTEGERS,
+    HYDRA_USER_DIR,
     DEPRECATION_WARNINGS,
 )
 

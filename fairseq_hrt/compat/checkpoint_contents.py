@@ -96,9 +96,6 @@ def _require_no_node(value: object) -> None:
         seen.add(id(value))
         if _is_of_omegaconf(value):
             raise UnsafeValueError("the file", value, "which is a part of a configuration that stands outside of it")
-        dtype = getattr(value, "dtype", value) if type(value).__module__.split(".")[0] == "numpy" else None
-        if getattr(dtype, "hasobject", False):
-            raise UnsafeValueError("the file", value, "which is an array of objects")
         if isinstance(value, dict):
             waiting.extend(inner for pair in list(dict.items(value)) for inner in pair)
         elif isinstance(value, (list, tuple, set, frozenset)):

@@ -16,7 +16,8 @@ stands in ``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS`` (several are joined by `os.pathsep
 
     FAIRSEQ_HRT_TRUSTED_CHECKPOINTS=/models/old.pt fairseq-generate --path /models/old.pt ...
 
-A file that is cut short or is no checkpoint is refused by name as well.
+A file that is cut short or is no checkpoint is refused by name as well, and so is a configuration that asks
+for a model of quite another size than the file holds (`checkpoint_sizes`).
 """
 
 import argparse
@@ -26,14 +27,13 @@ import logging
 import os
 import pickle
 import re
-import struct
 import typing
 import warnings
-import zipfile
 from contextlib import contextmanager
 from typing import IO, Any, Callable, Iterator, List, Optional, Tuple, Union
 
 from .checkpoint_contents import UnsafeValueError, make_plain
+from .checkpoint_sizes import bound_building
 from .display import escaped
 from .importing import ModuleView, Repair
 
@@ -58,27 +58,15 @@ def allowed_types() -> List[Allowed]:
     Returns:
         classes, and (object, pickled name) pairs for what was pickled under another name
     """
+    from .checkpoint_arrays import stand_ins
+
     return [
         argparse.Namespace,
         collections.defaultdict,
-        *_numpy_types(),
+        *stand_ins(),
         *_omegaconf_types(),
         *_fairseq_types(),
     ]
-
-
-def _numpy_types() -> List[Allowed]:
-    import numpy
-
-    core = getattr(numpy, "_core", None) or numpy.core
-    found: List[Allowed] = [numpy.ndarray, numpy.dtype]
-    # the package was renamed in NumPy 2; a file may come from either side
-    for package in ("numpy.core", "numpy._core"):
-        for name in ("scalar", "_reconstruct"):
-            found.append((getattr(core.multiarray, name), f"{package}.multiarray.{name}"))
-    for code in "?bhilqBHILQefdU":
-        found.append(type(numpy.dtype(code)))
-    return found
 
 
 def _omegaconf_types() -> List[Allowed]:
@@ -136,6 +124,8 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
     """
     import torch
 
+    from .checkpoint_arrays import ForgedArrayError, with_arrays
+
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else getattr(file, "name", "")
     path = path if isinstance(path, str) else ""
     shown = path or "the object received from another worker"
@@ -150,19 +140,17 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
             # of what is strange in the file; it is refused or harmless
             warnings.simplefilter("ignore", UserWarning)
             state = torch.load(file, **kwargs)
-    except OSError as error:
-        # A missing or unreadable file has a name; PyTorch's reader of archives, given half of one, knows none.
-        if error.filename is not None:
-            raise
-        raise _explained(error, shown) from None
-    except _DAMAGED as error:
-        # torch's own text advises weights_only=False, which the user cannot and should not give
-        raise _explained(error, shown) from None
-    if not trusted:
-        try:
+        if not trusted:
+            state = with_arrays(state)
             make_plain(state)
-        except UnsafeValueError as unsafe:
-            raise UnsafeCheckpointError(f"{shown} holds {unsafe}. {_how_to_trust(shown)}") from None
+    except (UnsafeValueError, ForgedArrayError) as unsafe:
+        raise UnsafeCheckpointError(f"{shown} holds {unsafe}. {_how_to_trust(shown)}") from None
+    except Exception as error:
+        # A missing or unreadable file has a name; PyTorch's reader of archives, given half of one, knows none.
+        if (isinstance(error, OSError) and error.filename is not None) or (trusted and isinstance(error, ImportError)):
+            raise
+        # Whatever a file makes PyTorch raise. Its own text advises weights_only=False, which the user cannot and should not give.
+        raise _explained(error, shown) from None
     return state
 
 
@@ -198,21 +186,6 @@ def _how_to_trust(shown: str) -> str:
     return f"If you trust the source of the file, name its path or its SHA-256: {TRUST_VARIABLE}={shown}"
 
 
-# what `torch.load` raises for files that are cut short, altered, or of another kind
-_DAMAGED = (
-    AssertionError,
-    AttributeError,
-    EOFError,
-    IndexError,
-    KeyError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    pickle.UnpicklingError,
-    struct.error,
-    zipfile.BadZipFile,
-)
-
 # A RuntimeError as well.
 _NO_MEMORY = re.compile(r"alloc_cpu|can't allocate memory|not enough memory|out of memory|Cannot allocate memory")
 
@@ -229,7 +202,7 @@ def _explained(error: Exception, shown: str) -> Exception:
             f"{shown} holds {kind}, which is none of the types that are known to be harmless; building "
             f"it may run code that came with the file. {_how_to_trust(shown)}"
         )
-    if isinstance(error, RuntimeError) and _NO_MEMORY.search(message):
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(message)):
         return CorruptCheckpointError(
             f"{shown}: not enough memory to read it ({_first_sentence(message)}); end other programs or take fewer threads. "
             "If the file is small, it is damaged: copy it again"
@@ -251,7 +224,10 @@ def _reason() -> Optional[str]:
 
 def _load_safely(module: Any) -> None:
     # What other workers send is of any type.
-    module.torch = ModuleView(module.torch, load=load_checkpoint if module.__name__ == "fairseq.checkpoint_utils" else load)
+    checkpoints = module.__name__ == "fairseq.checkpoint_utils"
+    module.torch = ModuleView(module.torch, load=load_checkpoint if checkpoints else load)
+    if checkpoints:
+        bound_building(module, is_trusted, _how_to_trust)
 
 
 REPAIR = Repair(

@@ -1,6 +1,11 @@
-"""Values of unknown origin in messages. The standard library only, as everything that is imported before torch and fairseq are."""
+"""Messages: values of unknown origin in them, and the last one of a command.
+
+The standard library only, as everything that is imported before torch and fairseq are.
+"""
 
 import reprlib
+import sys
+from typing import NoReturn
 
 # Types whose values have no parts.
 PLAIN = (int, float, complex, bool, type(None))
@@ -33,3 +38,9 @@ def shown(value: object) -> str:
 def escaped(text: str) -> str:
     """The text with all signs that cannot be printed, ends of lines too, as ``\\x1b`` and the like."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
+def refuse(message: str) -> NoReturn:
+    """Ends a command that cannot do what its options say: one line, exit status 2."""
+    sys.stderr.write(f"error: {message}\n")
+    raise SystemExit(2)

@@ -79,6 +79,7 @@ def examine() -> Report:
     if importable:
         _check_extensions(report.problems)
         _check_rooms(report.problems)
+        _import_what_is_repaired(report.problems)
         report.sections["Registered"] = _registered(report.problems)
     _check_startup(report.problems)
     report.sections["Repairs of fairseq"] = _repairs(report.problems)
@@ -163,6 +164,20 @@ def _check_rooms(problems: List[Problem]) -> None:
                 "python -c 'import fairseq_hrt' shows where; reinstall fairseq_hrt if its files are incomplete",
             )
         )
+
+
+def _import_what_is_repaired(problems: List[Problem]) -> None:
+    """So that the report tells what became of every repair."""
+    for module in sorted({module for status in statuses() for module in status.repair.modules}):
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            problems.append(
+                Problem(
+                    f"import {module} fails: {type(error).__name__}: {_first_line(error)}",
+                    f"check that fairseq is unmodified: {INSTALL_FAIRSEQ} --force-reinstall",
+                )
+            )
 
 
 def _registered(problems: List[Problem]) -> List[str]:

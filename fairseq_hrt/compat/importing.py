@@ -13,7 +13,7 @@ import os
 import sys
 import types
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +74,10 @@ class RepairingLoader(importlib.abc.Loader):
     def __init__(self, loader: importlib.abc.Loader, finder: "RepairingFinder") -> None:
         self.loader = loader
         self.finder = finder
+
+    def __getattr__(self, name: str) -> Any:
+        # "python -m" asks for the code of the module.
+        return getattr(self.loader, name)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[types.ModuleType]:
         return self.loader.create_module(spec)

@@ -1,12 +1,14 @@
 """NumPy names that are gone.
 
-``np.int`` and ``np.float`` were removed in NumPy 1.24, ``np.compat`` in 2.0. fairseq 0.12.2
-uses them in data/data_utils.py:488 (block-wise masks), data/token_block_dataset.py:125,
-data/language_pair_dataset.py:292 (batch shapes that are filtered by size) and
-modules/dynamic_crf_layer.py:108. The names come back for these modules only; `numpy` itself
-stays as it is, since other packages find out its version by asking for them.
+``np.int`` and ``np.float`` were removed in NumPy 1.24, ``np.compat`` in 2.0, the argument
+``interpolation`` of ``np.percentile``, now ``method``, in 2.4. fairseq 0.12.2 uses them in
+data/data_utils.py:488 (block-wise masks) and :560 (``--num-batch-buckets``),
+data/token_block_dataset.py:125, data/language_pair_dataset.py:292 (batch shapes that are
+filtered by size) and modules/dynamic_crf_layer.py:108. The names come back for these modules
+only; `numpy` itself stays as it is, since other packages find out its version by asking for them.
 """
 
+import inspect
 import types
 import warnings
 from typing import Any, Dict, Optional
@@ -29,7 +31,17 @@ def _aliases() -> Dict[str, object]:
     with warnings.catch_warnings():
         # NumPy 1.20 to 1.23 has them still and warns when asked
         warnings.simplefilter("ignore")
-        return {name: value for name, value in aliases.items() if not hasattr(numpy, name)}
+        missing = {name: value for name, value in aliases.items() if not hasattr(numpy, name)}
+    if "interpolation" not in inspect.signature(numpy.percentile).parameters:
+        missing["percentile"] = _percentile
+    return missing
+
+
+def _percentile(*args: Any, interpolation: str = "linear", **kwargs: Any) -> Any:
+    """``numpy.percentile`` with the former name of its argument ``method``."""
+    import numpy
+
+    return numpy.percentile(*args, **{"method": interpolation, **kwargs})
 
 
 def _reason() -> Optional[str]:
@@ -38,7 +50,7 @@ def _reason() -> Optional[str]:
     missing = _aliases()
     if not missing:
         return None
-    return f"NumPy {numpy.__version__} has no " + ", ".join(f"np.{name}" for name in missing)
+    return f"NumPy {numpy.__version__} has dropped or changed " + ", ".join(f"np.{name}" for name in missing)
 
 
 def _restore_aliases(module: Any) -> None:

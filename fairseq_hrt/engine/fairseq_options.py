@@ -25,8 +25,18 @@ HONOURED = frozenset(
 LEFT_TO_THE_COMMAND = frozenset(("sacrebleu", "print_step", "no_seed_provided", "no_early_stop", "no_beamable_mm"))
 # What else to do, where that is not simply another task.
 _INSTEAD = {
+    **dict.fromkeys(
+        (
+            "iter_decode_eos_penalty",
+            "iter_decode_max_iter",
+            "iter_decode_force_max_iter",
+            "iter_decode_with_beam",
+            "iter_decode_with_external_reranker",
+        ),
+        "an option of fairseq's iterative models (--task translation_lev), whose passes this decoder does not have: leave it out",
+    ),
     "replace_unk": "fairseq's commands replace <unk> by counting words after the subwords were joined, which does not lead to "
-    "the right source word; --unkpen inf forbids <unk>"
+    "the right source word; --unkpen inf forbids <unk>",
 }
 
 

@@ -10,6 +10,7 @@ from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
+from ..decoding import NumericalError
 from ..families import MODEL_FAMILIES
 from ..runtime.format import ACTIVATIONS, EMBEDDINGS, STORED, Header, write_model
 from .layers import FairseqModule, UnsupportedModelError
@@ -43,7 +44,11 @@ def write_runtime_model(
 def convert(
     model: FairseqModule, source: Dictionary, target: Dictionary, *, weights: str = "int8"
 ) -> Tuple[Header, Dict[str, np.ndarray]]:
-    """The header and the tensors of a model; see :func:`write_runtime_model`."""
+    """The header and the tensors of a model; see :func:`write_runtime_model`.
+
+    Raises:
+        NumericalError: a parameter is not finite, besides what is raised there.
+    """
     if weights not in STORED:
         raise ValueError(f"weights {weights!r}: choose one of {', '.join(STORED)}")
     family = check_convertible(model, source, target)
@@ -51,6 +56,11 @@ def convert(
     tensors: Dict[str, np.ndarray] = {}
     for name, value in _tensors(model, header).items():
         array = np.ascontiguousarray(value.detach().float().cpu().numpy())
+        if not np.isfinite(array).all():
+            raise NumericalError(
+                f"the model's {name} holds a number that is not finite, NaN or infinity (a diverged or truncated training?); take an earlier "
+                "checkpoint, or --engine torch where it is meant"
+            )
         matrix = array.ndim == 2 and not name.endswith(("positions", "relative", "special", "table", "length_head"))
         if weights == "int8" and matrix and name not in EXACT:
             tensors[name], tensors[f"{name}.scale"] = quantise_rows(array)

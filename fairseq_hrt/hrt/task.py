@@ -1,7 +1,7 @@
 """Task ``translation_hrt``: training samples, curriculum, and the two-stage generator."""
 
 from dataclasses import replace
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 from fairseq.criterions import FairseqCriterion
@@ -31,7 +31,7 @@ class HRTTranslationTask(EngineTranslationTask):
         model = super().build_model(cfg, from_checkpoint)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             options = replace(self.sequence_generator.options, hrt_decode_chunk="1", hrt_nat_beam=None)
-            self.autoregressive_generator = self.make_generator([model], options)
+            self.autoregressive_generator = self.generator_for([model], options)
         self.decoder = model.decoder
         # A checkpoint that is decoded gets no training for what it lacks.
         model.decoder.may_gain_sizes = not from_checkpoint
@@ -53,6 +53,16 @@ class HRTTranslationTask(EngineTranslationTask):
 
     # ------------------------------------------------------------------ training
 
+    def build_criterion(self, cfg: Any) -> FairseqCriterion:
+        """The criterion.
+
+        Raises:
+            ValueError: another one, or a curriculum without an end.
+        """
+        criterion = super().build_criterion(cfg)
+        self.curriculum_share(0)
+        return criterion
+
     def load_dataset(self, split: str, *args: Any, **kwargs: Any) -> None:
         super().load_dataset(split, *args, **kwargs)
         if self.cfg.hrt_truncate_target:
@@ -69,8 +79,8 @@ class HRTTranslationTask(EngineTranslationTask):
         total = self.cfg.hrt_curriculum_steps or self.cfg.max_update
         if not total or total < 0:
             raise ValueError(
-                "the curriculum needs its length: give --max-update, or --hrt-curriculum-steps "
-                "(or --hrt-curriculum-power 0 to train without a curriculum)"
+                "the curriculum needs its length in updates, which --max-epoch does not tell: give --max-update, or "
+                "--hrt-curriculum-steps (or --hrt-curriculum-power 0 to train without a curriculum)"
             )
         return chunked_share(update, total, self.cfg.hrt_curriculum_power)
 
@@ -102,11 +112,16 @@ class HRTTranslationTask(EngineTranslationTask):
         self, sample: Dict[str, Any], model: torch.nn.Module, criterion: FairseqCriterion
     ) -> Tuple[torch.Tensor, int, Dict[str, Any]]:
         loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
+        # Chunk size 1 beside the trained ones: in the losses of its own tasks only, not in the one that selects checkpoints.
+        with torch.no_grad():
+            _, _, unchunked = criterion(model, self.add_views(sample, 0, 0.0))
+        for name in ("at", "cmlm"):
+            logging_output.update({key: unchunked[key] for key in (f"{name}_nll_loss", f"{name}_ntokens")})
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             logging_output.update(self.bleu_statistics(self.autoregressive_generator, sample, model, "_bleu_autoregressive"))
         return loss, sample_size, logging_output
 
-    def reduce_metrics(self, logging_outputs: List[Dict[str, Any]], criterion: FairseqCriterion) -> None:
+    def reduce_metrics(self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion) -> None:
         super().reduce_metrics(logging_outputs, criterion)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             log_bleu(logging_outputs, "_bleu_autoregressive", "bleu_autoregressive")

@@ -48,8 +48,6 @@ def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
     instead of its name."""
     found = {}
     for name, value in sorted(options.items()):
-        if name in _MEASURED:
-            continue
         named = name.endswith(("path", "file")) or name in _FILES or os.sep in value
         parts = [Path(part) for part in value.split(os.pathsep)] if named else []
         files = all(part.is_file() for part in parts) and bool(parts)

@@ -17,7 +17,7 @@ from ..decoding import Hypothesis
 from ..engine import EngineGenerator, from_fairseq
 from ..loading.checkpoints import read_checkpoint, reading, task_name
 from ..loading.data_options import options_of_training
-from ..loading.models import build_generator, generation_config, load_models, option_arguments, to_device
+from ..loading.models import build_generator, decode, generation_config, load_models, option_arguments, to_device
 from .bundle import Bundle
 from .translator import Progress, Wanted
 
@@ -129,7 +129,7 @@ class TorchDecoder:
         """Hypotheses in the order of the batch."""
         if isinstance(prepared.generator, EngineGenerator):
             return prepared.generator.find(sample)
-        found = prepared.task.inference_step(prepared.generator, self.models, sample)
+        found = decode(prepared.task, prepared.generator, self.models, sample)
         return [[from_fairseq(hypothesis) for hypothesis in best] for best in found]
 
     def _sample(self, task: Any, rows: List[List[int]]) -> Dict[str, Any]:

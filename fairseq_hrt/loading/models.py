@@ -18,9 +18,15 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import nn
 
+from ..decoding import NumericalError
 from ..engine import check_ranges
 from .checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
 from .data_options import task_of_training
+
+_NO_NUMBERS = (
+    "the model found no translation whose probability is a number: its weights are broken (a diverged or truncated training?) or overflow "
+    "in half precision; try an earlier checkpoint or decode without --fp16"
+)
 
 
 class LoadedModels(NamedTuple):
@@ -152,8 +158,23 @@ def build_models(
         with reading(path, "cannot be loaded"):
             # The very state that was checked: given a path, fairseq might read another file beside it.
             found, saved = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
-            models += found
+        for model in found:
+            require_numbers(model, path)
+        models += found
     return LoadedModels([model.eval() for model in models], saved)
+
+
+def require_numbers(model: nn.Module, path: str) -> None:
+    """Refuses a model that cannot compute anything.
+
+    Infinities pass: in a bias they may mean that a word is never written.
+
+    Raises:
+        ValueError: a parameter is NaN; the message names it.
+    """
+    for name, weight in model.named_parameters():
+        if bool(torch.isnan(weight).any()):
+            raise ValueError(f"{path}: {name} is NaN; take a checkpoint from before that training diverged")
 
 
 def load_other_model(
@@ -231,6 +252,23 @@ def build_generator(task: FairseqTask, models: Sequence[nn.Module], config: Dict
     """
     check_ranges(config.generation)
     return task.build_generator(models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0})
+
+
+def decode(task: FairseqTask, generator: Any, models: Sequence[nn.Module], sample: Any) -> List[List[Dict[str, Any]]]:
+    """The hypotheses of each sentence of a batch, best first.
+
+    Raises:
+        NumericalError: the model computes NaN. This package's generators say so themselves; fairseq's either end in an assertion, as no
+            hypothesis is ever finished, or return scores that are NaN.
+    """
+    try:
+        found = task.inference_step(generator, models, sample)
+    except AssertionError as error:
+        raise NumericalError(f"{_NO_NUMBERS} (fairseq's assertion {one_line(error)} failed)") from error
+    for best in found:
+        if not best or any(hypothesis["score"] != hypothesis["score"] for hypothesis in best):
+            raise NumericalError(_NO_NUMBERS)
+    return found
 
 
 def to_device(sample: Any, device: torch.device) -> Any:

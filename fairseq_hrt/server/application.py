@@ -4,8 +4,10 @@ import contextlib
 import functools
 import logging
 import math
+import multiprocessing
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, AsyncIterator, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
@@ -19,12 +21,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..decoding import NumericalError
 from ..escaping import printable
 from ..hub.bundle import load_bundle
 from .detection import LanguageDetector
-from .errors import invalid
+from .errors import RequestError, invalid
 from .guard import Guard, Handler, with_headers
 from .interface import describe_interface
+from .log import write_in_background
 from .metrics import Metrics
 from .requests import TranslationRequest, check_key, decoding_options, parse_fields, text_of, translation_request
 from .settings import Settings
@@ -201,6 +205,9 @@ class Server:
             raise invalid(f"request ({len(sentences)}) exceeds sentence limit ({limit})")
         try:
             found = await system.batcher.submit(sentences, **options) if sentences else []
+        except NumericalError as error:
+            logger.error("%s: %s", system.name, printable(str(error)))
+            raise RequestError(500, "this system's model computes no numbers: it is broken") from None
         except ValueError as error:
             # A decoder's words may name files.
             logger.warning("%s refused a request: %s", system.name, printable(str(error)))
@@ -358,6 +365,7 @@ def application_from_environment() -> Starlette:
     Raises:
         SystemExit: a system cannot be loaded; the log says why.
     """
+    _end_with_supervisor()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt=LOG_TIME, force=True)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
@@ -366,4 +374,19 @@ def application_from_environment() -> Starlette:
     except (ValueError, OSError) as error:
         logger.error("error: %s", " ".join(str(error).split()))
         sys.exit(CANNOT_START)
+    write_in_background()
     return application
+
+
+def _end_with_supervisor() -> None:
+    """Ends this process with the one that started it, also where that one was killed and could tell nobody."""
+    supervisor = multiprocessing.parent_process()
+    if supervisor is None:
+        return
+
+    def wait() -> None:
+        # For the end of a pipe that the supervisor alone holds: the system closes it in any case.
+        supervisor.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, name="supervisor", daemon=True).start()

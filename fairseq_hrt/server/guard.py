@@ -10,7 +10,9 @@ from typing import Awaitable, Callable
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from ..escaping import shown
 from .errors import RequestError
+from .hosts import canonical, is_served
 from .metrics import Metrics
 from .settings import Settings
 
@@ -39,6 +41,7 @@ class Guard:
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings, self._metrics = settings, metrics
+        self._hosts = None if settings.allow_hosts is None else frozenset(map(canonical, settings.allow_hosts))
         self._answering = 0
 
     def guarded(self, route: str, handler: Handler) -> Handler:
@@ -53,9 +56,7 @@ class Guard:
             start = time.perf_counter()
             self._answering += 1
             try:
-                response = await _answer(
-                    handler, request, self._settings, busy=self._answering > self._settings.max_connections
-                )
+                response = await self._answer(handler, request)
             finally:
                 self._answering -= 1
             seconds = time.perf_counter() - start
@@ -71,34 +72,42 @@ class Guard:
 
         return respond
 
+    async def _answer(self, handler: Handler, request: Request) -> Response:
+        settings = self._settings
+        deadline = time.monotonic() + settings.time_limit
+        try:
+            self._check_host(request)
+            if self._answering > settings.max_connections:
+                raise RequestError(503, "Too many requests at once", {"Retry-After": "1", "Connection": "close"})
+            try:
+                await asyncio.wait_for(_read_body(request, settings.max_body), settings.time_limit)
+            except asyncio.TimeoutError:
+                raise RequestError(408, "The request did not arrive in time", {"Connection": "close"}) from None
+            return await _handle(handler, request, deadline - time.monotonic())
+        except RequestError as error:
+            return JSONResponse({"error": error.message}, error.status, error.headers)
+        except ClientDisconnect:
+            # Nobody reads this; the status is the one that proxies use for it.
+            return Response(status_code=499)
+        except Exception as error:  # nothing of it may leave the process
+            # Nor may its message stand in the log: it can hold the request's text.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            logger.error("a request failed: %s\n%s", type(error).__name__, frames.rstrip())
+            return JSONResponse({"error": "Internal server error"}, 500)
+
+    def _check_host(self, request: Request) -> None:
+        # Only HTTP/1.0 may do without; every browser gives it.
+        host = request.headers.get("host")
+        if host is not None and self._hosts is not None and not is_served(host, self._hosts):
+            message = f"{shown(host)} is not a host of this server; fairseq-hrt serve --allow-host adds one"
+            raise RequestError(421, message, {"Connection": "close"})
+
 
 def with_headers(response: Response) -> Response:
     """The response with the headers that every response has."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     return response
-
-
-async def _answer(handler: Handler, request: Request, settings: Settings, *, busy: bool) -> Response:
-    deadline = time.monotonic() + settings.time_limit
-    try:
-        if busy:
-            raise RequestError(503, "Too many requests at once", {"Retry-After": "1", "Connection": "close"})
-        try:
-            await asyncio.wait_for(_read_body(request, settings.max_body), settings.time_limit)
-        except asyncio.TimeoutError:
-            raise RequestError(408, "The request did not arrive in time", {"Connection": "close"}) from None
-        return await _handle(handler, request, deadline - time.monotonic())
-    except RequestError as error:
-        return JSONResponse({"error": error.message}, error.status, error.headers)
-    except ClientDisconnect:
-        # Nobody reads this; the status is the one that proxies use for it.
-        return Response(status_code=499)
-    except Exception as error:  # nothing of it may leave the process
-        # Nor may its message stand in the log: it can hold the request's text.
-        frames = "".join(traceback.format_tb(error.__traceback__))
-        logger.error("a request failed: %s\n%s", type(error).__name__, frames.rstrip())
-        return JSONResponse({"error": "Internal server error"}, 500)
 
 
 async def _handle(handler: Handler, request: Request, seconds: float) -> Response:
@@ -129,17 +138,17 @@ async def _read_body(request: Request, limit: int) -> None:
     Raises:
         RequestError: 413.
     """
-    chunks, size = [], 0
+    body, size = bytearray(), 0
     async for chunk in request.stream():
         size += len(chunk)
         if size <= limit:
-            chunks.append(chunk)
+            body += chunk
             continue
-        chunks.clear()
+        body.clear()
         # A client that is still sending when the connection is closed does not see the answer.
         if size > _DISCARDED * limit:
             break
     if size > limit:
         raise RequestError(413, f"Request body exceeds the limit of {limit} bytes", {"Connection": "close"})
     # Where Starlette keeps what it has read.
-    request._body = b"".join(chunks)
+    request._body = bytes(body)

@@ -90,7 +90,7 @@ def _object(properties: Dict[str, Any], required: List[str]) -> Dict[str, Any]:
 def _operation(summary: str, response: Dict[str, Any], body: Dict[str, Any] = {}) -> Dict[str, Any]:  # noqa: B006
     """An operation with the errors that each may answer with."""
     error = {"content": {"application/json": {"schema": _object({"error": {"type": "string"}}, ["error"])}}}
-    statuses = {"408": "too slow", "503": "too many requests, or shutting down"}
+    statuses = {"408": "too slow", "421": "not a host of this server", "503": "too many requests, or shutting down"}
     if body:
         statuses.update({
             "400": "invalid request", "403": "no valid key", "413": "body too large", "415": "unknown content type",

@@ -1,6 +1,12 @@
 """HTML: the text between the tags is translated, the tags stay."""
 
-from typing import Any, List, Sequence
+from typing import Any, Dict, List, Sequence
+
+import bs4
+from bs4.dammit import EntitySubstitution
+from bs4.element import NavigableString
+from bs4.exceptions import ParserRejectedMarkup
+from bs4.formatter import HTMLFormatter
 
 from .errors import invalid
 
@@ -8,6 +14,24 @@ from .errors import invalid
 MOST_OPEN = 100
 # What is inside is no text for readers.
 _KEPT = frozenset(("script", "style", "code", "pre", "textarea", "template", "noscript"))
+
+
+class _Translated(HTMLFormatter):
+    """Beautiful Soup's formatter "minimal", which writes pieces of text as their translations.
+
+    To put others in their places takes quadratic time: each is looked for among all of its parent's.
+
+    Args:
+        translations: by the number (``id``) of the piece.
+    """
+
+    def __init__(self, translations: Dict[int, str]) -> None:
+        super().__init__(entity_substitution=EntitySubstitution.substitute_xml)
+        self._translations = translations
+
+    def substitute(self, ns: str) -> str:
+        """The text, or its translation, escaped."""
+        return super().substitute(self._translations.get(id(ns), ns))
 
 
 class MarkedUpText:
@@ -21,10 +45,6 @@ class MarkedUpText:
     """
 
     def __init__(self, html: str) -> None:
-        import bs4
-        from bs4.element import NavigableString
-        from bs4.exceptions import ParserRejectedMarkup
-
         # The parser would look for the end of a tag at each of them anew, up to the end of the text.
         left_open = html.count("<", html.rfind(">") + 1)
         if left_open > MOST_OPEN:
@@ -55,12 +75,8 @@ class MarkedUpText:
 
     def join(self, translations: Sequence[str]) -> str:
         """The fragment with its texts replaced, now and by other ones the next time; what is put in is escaped."""
-        from bs4.element import NavigableString
-
-        for number, (node, translation) in enumerate(zip(self._nodes, translations)):
-            self._nodes[number] = NavigableString(translation)
-            node.replace_with(self._nodes[number])
-        return self._soup.decode(formatter="minimal")
+        translated = dict(zip(map(id, self._nodes), translations))
+        return self._soup.decode(formatter=_Translated(translated))
 
 
 def _untouched(element: Any) -> bool:

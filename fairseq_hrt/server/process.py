@@ -1,6 +1,7 @@
 """The process around the application: its socket, worker processes, signals, and connections that would never end."""
 
 import asyncio
+import dataclasses
 import functools
 import http.client
 import json
@@ -17,11 +18,15 @@ from typing import Any, Dict, Optional
 
 import h11
 import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
 from .application import CANNOT_START, SETTINGS_VARIABLE, check, create_application
+from .hosts import is_loopback
+from .log import write_in_background
 from .metrics import forget_worker
+from .parsing import StrictConnection
 from .settings import Settings
 from .systems import LoadTranslator, load_translator
 
@@ -29,11 +34,29 @@ from .systems import LoadTranslator, load_translator
 HEAD_SECONDS = 10.0
 # Bytes of the head of a request.
 HEAD_BYTES = 1 << 16
+# Bytes that are read at a time. As chunks of one byte they keep everybody waiting for some 50 ms; asyncio would read 16 times as many.
+READ_BYTES = 1 << 14
 FACTORY = "fairseq_hrt.server.application:application_from_environment"
 
 
-class Connection(H11Protocol):
-    """A connection that is closed when it makes no progress.
+class ReadAhead(FlowControl):
+    """Reads no more where a whole head waits already.
+
+    uvicorn reads on whenever the application looks whether the client is still there, also while the next requests are there.
+    """
+
+    def __init__(self, transport: asyncio.Transport, connection: h11.Connection) -> None:
+        super().__init__(transport)
+        self._connection = connection
+
+    def resume_reading(self) -> None:
+        # Nobody waits for more then: h11 refuses a head that is incomplete at this size, and takes a body as it comes.
+        if len(self._connection.trailing_data[0]) <= HEAD_BYTES:
+            super().resume_reading()
+
+
+class Connection(H11Protocol, asyncio.BufferedProtocol):
+    """A connection that is closed when it makes no progress, and holds little.
 
     uvicorn waits for ever for the rest of a request's head, for a body whose request has been answered already, and for a client that does
     not read its response. It also accepts any number of connections, or refuses, past the application, the requests of those that are too many.
@@ -45,6 +68,7 @@ class Connection(H11Protocol):
 
     def __init__(self, *arguments: Any, time_limit: float, most: int, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.conn = StrictConnection(h11.SERVER, HEAD_BYTES)
         self._time_limit, self._most = time_limit, most
         self._state: Any = None
         self._since = 0.0
@@ -52,9 +76,18 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.flow = ReadAhead(transport, self.conn)
         self._look()
         if len(self.connections) >= self._most:
             self._make_room()
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """Where asyncio puts what it reads."""
+        self._read = bytearray(READ_BYTES)
+        return self._read
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._read[:nbytes]))
 
     def connection_lost(self, exc: Optional[Exception]) -> None:
         if self._check is not None:
@@ -164,7 +197,6 @@ def server_options(settings: Settings) -> Dict[str, Any]:
         "proxy_headers": False,
         "timeout_graceful_shutdown": math.ceil(settings.time_limit) + 1,
         "timeout_keep_alive": 5,
-        "h11_max_incomplete_event_size": HEAD_BYTES,
         "log_config": None,
         # Whoever sends what is no HTTP must not be able to fill the log.
         "log_level": "error",
@@ -185,16 +217,20 @@ def serve(settings: Settings, host: str, port: int, workers: int, load: LoadTran
     """
     check(settings)
     with bound_socket(host, port) as listening:
+        if settings.allow_hosts is None and is_loopback(listening.getsockname()[0]):
+            settings = dataclasses.replace(settings, allow_hosts=())
         shared = {"workers": workers, **server_options(settings)}
         if workers == 1:
             application = create_application(settings, load)
             application.state.server.load()
+            write_in_background()
             _let_the_server_end()
             _announce(listening, host)
             uvicorn.Server(uvicorn.Config(application, **shared)).run(sockets=[listening])
             return
         with tempfile.TemporaryDirectory(prefix="fairseq-hrt-metrics-") as figures:
             os.environ.update({SETTINGS_VARIABLE: settings.to_json(), "PROMETHEUS_MULTIPROC_DIR": figures})
+            write_in_background()
             supervisor = Workers(uvicorn.Config(FACTORY, factory=True, **shared), sockets=[listening])
             _announce(listening, host)
             supervisor.run()
@@ -238,7 +274,8 @@ def _announce(listening: socket.socket, host: str) -> None:
 def _answers(address: str, port: int) -> bool:
     connection = http.client.HTTPConnection(address, port, timeout=5)
     try:
-        connection.request("GET", "/health")
+        # A name that is always answered to.
+        connection.request("GET", "/health", headers={"Host": "localhost"})
         return connection.getresponse().status == http.client.OK
     except (OSError, http.client.HTTPException):
         return False

@@ -5,7 +5,10 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Optional, Tuple
+from typing import Dict, Iterable, Optional, Tuple
+
+from ..escaping import shown
+from .hosts import canonical
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Settings:
         time_limit: seconds for a request, its body included; then 408 or 504.
         key_file: keys of those who may ask, one a line; None: everybody may.
         allow_origin: value of Access-Control-Allow-Origin; None: no header.
+        allow_hosts: names that requests may be addressed to, besides ``localhost`` and loopback addresses; None: any.
     """
 
     systems: Tuple[Tuple[str, Path], ...]
@@ -47,6 +51,7 @@ class Settings:
     time_limit: float = 30.0
     key_file: Optional[Path] = None
     allow_origin: Optional[str] = None
+    allow_hosts: Optional[Tuple[str, ...]] = None
 
     def __post_init__(self) -> None:
         positive = (
@@ -63,6 +68,7 @@ class Settings:
             raise ValueError(
                 f"--max-sentences {self.max_sentences} do not fit into --max-queue {self.max_queue}: give a longer queue"
             )
+        _check_hosts(self.allow_hosts or ())
         names = [name for name, _ in self.systems]
         if not names:
             raise ValueError("no system: give at least one bundle")
@@ -88,8 +94,17 @@ class Settings:
         fields = json.loads(text)
         fields["systems"] = tuple((name, Path(folder)) for name, folder in fields["systems"])
         fields["options"] = tuple(tuple(one) for one in fields["options"])
+        fields["allow_hosts"] = None if fields["allow_hosts"] is None else tuple(fields["allow_hosts"])
         fields["key_file"] = None if fields["key_file"] is None else Path(fields["key_file"])
         return cls(**fields)
+
+
+def _check_hosts(hosts: Iterable[str]) -> None:
+    for host in hosts:
+        if canonical(host) is None:
+            raise ValueError(
+                f"--allow-host {shown(host)} is not a name or address: leave out scheme and port, e.g. translate.example.org"
+            )
 
 
 def parse_system(text: str) -> Tuple[str, Path]:

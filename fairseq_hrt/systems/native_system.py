@@ -11,7 +11,7 @@ from fairseq import tasks, utils
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 
-from ..decoding import Rescorer, candidates, require_candidates
+from ..decoding import NumericalError, Rescorer, candidates, require_candidates
 from ..engine import NativeGenerator
 from ..engine.native_model import write_runtime_model
 from ..families import tasks_for
@@ -217,7 +217,10 @@ def _convert(spec: SystemSpec, config: DictConfig, task: FairseqTask, weights: s
     if len(paths) > 1:
         raise ValueError(f"system {spec.name!r}: the native engine decodes one model, path= names {len(paths)}")
     models, trained = load_models(paths, config, task, torch.device("cpu"))
-    write_runtime_model(models[0], task.source_dictionary, task.target_dictionary, file, weights=weights)
+    try:
+        write_runtime_model(models[0], task.source_dictionary, task.target_dictionary, file, weights=weights)
+    except NumericalError as error:
+        raise NumericalError(f"{spec.path}: {error}") from None
     return trained.task
 
 

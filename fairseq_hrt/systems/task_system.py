@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from torch import nn
 
 from ..engine import GenerationCounters
-from ..loading.models import to_device
+from ..loading.models import decode, to_device
 from .specification import SystemSpec
 
 
@@ -73,7 +73,7 @@ class TaskSystem:
 
     def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
         """Hypotheses of each sentence in ``sample``, best first."""
-        hypotheses = self.task.inference_step(self.generator, self.models, sample)
+        hypotheses = decode(self.task, self.generator, self.models, sample)
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return hypotheses

@@ -5,6 +5,7 @@ from .distillation import choose_targets, draw_raw, truncate_targets, with_disti
 from .hashing import Purpose, hash_uniform
 from .losses import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy
 from .model import ConfiguredTransformer
+from .model_options import flatten_options
 from .presets import COMMON_PRESETS, register_presets
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "check_label_smoothing",
     "choose_targets",
     "draw_raw",
+    "flatten_options",
     "hash_uniform",
     "log_losses",
     "register_presets",

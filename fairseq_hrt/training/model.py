@@ -1,19 +1,21 @@
 """What the families' models have in common: a configuration of their own around fairseq's Transformer."""
 
-from argparse import ArgumentParser
-from typing import Any, ClassVar
+from argparse import ArgumentParser, Namespace
+from typing import Any, ClassVar, Dict, List, Optional
 
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer.transformer_base import TransformerModelBase
 from fairseq.tasks import FairseqTask
-from torch import nn
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor, nn
 
 
 class ConfiguredTransformer(TransformerModelBase):
     """A Transformer whose options are the fields of a configuration.
 
-    It is registered without ``dataclass=``: fairseq 0.12.2 silently loses nested values of a TransformerConfig registered that way.
+    It is registered without ``dataclass=``: fairseq-train silently loses nested values of a TransformerConfig registered that way. What
+    fairseq-hydra-train reads from YAML gets the names of the command line where presets are filled in (:mod:`.presets`).
 
     Attributes:
         config: of the family.
@@ -29,8 +31,57 @@ class ConfiguredTransformer(TransformerModelBase):
 
     @classmethod
     def build_model(cls, args: Any, task: FairseqTask) -> Any:
-        return super().build_model(cls.config.from_namespace(args), task)
+        if isinstance(args, DictConfig):
+            plain: Any = OmegaConf.to_container(args, resolve=True)
+            args = Namespace(**plain)
+        cfg = cls.config.from_namespace(args)
+        for side in ("encoder", "decoder"):
+            # As a text, with --model-overrides, it prunes a trained model; fairseq 0.12.2 cannot read the list of its own option.
+            if isinstance(getattr(cfg, side).layers_to_keep, list):
+                raise ValueError(
+                    f"--{side}-layers-to-keep: a model is pruned when it is loaded, not trained so; give --{side}-layers"
+                )
+        return super().build_model(cfg, task)
 
     @classmethod
     def build_decoder(cls, cfg: Any, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> Any:
         return cls.decoder_class(cfg, tgt_dict, embed_tokens)
+
+    def load_state_dict(
+        self, state_dict: Dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Optional[Namespace] = None
+    ) -> Any:
+        """fairseq's; what a checkpoint lacks and the family can add is added (``upgrade_state_dict_named`` of the decoders).
+
+        Raises:
+            RuntimeError: other parameters than this model's, on one line. None of them is left out in silence: a model that is started
+                from another one keeps all that it had learnt.
+        """
+        try:
+            return super().load_state_dict(state_dict, strict, model_cfg, args)
+        except RuntimeError as error:
+            difference = _difference(state_dict, self.state_dict())
+            if not difference:
+                raise
+            raise RuntimeError(
+                f"not the parameters of this {type(self).__name__}: {difference}; a model starts from an autoregressive one or one of its own "
+                "family, of the same sizes"
+            ) from error
+
+
+def _difference(found: Dict[str, Tensor], wanted: Dict[str, Tensor]) -> str:
+    """How the parameters of a checkpoint differ from a model's: empty, or a few of their names."""
+    shapes = [
+        f"{name} {list(found[name].shape)} instead of {list(value.shape)}"
+        for name, value in wanted.items()
+        if name in found and found[name].shape != value.shape
+    ]
+    told = (
+        ("the model has no place for", [name for name in found if name not in wanted]),
+        ("the checkpoint lacks", [name for name in wanted if name not in found]),
+        ("size mismatch:", shapes),
+    )
+    return ", ".join(f"{what} {_some(names)}" for what, names in told if names)
+
+
+def _some(names: List[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

@@ -1,9 +1,13 @@
 """Named architectures as tables; the one place of the package that fills an argument namespace."""
 
 from argparse import Namespace
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Union
 
-from fairseq.models import register_model_architecture
+from fairseq.models import MODEL_REGISTRY, register_model_architecture
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig
+
+from .model_options import flatten_options
 
 # Sizes that every family offers; a family adds its own rows. No row shares embeddings: fairseq's switch for it cannot be
 # taken back on the command line, and separate dictionaries need separate embeddings.
@@ -39,16 +43,22 @@ def preset(*, embed: int, ffn: int, heads: int, layers: tuple, pre_norm: bool = 
 def register_presets(model: str, presets: Dict[str, Dict[str, Any]]) -> None:
     """Registers ``<model>_<name>`` for each preset and ``<model>`` itself as ``wmt_en_de``.
 
-    What the user gives on the command line wins over the preset.
+    What the user gives on the command line or in YAML wins over the preset.
     """
     for name, sizes in {"": presets["wmt_en_de"], **presets}.items():
         architecture = f"{model}_{name}" if name else model
-        register_model_architecture(model, architecture)(_filler(preset(**sizes)))
+        register_model_architecture(model, architecture)(_filler(model, preset(**sizes)))
+        # For ``model=<architecture>`` of fairseq-hydra-train; all else of it is filled in here as well.
+        ConfigStore.instance().store(name=architecture, group="model", node={"_name": architecture}, provider="fairseq_hrt")
 
 
-def _filler(values: Dict[str, Any]) -> Callable[[Namespace], None]:
-    def fill(args: Namespace) -> None:
-        given = vars(args)
+def _filler(model: str, values: Dict[str, Any]) -> Callable[[Union[Namespace, DictConfig]], None]:
+    def fill(args: Union[Namespace, DictConfig]) -> None:
+        given: Any = args
+        if isinstance(args, Namespace):
+            given = vars(args)
+        else:
+            flatten_options(args, MODEL_REGISTRY[model].config)
         for name, value in values.items():
             given.setdefault(name, value)
         # A width given on the command line also is the width of the tied input and output.

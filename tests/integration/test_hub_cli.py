@@ -285,7 +285,7 @@ def distilled(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix != ".log"
+        if path.is_file()
     }
 
 

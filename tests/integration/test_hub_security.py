@@ -394,7 +394,7 @@ CHECKPOINTS = {
     "a name with a line feed": (name_with_line_feed, "encoder_xformers_att_config\\nx"),
     "a file behind a name with a line feed": (file_name_with_line_feed, "encoder_embed_path\\nx"),
     "the environment in the history": (environment_in_history, "which is a part of a configuration that stands outside of it"),
-    "a record": (lambda h: h.checkpoint(lambda state: Record()), "holds a void instead of a dictionary"),
+    "a record": (lambda h: h.checkpoint(lambda state: Record()), "holds the NumPy type [('cfg', 'i4'), ('args', 'i4')], which is none"),
     "old arguments": (old_arguments(adaptive_softmax_cutoff="CODE"), CALL),
     "old arguments, outside a text when hydra has read them": (old_arguments(adaptive_softmax_cutoff=r"'a\\\\',' + exit() #'"), "exit()"),
     "old arguments, evaluated twice": (old_arguments(adaptive_softmax_cutoff="'exit()'"), "exit()"),

@@ -81,11 +81,9 @@ def commands(recipe, **environment):
     return [shlex.split(line[2:]) for line in shown.splitlines() if line.startswith("+ ")]
 
 
-def parse(command):  # noqa: C901 - a branch for each program
+def parse(command):
     """Parses ``command`` as the program would; an unknown option raises SystemExit."""
     program, *arguments = command
-    if program == "python" and arguments[0].endswith("train_bf16.py"):
-        program, arguments = "fairseq-train", arguments[1:]
     if program == "fairseq-hrt":
         verb, *arguments = arguments
         assert verb in VERBS, command
@@ -343,15 +341,19 @@ def test_only_the_chosen_families_are_trained(families, models):
     assert ("AT + Jacobi" in systems_of(shown)) == ("jacobi" in families)
 
 
-def test_precision_decides_the_program_and_not_the_updates():
-    quick, plain = commands("quickstart.sh", PRECISION="bfloat16"), commands("quickstart.sh", PRECISION="float32")
-    updates = []
-    for shown, program in ((quick, "python"), (plain, "fairseq-train")):
-        training = [command for command in shown if "--max-update" in command]
-        assert {command[0] for command in training} == {program}
-        updates.append([int(command[command.index("--max-update") + 1]) for command in training])
-    assert updates[0] == updates[1]
-    assert bash(EXAMPLES / "quickstart.sh", DRY_RUN="1", PRECISION="int8", check=False).returncode == 1
+@pytest.mark.parametrize("recipe", ["quickstart.sh", *(r for r in RECIPES if re.match("multi30k/.*/train", r))])
+def test_precision_decides_one_option_of_each_training(recipe):
+    trainings = [
+        [command for command in commands(recipe, PRECISION=precision) if "--max-update" in command]
+        for precision in ("bfloat16", "float32")
+    ]
+    assert trainings[1] and {command[0] for command in trainings[1]} == {"fairseq-train"}
+    assert trainings[0] == [["fairseq-train", "--bf16", *command[1:]] for command in trainings[1]]
+
+
+def test_an_unknown_precision_is_refused():
+    shown = bash(EXAMPLES / "quickstart.sh", DRY_RUN="1", PRECISION="int8", check=False)
+    assert shown.returncode == 1 and "error: PRECISION=int8 is neither" in shown.stderr
 
 
 FULL_SIZE = [recipe for recipe in RECIPES if recipe.startswith("wmt") and recipe.endswith("/train.sh")]

@@ -112,6 +112,8 @@ def test_one_process(bundles, tmp_path):
         assert set(client.get("/spec").json()["paths"]) >= {"/translate", "/detect", "/languages"}
         for path in ("/", "/page.js", "/page.css"):
             assert client.get(path).status_code == 200
+        # Only this machine is listened to: nobody else can be meant.
+        assert client.get("/", headers={"Host": "evil.example"}).status_code == 421
         for system in ("AT", "hrt"):
             answer = client.post(
                 "/v1/translate", json={**fields, "system": system, "alternatives": 2, "options": {"beam": 4}}
@@ -214,6 +216,33 @@ def test_a_worker_that_is_killed_is_replaced(bundles):
     assert set(results) <= {(200, expected), "failed"}
     # Only what the killed one had taken: at most one request of each client.
     assert results.count("failed") <= 4 and len(results) > 20
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for the worker processes in /proc")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_unread_log_and_a_killed_server(bundles, workers):
+    """Nobody is kept waiting by a full pipe; whatever ends the server, its workers go with it and the port is free."""
+    program = [*PROGRAM, bundles / "hrt", "--workers", workers, "--port", "0"]
+    with subprocess.Popen(
+        list(map(str, program)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as process:
+        try:
+            address = process.stdout.readline().decode().strip()
+            with httpx.Client(base_url=address, timeout=SECONDS) as client:
+                # Fewer lines fill the pipe; all of them go to one worker.
+                assert {client.get("/health").status_code for _ in range(1000)} == {200}
+            started = workers_of(process)
+            assert len(started) == (workers if workers > 1 else 0)
+        finally:
+            process.kill()
+        process.wait(SECONDS)
+        deadline = time.monotonic() + SECONDS
+        while any(Path(f"/proc/{worker}").exists() for worker in started):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(("127.0.0.1", int(address.rpartition(":")[2])))
 
 
 class Browser:
@@ -506,6 +535,23 @@ def test_hostile_requests(bundles):
         assert ended(process) == 0
     result = example("hostile.py", address, *arguments[:-4], "--requests", "1", "--patience", "1")
     assert result.returncode == 1
+
+
+def test_attacks(bundles):
+    """The program repeats small ones: a server that it starts itself, one that runs, and none of another machine."""
+    small = ["--size", "1", "--seconds", "1", "--word", "50", "--line", "60", "--clients", "3", "--patience", "30"]
+    result = example("attack.py", bundles / "hrt", *small)
+    assert result.returncode == 0, result.stderr
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in result.stdout.splitlines()]
+    found = {row[0]: row[1:] for row in rows}
+    assert found["an endless head"][2] == "closed" and float(found["requests, answers read"][3]) < 20
+    assert found["five words"][0] == "200" and found["five words after 3 such words whose clients have left"][0] == "200"
+    for arguments, message in (
+        (["http://10.0.0.1:8080", "--process", "1"], "only servers of this machine"),
+        (["http://127.0.0.1:8080"], "--process is missing"),
+    ):
+        result = example("attack.py", *arguments)
+        assert result.returncode == 1 and message in result.stderr and "Traceback" not in result.stderr
 
 
 def test_memory_is_watched(bundles, tmp_path):

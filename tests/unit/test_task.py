@@ -2,8 +2,12 @@
 
 import pytest
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.logging import metrics
+from fairseq.tasks.translation import EVAL_BLEU_ORDER
+from omegaconf import OmegaConf
 
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
+from fairseq_hrt.task import log_bleu
 
 
 @pytest.mark.parametrize("task_limit, model_limit, kept", [(10, 64, 10), (200, 16, 16), (1, 64, 1)])
@@ -41,3 +45,65 @@ def test_a_model_that_chooses_limits_what_is_read(tiny, monkeypatch):
             AutoregressiveTranslationConfig(rescore_lenpen=2.0), tiny.dictionary(), tiny.dictionary()
         )
         task.build_generator([tiny.model()], GenerationConfig(beam=2))
+
+
+class Silent:
+    """A criterion that logs nothing."""
+
+    reduce_metrics = staticmethod(lambda logging_outputs: None)
+
+
+def bleu_log(correct, total, references):
+    """What validation counts in a batch: equal numbers of n-grams of each order."""
+    log = {"_bleu_sys_len": total, "_bleu_ref_len": references, "ntokens": 5, "nsentences": 1}
+    for order in range(EVAL_BLEU_ORDER):
+        log.update({f"_bleu_counts_{order}": correct, f"_bleu_totals_{order}": total})
+    return log
+
+
+@pytest.mark.parametrize(
+    "batches, bleu",
+    [
+        ([[bleu_log(0, 0, 7)]], 0.0),
+        ([[bleu_log(0, 0, 7)], [bleu_log(0, 0, 3)]], 0.0),
+        ([[bleu_log(5, 5, 5)]], 100.0),
+        # The references of a batch without a word count as those of any other: exp(1 - 10 / 5).
+        ([[bleu_log(5, 5, 5)], [bleu_log(0, 0, 5)]], 36.79),
+        ([[bleu_log(5, 5, 5), bleu_log(0, 0, 5)]], 36.79),
+        ([[{"ntokens": 5, "nsentences": 1}]], None),
+    ],
+)
+@pytest.mark.parametrize("eval_bleu", [True, False])
+def test_empty_translations_have_a_bleu(tiny, batches, bleu, eval_bleu):
+    """Otherwise ``--best-checkpoint-metric bleu`` ends a young training; training updates, which count none, log none."""
+    task = AutoregressiveTranslationTask(
+        AutoregressiveTranslationConfig(eval_bleu=eval_bleu), tiny.dictionary(), tiny.dictionary()
+    )
+    with metrics.aggregate(new_root=True) as values:
+        for batch in batches:
+            task.reduce_metrics(batch, Silent())
+            log_bleu(
+                [{name.replace("_bleu", "_other"): value for name, value in log.items()} for log in batch], "_other", "other"
+            )
+    found = values.get_smoothed_values()
+    assert found.get("bleu") == found.get("other") == bleu
+
+
+def test_options_of_an_ordinary_transformer_from_yaml(tiny):
+    """Groups do not replace what the preset says of others, and unknown names are not ignored; a trained model keeps its options."""
+    task = AutoregressiveTranslationTask(AutoregressiveTranslationConfig(), tiny.dictionary(), tiny.dictionary())
+    given = {"_name": "transformer_iwslt_de_en", "encoder": {"layers": 1, "embed_dim": 16}, "decoder_layers": 2}
+    given["decoder"] = {"embed_dim": 16}
+    model = task.build_model(OmegaConf.create(given))
+    sides = [
+        (len(side.layers), side.layers[0].fc1.in_features, side.layers[0].fc1.out_features)
+        for side in (model.encoder, model.decoder)
+    ]
+    assert sides == [(1, 16, 1024), (2, 16, 1024)]
+    with pytest.raises(
+        ValueError, match=r"model\.droput: transformer_iwslt_de_en has no such option; did you mean dropout\?"
+    ):
+        task.build_model(OmegaConf.create({**given, "droput": 0.5}))
+    assert task.build_model(OmegaConf.create({**given, "droput": 0.5}), from_checkpoint=True)
+    with pytest.raises(ValueError, match=r"model: transformer is a name alone; write model: \{_name: transformer\}"):
+        task.build_model("transformer")

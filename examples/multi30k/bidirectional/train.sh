@@ -12,7 +12,7 @@ set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} UPDATES=${UPDATES:-1300} SEED=${SEED:-1}
 DIRECTIONS=${DIRECTIONS:-2} TOKENS=${TOKENS:-1} DISTILLED=${DISTILLED-yes}
-TRAIN=${TRAIN:-python $COMMON/train_bf16.py}
+choose_precision
 OUT=${OUT:-runs/multi30k/$SRC-$TGT}
 export OUT SRC TGT DRY_RUN
 
@@ -24,7 +24,7 @@ else
     SAVE+=_raw
 fi
 
-run $TRAIN "$OUT/data-bin" --user-dir fairseq_hrt --task translation_bidirectional \
+run "${TRAINER[@]}" "$OUT/data-bin" --user-dir fairseq_hrt --task translation_bidirectional \
     --source-lang "$SRC" --target-lang "$TGT" "${TARGETS[@]}" \
     --arch bidirectional_transformer --share-all-embeddings --dropout 0.1 \
     --bidirectional-directions "$DIRECTIONS" --bidirectional-tokens-per-step "$TOKENS" \

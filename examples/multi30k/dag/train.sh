@@ -9,7 +9,7 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} SCALE=${SCALE:-3} UPDATES=${UPDATES:-1200} FUZZY_UPDATES=${FUZZY_UPDATES:-250} SEED=${SEED:-1}
-TRAIN=${TRAIN:-python $COMMON/train_bf16.py}
+choose_precision
 OUT=${OUT:-runs/multi30k/$SRC-$TGT}
 INIT=${INIT-$OUT/at/checkpoint_best.pt}
 START=()
@@ -25,9 +25,9 @@ SHARED=(
     --no-epoch-checkpoints --log-format simple --log-interval 50
 )
 
-run $TRAIN "${SHARED[@]}" --criterion dag_nll_loss --dag-glance-schedule "0.5:0.1@$UPDATES" \
+run "${TRAINER[@]}" "${SHARED[@]}" --criterion dag_nll_loss --dag-glance-schedule "0.5:0.1@$UPDATES" \
     --lr 0.001 --warmup-updates 200 --total-num-update "$UPDATES" --max-update "$UPDATES" \
     "${START[@]}" --save-dir "$OUT/dag_nll"
-run $TRAIN "${SHARED[@]}" --criterion dag_fuzzy_loss --lr 0.0003 --warmup-updates 30 \
+run "${TRAINER[@]}" "${SHARED[@]}" --criterion dag_fuzzy_loss --lr 0.0003 --warmup-updates 30 \
     --total-num-update "$FUZZY_UPDATES" --max-update "$FUZZY_UPDATES" \
     --finetune-from-model "$OUT/dag_nll/checkpoint_last.pt" --save-dir "$OUT/dag_fuzzy"

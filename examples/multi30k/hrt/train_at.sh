@@ -8,12 +8,12 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} UPDATES=${UPDATES:-4500} SEED=${SEED:-1}
-TRAIN=${TRAIN:-python $COMMON/train_bf16.py}
+choose_precision
 OUT=${OUT:-runs/multi30k/$SRC-$TGT}
 
 # A linear decay to zero instead of the usual inverse square root: the number of updates is small and known.
 # The loss is fairseq's label_smoothed_cross_entropy.
-run $TRAIN "$OUT/data-bin" --user-dir fairseq_hrt --task translation --source-lang "$SRC" --target-lang "$TGT" \
+run "${TRAINER[@]}" "$OUT/data-bin" --user-dir fairseq_hrt --task translation --source-lang "$SRC" --target-lang "$TGT" \
     --arch transformer --share-all-embeddings --dropout 0.2 \
     --encoder-layers 3 --encoder-embed-dim 256 --encoder-ffn-embed-dim 1024 --encoder-attention-heads 4 \
     --decoder-layers 3 --decoder-embed-dim 256 --decoder-ffn-embed-dim 1024 --decoder-attention-heads 4 \

@@ -8,14 +8,14 @@
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} UPDATES=${UPDATES:-3000} SEED=${SEED:-1} CHUNK_SIZES=${CHUNK_SIZES:-2,3}
-TRAIN=${TRAIN:-python $COMMON/train_bf16.py}
+choose_precision
 OUT=${OUT:-runs/multi30k/$SRC-$TGT}
 export OUT SRC TGT DRY_RUN
 
 bash "$COMMON/distill.sh" "$OUT/at/checkpoint_best.pt"
 
 # The curriculum ends two thirds of the way: what follows is trained as it will be decoded.
-run $TRAIN "$OUT/data-bin" --user-dir fairseq_hrt --task translation_hrt \
+run "${TRAINER[@]}" "$OUT/data-bin" --user-dir fairseq_hrt --task translation_hrt \
     --source-lang "$SRC" --target-lang "$TGT" --distilled-data "$OUT/distilled/data-bin" \
     --arch hrt_transformer --share-all-embeddings --dropout 0.1 \
     --encoder-layers 3 --encoder-embed-dim 256 --encoder-ffn-embed-dim 1024 --encoder-attention-heads 4 \

@@ -299,13 +299,12 @@ def test_a_configuration_is_a_dictionary(value):
 @pytest.mark.parametrize("value", [
     OmegaConf.create({"a": "${oc.env:HOME}"}), AnyNode("${oc.env:HOME}"), [OmegaConf.create({})], {1: (AnyNode(1),)}, {AnyNode("x"): 1}, Namespace(a=AnyNode(1)),
     with_attributes(AverageMeter(), val=AnyNode(1)), with_attributes(OrderedDict(), x=AnyNode(1)), with_attributes(Dictionary(), x=[AnyNode(1)]), ListConfig([1]),
-    numpy.array([AnyNode(1)], dtype=object), numpy.array((1,), dtype=[("x", "O")])[()], numpy.dtype("O"),
 ], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_nodes_outside_of_the_configuration_are_refused(value):
     """fairseq would write down what they read."""
     for state in ({"extra_state": value}, {"x": [{"y": value}], "cfg": {"a": 1}}):
         found = unsafe_value(state)
-        assert found is not None and re.search("stands outside of it|array of objects", str(found))
+        assert found is not None and "stands outside of it" in str(found)
 
 
 def test_hooks_of_tensors_are_looked_at():
@@ -421,7 +420,6 @@ def test_dictionaries_of_task_states_load(tmp_path):
 @pytest.mark.parametrize(
     "value, kind",
     [
-        (Built(numpy.zeros(1)[0].__reduce__()[0], Built(numpy.dtype, [("cfg", "i4"), ("args", "i4")]), bytes(8)), "void"),
         (numpy.zeros(2), "ndarray"),
         (Namespace(cfg={}), "Namespace"),
         ([{"cfg": {}}], "list"),

@@ -4,6 +4,9 @@ import argparse
 import hashlib
 import os
 import pickle
+import random
+import signal
+import struct
 import zipfile
 
 import numpy
@@ -159,6 +162,94 @@ def test_memory_that_was_not_to_be_had_is_no_damage(save, monkeypatch):
     with pytest.raises(CorruptCheckpointError, match="not enough memory to read it") as error:
         load(path)
     assert path in str(error.value) and "cut short" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemError("invalid maximum character"),
+        MemoryError(),
+        RecursionError("maximum recursion depth exceeded"),
+        OverflowError("too large"),
+        struct.error("unpack requires a buffer of 4 bytes"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+        zipfile.BadZipFile("File is not a zip file"),
+        NotImplementedError("compression type 99"),
+        AssertionError(),
+        ZeroDivisionError("division by zero"),
+        ImportError("no module of this name"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_a_file_makes_pytorch_raise_is_one_line(save, monkeypatch, error):
+    path = save({"weight": torch.randn(5)})
+
+    def fails(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(torch.serialization, "_load", fails)
+    with pytest.raises(CorruptCheckpointError, match="cut short|not enough memory") as refusal:
+        load(path)
+    assert path in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each mutant is loaded in a fork")
+def test_mutants_are_refused_or_load(save, tmp_path):
+    """Bytes of checkpoints changed, lost, repeated: nothing but refusals of one line, and arrays that can be looked at."""
+    meter = meters.AverageMeter()
+    meter.sum = numpy.arange(4)
+    metrics = [(0, "bleu", "AverageMeter", {"val": numpy.arange(4.0), "sum": numpy.float64(1.5), "text": numpy.str_("ab")}), meter]
+    state = {"cfg": {"model": argparse.Namespace(arch="transformer")}, "model": {"w": torch.ones(3)}, "extra_state": {"metrics": metrics}}
+    with zipfile.ZipFile(save(state)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with open(save(state, _use_new_zipfile_serialization=False), "rb") as file:
+        old = file.read()
+    target, loaded = tmp_path / "mutant.pt", 0
+    for batch in range(8):
+        # A crash, or a file that is never read to its end, is the fork's alone.
+        child = os.fork()
+        if child == 0:
+            signal.alarm(120)
+            generator, outcomes = random.Random(batch), []
+            for number in range(50):
+                if number % 2:
+                    target.write_bytes(mutated(old, generator))
+                else:
+                    with zipfile.ZipFile(target, "w") as archive:
+                        for name, content in members.items():
+                            archive.writestr(name, mutated(content, generator) if name.endswith("data.pkl") else content)
+                outcomes.append(outcome(target))
+            os._exit(255 if None in outcomes else sum(outcomes))
+        found = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert 0 <= found < 50, f"batch {batch}: {found}"
+        loaded += found
+    assert 5 < loaded < 200
+
+
+def mutated(data, generator):
+    data = bytearray(data)
+    for _ in range(generator.randint(1, 4)):
+        place, kind = generator.randrange(len(data)), generator.randrange(4)
+        if kind == 0:
+            data[place] = generator.randrange(256)
+        elif kind == 1:
+            del data[place : place + generator.randint(1, 4)]
+        elif kind == 2:
+            data[place:place] = bytes(generator.choices(b"}]()KMJGXtRbuesa.cq0h\x85\x86\x87\x8aNQ\x81", k=2))
+        else:
+            data[place : place + 8] = data[generator.randrange(len(data)) :][: generator.randint(1, 12)]
+    return bytes(data)
+
+
+def outcome(path):
+    """Whether a file loads; None: it ends neither in that nor in a refusal."""
+    try:
+        repr(load(path))
+    except (UnsafeCheckpointError, CorruptCheckpointError) as error:
+        return False if "\n" not in str(error) and len(str(error)) < 2000 else None
+    except BaseException:
+        return None
+    return True
 
 
 @pytest.mark.parametrize("content", [b"hello\n" * 99, b"PK\x03\x04" + bytes(99), b"\x80\x02."])

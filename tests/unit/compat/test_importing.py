@@ -1,6 +1,7 @@
 """The finder that repairs modules while they are imported."""
 
 import importlib
+import runpy
 import sys
 import types
 
@@ -76,6 +77,11 @@ def test_module_keeps_its_own_loader(broken):
     module = importlib.import_module("broken_module")
     assert module.__loader__ is module.__spec__.loader
     assert "answer = 41" in module.__loader__.get_source("broken_module")
+
+
+def test_module_runs_as_a_program(broken):
+    install()
+    assert runpy.run_module("broken_module", run_name="__main__")["answer"] == 41
 
 
 def test_reloaded_module_is_not_repaired_twice_over(broken):

@@ -33,6 +33,7 @@ def test_reason_names_what_is_missing():
 def test_not_needed_where_numpy_has_them(monkeypatch):
     for name, value in (("int", int), ("float", float), ("compat", object())):
         monkeypatch.setattr(numpy, name, value, raising=False)
+    monkeypatch.setattr(numpy, "percentile", lambda values, q, interpolation="linear": None)
     assert REPAIR.reason() is None
 
 
@@ -40,6 +41,22 @@ def test_block_mask_of_data_utils_runs():
     mask = data_utils.compute_mask_indices((2, 30), None, mask_prob=0.5, mask_length=3, no_overlap=True, min_space=1)
     assert mask.shape == (2, 30)
     assert mask.any()
+
+
+def test_buckets_of_lengths():
+    sizes = numpy.array([9, 1, 4, 4, 7, 2])
+    # The largest size at or below each third of the sorted sizes: 1 2 4 4 7 9.
+    assert data_utils.get_buckets(sizes, 3).tolist() == [2, 4, 9]
+    assert data_utils.get_bucketed_sizes(sizes, [2, 4, 9]).tolist() == [9, 2, 4, 4, 9, 2]
+
+
+def test_percentiles_with_either_name_of_the_method():
+    module = types.ModuleType("user")
+    module.np = numpy
+    REPAIR.apply(module)
+    for options in ({"method": "lower"}, {"interpolation": "lower"}, {}):
+        expected = numpy.percentile([1, 2], 50, method="lower" if options else "linear")
+        assert module.np.percentile([1, 2], 50, **options) == expected
 
 
 def test_every_numpy_name_in_fairseq_exists_where_it_is_used():

@@ -38,6 +38,18 @@ def test_fairseq_is_repaired_without_the_plugin(loaded):
     assert loaded("import fairseq") == ["fairseq", "fairseq_hrt.compat", "torch", "numpy"]
 
 
+@pytest.mark.slow
+def test_commands_are_repaired_from_their_start(command, tmp_path):
+    """Their modules are looked up before they import fairseq."""
+    statement = (
+        "import fairseq_cli.score, fairseq_cli.generate, fairseq_cli.train, sys; "
+        "print(*map(str, sys.modules['fairseq_hrt.compat'].statuses()), sep='\\n')"
+    )
+    told = command("python", "-c", statement, cwd=tmp_path).stdout
+    for name in ("scored-files", "generated-shards", "cpu-precision"):
+        assert f"{name}: active" in told
+
+
 REGISTERED = (
     "; from fairseq.tasks import TASK_REGISTRY as t; from fairseq.models import ARCH_MODEL_REGISTRY as a; "
     "from fairseq.criterions import CRITERION_REGISTRY as c; print(*(sum(x.__module__.startswith('fairseq_hrt.') "

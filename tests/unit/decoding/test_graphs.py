@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.decoding.graphs import describe_graph, passing_probabilities
 
+
 @settings(max_examples=25)
 @given(vertices=st.integers(2, 6), seed=st.integers(0, 99), holes=st.sampled_from([0.0, 0.4]))
 def test_how_often_a_vertex_is_passed(graphs, vertices, seed, holes):

@@ -1,9 +1,10 @@
 """Repeated n-grams are collapsed."""
 
 import pytest
-from fairseq_hrt.decoding.repeats import without_repeated_ngrams
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fairseq_hrt.decoding.repeats import without_repeated_ngrams
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,15 @@ def test_nothing_is_ignored(asked):
         DecodingOptions.from_args(Namespace(**asked))
 
 
+@pytest.mark.parametrize(
+    "field", [field for field in FLAGS if field.name.startswith("iter_decode_")], ids=lambda field: field.name
+)
+def test_iterations_have_no_other_task_for_these_models(field):
+    flag = "--" + field.name.replace("_", "-")
+    with pytest.raises(ValueError, match=f"{flag}: an option of fairseq's iterative models .*: leave it out"):
+        DecodingOptions.from_args(Namespace(**{field.name: something_else(field)}))
+
+
 def test_the_allow_list_names_flags_of_fairseq():
     assert {field.name for field in dataclasses.fields(GenerationConfig)} >= HONOURED | LEFT_TO_THE_COMMAND
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_REGISTRY
 
+from fairseq_hrt.decoding import NumericalError
 from fairseq_hrt.engine.native_model import UnsupportedModelError, check_convertible, convert, quantise_rows, rest_of_rows
 
 
@@ -33,6 +34,15 @@ def test_the_header_of_chunks(tiny):
         tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3]), tiny.dictionary(), tiny.dictionary(), weights="int8"
     )
     assert (header.family, header.special_symbols, header.chunk_sizes, header.weights) == ("hrt", 3, (2, 3), "int8")
+
+
+@pytest.mark.parametrize("weights", ["int8", "float32"])
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_a_number_that_is_not_finite_is_named(tiny, weights, value):
+    model = tiny.model()
+    model.decoder.layers[0].fc1.weight.data[0, 1] = value
+    with pytest.raises(NumericalError, match="the model's decoder.layers.0.inner holds a number that is not finite"):
+        convert(model, tiny.dictionary(), tiny.dictionary(), weights=weights)
 
 
 def test_layers_of_one_side_are_alike(tiny):

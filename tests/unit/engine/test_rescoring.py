@@ -9,8 +9,8 @@ from batch_independence import assert_independent, batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.rescoring import Rescorer
 from fairseq_hrt.decoding import NumericalError
+from fairseq_hrt.decoding.rescoring import Rescorer
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.engine.rescoring import ModelScorer
 from fairseq_hrt.options import DecodingOptions

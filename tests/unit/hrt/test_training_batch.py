@@ -71,7 +71,11 @@ def test_training_draws_anew_in_every_update_and_validation_never(hrt):
 
     def criterion(_, sample):
         seen.append(sample["views"])
-        return torch.zeros((), requires_grad=True), 1, {}
+        return (
+            torch.zeros((), requires_grad=True),
+            1,
+            {f"{name}_{what}": 0 for name in ("at", "cmlm") for what in ("nll_loss", "ntokens")},
+        )
 
     model, sample = SimpleNamespace(train=lambda: None, eval=lambda: None, set_num_updates=lambda _: None), make_batch()
     optimizer = SimpleNamespace(backward=lambda loss: None)
@@ -81,5 +85,7 @@ def test_training_draws_anew_in_every_update_and_validation_never(hrt):
         assert same(seen[-1], expected) and seen[-1].chunk_sizes.equal(expected.chunk_sizes)
     for _ in range(2):
         task.valid_step(sample, model, criterion)
-        assert (seen[-1].chunk_sizes > 1).all(), "validation measures the second half of the curriculum's end"
-        assert same(seen[-1], draw_views(sample, 0, 1.0, task.view_settings()))
+        assert (seen[-2].chunk_sizes > 1).all(), "validation measures the second half of the curriculum's end"
+        assert same(seen[-2], draw_views(sample, 0, 1.0, task.view_settings()))
+        # And chunk size 1 beside it.
+        assert same(seen[-1], draw_views(sample, 0, 0.0, task.view_settings())) and (seen[-1].chunk_sizes == 1).all()

@@ -28,6 +28,17 @@ def test_the_source_drafts_with_one_dictionary_only(tiny):
         make_task(tiny, draft="source", target_symbols=9).make_drafter([tiny.model()])
 
 
+@pytest.mark.parametrize("draft", [name for name in DRAFTS if name != "previous"])
+def test_a_draft_that_would_never_be_asked_is_refused_before_it_is_loaded(tiny, monkeypatch, draft):
+    monkeypatch.setattr(module, "load_draft_model", lambda *_, **__: pytest.fail("loaded"))
+    path = "draft.pt" if draft in MODEL_DRAFTS else None
+    with pytest.raises(ValueError, match=f"--jacobi-draft {draft} with --jacobi-window 1: .* a wider window"):
+        make_task(tiny, draft=draft, draft_path=path, window=1).make_drafter([tiny.model()])
+    with pytest.raises(ValueError, match=f"--jacobi-draft {draft} needs --jacobi-mode frontier, not pj"):
+        make_task(tiny, draft=draft, draft_path=path, mode="pj").make_drafter([tiny.model()])
+    assert type(make_task(tiny, window=1).make_drafter([tiny.model()])) is Drafter
+
+
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_models_draft_from_a_checkpoint_and_nothing_else_does(tiny, draft):
     path = None if draft in MODEL_DRAFTS else "draft.pt"

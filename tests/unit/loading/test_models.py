@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import write_checkpoint, write_dictionaries
 
+from fairseq_hrt.decoding import NumericalError
 from fairseq_hrt.loading.checkpoints import read_checkpoint
 from fairseq_hrt.loading.models import (
     build_generator,
     build_models,
     choose_device,
+    decode,
     dictionary_option,
     generation_config,
     load_models,
@@ -150,3 +152,41 @@ def test_options_that_are_dictionaries():
 def test_batches_stay_on_the_host():
     sample = {"net_input": {"src_tokens": torch.zeros(1, 2)}}
     assert to_device(sample, torch.device("cpu")) is sample
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_parameter_that_is_nan_is_named(folder, task, value):
+    """An infinite bias may mean that a word is never written."""
+    state = read_checkpoint(folder / "1.pt")
+    state["model"]["decoder.layers.0.fc2.bias"][3] = value
+    path = str(folder / "1.pt")
+    if value == value:
+        build_models([path], task, states={path: state})
+        return
+    with pytest.raises(ValueError, match=rf"{path}: decoder.layers.0.fc2.bias is NaN; take a checkpoint from before"):
+        build_models([path], task, states={path: state})
+
+
+class Task:
+    """Returns, or raises, what it is given."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def inference_step(self, generator, models, sample):
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+@pytest.mark.parametrize("found", [AssertionError("20 < 20"), [[{"score": torch.tensor(float("nan"))}]], [[{"score": -1.0}], []]])
+def test_a_generator_of_fairseq_that_computes_nan_says_so(found):
+    with pytest.raises(NumericalError, match="no translation whose probability is a number"):
+        decode(Task(found), None, [], None)
+
+
+def test_hypotheses_come_as_the_task_returns_them():
+    found = [[{"score": torch.tensor(-1.0)}, {"score": float("-inf")}]]
+    assert decode(Task(found), None, [], None) is found
+    with pytest.raises(IndexError):
+        decode(Task(IndexError("another")), None, [], None)

@@ -34,3 +34,20 @@ def test_other_processors_train_in_float32(precision, tmp_path, content):
     path.write_bytes(content)
     assert precision.faster_precision(path) == "float32"
     assert precision.faster_precision(tmp_path / "missing") == "float32"
+
+
+@pytest.mark.parametrize("asked", ["bfloat16", "float32"])
+def test_the_environment_decides_the_precision(precision, monkeypatch, asked):
+    monkeypatch.setattr(precision, "faster_precision", lambda: "float32" if asked == "bfloat16" else "bfloat16")
+    monkeypatch.delenv("PRECISION", raising=False)
+    assert precision.chosen_precision() != asked
+    monkeypatch.setenv("PRECISION", asked)
+    assert precision.chosen_precision() == asked
+    monkeypatch.setenv("PRECISION", "")
+    assert precision.chosen_precision() != asked
+
+
+def test_an_unknown_precision_is_refused(precision, monkeypatch):
+    monkeypatch.setenv("PRECISION", "int8")
+    with pytest.raises(SystemExit, match="int8 is neither bfloat16 nor float32"):
+        precision.chosen_precision()

@@ -4,11 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-from fairseq_hrt.runtime.rescoring import Rescorer, candidates, require_candidates
 from runtime_models import NEAR, eager_results, runtime_engine, sources
 
+from fairseq_hrt.decoding import NumericalError, Rescorer, candidates, require_candidates
 from fairseq_hrt.engine.native_model import convert
-from fairseq_hrt.runtime.engine import DecodingOptions, Engine, NumericalError
+from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.runtime.engine import Engine
+from fairseq_hrt.systems.native_system import require_judge
 
 WAYS = {
     "transformer": [dict(beam=4, nbest=4), dict(beam=3, min_len=3, unkpen=float("inf"))],

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from fairseq_hrt.hub.bundle import Bundle
+from fairseq_hrt.runtime.engine import NumericalError
 from fairseq_hrt.server.application import create_application
 from fairseq_hrt.server.settings import Settings
 
@@ -179,6 +180,19 @@ def test_a_score_that_is_no_number_is_left_open(client, translator, monkeypatch,
     (sentence,) = response.json()["translations"][0]["sentences"]
     assert response.status_code == 200 and sentence["score"] is None
     assert [other["score"] for other in sentence["alternatives"]] == [None, None]
+
+
+def test_a_model_that_computes_nan_is_no_fault_of_the_request(client, translator, monkeypatch, caplog):
+    def translate(*given, **options):
+        raise NumericalError("the model of /secret/path computed NaN")
+
+    monkeypatch.setattr(translator, "translate", translate)
+    response = client.post("/v1/translate", json={**ASKED, "q": "ab"})
+    assert response.status_code == 500
+    assert response.json() == {"error": "this system's model computes no numbers: it is broken"}
+    assert "/secret/path computed NaN" in caplog.text and "Traceback" not in caplog.text
+    monkeypatch.undo()
+    assert client.post("/v1/translate", json={**ASKED, "q": "ab"}).status_code == 200
 
 
 def test_systems_of_one_bundle_share_its_model(translator, tmp_path):

@@ -193,6 +193,28 @@ def test_too_slow(make_client, translator):
     assert any(client.post("/translate", json=ASKED).status_code == 200 for _ in range(100))
 
 
+def test_foreign_hosts(make_client, caplog):
+    """A page of somebody else whose name leads to this machine gets nothing, whatever it asks."""
+    caplog.set_level("INFO", logger="fairseq_hrt.access")
+    client = make_client(allow_hosts=("translate.example.org",))
+    for host in ("localhost:1", "[::1]:8080", "Translate.example.org"):
+        assert client.post("/translate", json=ASKED, headers={"Host": host}).status_code == 200
+    response = client.post("/translate", json=ASKED, headers={"Host": "evil.example:80"})
+    assert (response.status_code, response.headers["connection"]) == (421, "close")
+    assert response.json() == {
+        "error": "'evil.example:80' is not a host of this server; fairseq-hrt serve --allow-host adds one"
+    }
+    assert client.get("/", headers={"Host": "evil.example"}).status_code == 421
+    entries = [json.loads(record.message) for record in caplog.records if record.name == "fairseq_hrt.access"]
+    assert [entry["status"] for entry in entries] == [200, 200, 200, 421, 421]
+    figures = client.get("/metrics", headers={"Host": "localhost"}).text
+    assert 'fairseq_hrt_requests_total{route="/translate",status="421"} 1.0' in figures
+
+
+def test_any_host_where_none_is_told(client):
+    assert client.post("/translate", json=ASKED, headers={"Host": "evil.example"}).status_code == 200
+
+
 def test_the_log_knows_no_texts(client, caplog):
     caplog.set_level("INFO", logger="fairseq_hrt.access")
     client.post("/translate", json=ASKED)

@@ -1,5 +1,7 @@
 """HTML: tags stay, texts are replaced, and nothing takes more than a moment."""
 
+import time
+
 import pytest
 
 from fairseq_hrt.server.errors import RequestError
@@ -50,3 +52,16 @@ def test_texts_are_replaced_and_escaped():
     marked = MarkedUpText('<p title="a &amp; b">One <b>two</b> &lt;three&gt;<br/></p>')
     assert marked.texts == ["One ", "two", " <three>"]
     assert marked.join(["1 ", "<i>2</i>", " & 3"]) == '<p title="a &amp; b">1 <b>&lt;i&gt;2&lt;/i&gt;</b> &amp; 3<br/></p>'
+
+
+def test_many_texts_side_by_side():
+    """To look for each among the others would take half a minute."""
+    marked = MarkedUpText("<br>a" * 16000)
+    start = time.process_time()
+    assert marked.join(["b"] * 16000) == "<br/>b" * 16000
+    assert time.process_time() - start < 5
+
+
+def test_pronunciations_are_no_texts():
+    marked = MarkedUpText("<ruby>a<rp>(</rp><rt>b</rt><rp>)</rp></ruby>")
+    assert marked.texts == ["a"] and marked.join(["<c>"]) == "<ruby>&lt;c&gt;<rp>(</rp><rt>b</rt><rp>)</rp></ruby>"

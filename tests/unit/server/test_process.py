@@ -183,3 +183,75 @@ def test_whatever_is_sent_is_answered_or_closed(address, caplog):
     assert found.count(200) > 2 and found.count(400) > 20
     assert status(talk(address, question())) == 200
     assert "Traceback" not in caplog.text
+
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("read", [True, False])
+@pytest.mark.parametrize("again", [HEALTH * 1000, HEALTH[:-2] + b"X: " + b"x" * 40000 + b"\r\n\r\n"])
+def test_requests_are_not_read_before_their_turn(address, monkeypatch, read, again):
+    """Of a client that sends faster than it is answered, one head and a piece are held, whether it reads the answers or not."""
+    held = []
+    received = process.Connection.data_received
+
+    def note(self, data):
+        received(self, data)
+        held.append(len(self.conn.trailing_data[0]))
+
+    monkeypatch.setattr(process.Connection, "data_received", note)
+    with socket.create_connection(address, timeout=0.1) as connection:
+        if read:
+            threading.Thread(target=talked, args=(connection,), daemon=True).start()
+        deadline = time.monotonic() + 1.5
+        while time.monotonic() < deadline:
+            with contextlib.suppress(TimeoutError, BrokenPipeError, ConnectionResetError):
+                connection.sendall(again)
+    assert len(held) > 4 and max(held) <= process.HEAD_BYTES + process.READ_BYTES
+    assert status(talk(address, question())) == 200
+
+
+def talked(connection):
+    """Reads until the connection ends."""
+    with contextlib.suppress(OSError):
+        while True:
+            with contextlib.suppress(TimeoutError):
+                if not connection.recv(1 << 16):
+                    break
+
+
+def test_all_requests_that_were_sent_at_once_are_answered(address):
+    """More of them than are read ahead, with bodies, long heads, and bodies that nobody wants."""
+    long = json.dumps({"q": "ab", "source": "en", "target": "de", "x": "x" * 4000}).encode()
+    kinds = (
+        HEALTH,
+        HEALTH[:-2] + b"X: " + b"x" * 50000 + b"\r\n\r\n",
+        POST + b"Content-Length: %d\r\n\r\n" % len(long) + long,
+        POST + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(long) + long + b"\r\n0\r\n\r\n",
+        POST.replace(b"/translate", b"/nothing") + b"Content-Length: 90000\r\n\r\n" + b"x" * 90000,
+    )
+    found = talk(address, b"".join(kinds) * 20 + HEALTH * 4000 + question())
+    expected = [200, 200, 200, 200, 404] * 20 + [200] * 4001
+    assert [int(one[:3]) for one in found.split(b"HTTP/1.1 ")[1:]] == expected
+    assert found.endswith(b'{"translatedText":"ba dc"}')
+
+
+def test_two_lengths(address):
+    """Whichever of them is meant, the rest is not taken for another request."""
+    smuggled = b"0\r\n\r\n" + HEALTH
+    found = talk(address, POST + b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n" % len(smuggled) + smuggled)
+    assert found.count(b"HTTP/1.1") == 1 and status(found) == 400 and found.endswith(b'{"error": "Invalid HTTP request"}')
+
+
+def test_small_chunks_keep_nobody_waiting(address, monkeypatch):
+    """Work of a piece is bounded: others are answered between two of them."""
+    pieces = []
+    received = process.Connection.data_received
+
+    def note(self, data):
+        pieces.append(len(data))
+        received(self, data)
+
+    monkeypatch.setattr(process.Connection, "data_received", note)
+    talk(address, POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 20000)
+    assert sum(pieces) > 100000 and max(pieces) <= process.READ_BYTES

@@ -1,5 +1,6 @@
 """What a server is told: bounds, systems, options, and their way to the workers."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from fairseq_hrt.server.settings import Settings, parse_option, parse_system
         ({"max_sentences": 10, "max_queue": 5}, "--max-sentences 10 do not fit"),
         ({"systems": ()}, "at least one bundle"),
         ({"systems": (("a", "x"), ("a", "y"))}, "two systems are called 'a'"),
+        ({"allow_hosts": ("a", "http://b")}, "--allow-host 'http://b' is not a name or address: leave out scheme and port"),
         ({"options": (("b", "beam", "1"),)}, "--set b:beam: there is no such system; there are: a"),
     ],
 )
@@ -35,6 +37,9 @@ def test_settings_reach_the_workers_as_they_are(tmp_path):
         with pytest.raises(ValueError, match="write NAME:OPTION=VALUE"):
             parse_option(wrong)
     assert Settings.from_json(settings.to_json()) == settings
+    for hosts in ((), ("a.example", "b")):
+        told = dataclasses.replace(settings, allow_hosts=hosts)
+        assert Settings.from_json(told.to_json()) == told
     with pytest.raises(ValueError, match="write BUNDLE or NAME=BUNDLE"):
         parse_system("=x")
 

@@ -46,7 +46,7 @@ def measured_system(name, bleu, milliseconds):
 @pytest.fixture
 def made(study, tmp_path):
     """A study in which ``t`` and ``m`` are finished and ``later`` is not; and its matrix."""
-    train = {"kind": "train", "data": "d", "program": "train.py"}
+    train = {"kind": "train", "data": "d"}
     raw = {
         "reference_speed": "t/B",
         "titles": {"main": "First"},

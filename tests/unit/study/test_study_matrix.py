@@ -1,5 +1,7 @@
 """examples/study: entries are known by their contents, and depend on what they refer to."""
 
+from pathlib import Path
+
 import pytest
 
 
@@ -125,12 +127,11 @@ def test_steps_of_a_training_name_all_its_options_and_the_average(study, tmp_pat
         "data": "${d}/data-bin",
         "options": {"lr": 1, "max-update": 5},
         "average": 3,
-        "program": "a/train.py",
     }
     found = resolved(study, entry("d"), {"name": "m", **fields})
     folders = {name: tmp_path / name for name in found}
     train, average = study.steps.steps_of(found["m"], folders)
-    assert train.arguments[1:3] == ["a/train.py", str(tmp_path / "d/data-bin")]
+    assert [Path(train.arguments[0]).name, train.arguments[1]] == ["fairseq-train", str(tmp_path / "d/data-bin")]
     assert {"--lr=1", "--max-update=5", "--keep-interval-updates=3", f"--save-dir={tmp_path}/m/checkpoints"} <= set(
         train.arguments
     )
@@ -142,6 +143,14 @@ def test_steps_of_a_training_name_all_its_options_and_the_average(study, tmp_pat
         "--output",
         f"{tmp_path}/m/model.pt",
     ]
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float32"])
+def test_a_training_is_in_the_precision_of_the_processor_and_the_same_entry(study, tmp_path, monkeypatch, precision):
+    monkeypatch.setenv("PRECISION", precision)
+    (found,) = resolved(study, {"name": "m", "kind": "train", "data": "d", "options": {"lr": 1}}).values()
+    train, _ = study.steps.steps_of(found, {"m": tmp_path})
+    assert ("--bf16" in train.arguments) == (precision == "bfloat16")
 
 
 def test_texts_of_other_entries_are_filled_in(study, tmp_path):

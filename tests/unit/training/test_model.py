@@ -3,7 +3,9 @@
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass, field
 
+import pytest
 import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from tiny_weights import TINY
 
@@ -48,3 +50,92 @@ def test_options_are_those_of_the_configuration():
     assert set(vars(parser.parse_args([])).values()) == {None, False}
     given = parser.parse_args(["--own-size", "5", "--decoder-layers", "4", "--encoder-embed-dim", "32"])
     assert (given.own_size, given.decoder_layers, given.encoder_embed_dim) == (5, 4, 32)
+
+
+# A model, and options that change its parameters.
+STARTS = {
+    "teacher": ("transformer", {}),
+    "HRT": ("hrt_transformer", {}),
+    "HRT without relative positions": ("hrt_transformer", {"hrt_relative_window": 0}),
+    "IBDecoder": ("bidirectional_transformer", {}),
+    "IMDecoder": ("bidirectional_transformer", {"bidirectional_directions": 4}),
+    "DAG": ("dag_transformer", {}),
+    "DAG with a length head": ("dag_transformer", {"dag_upsample_base": "predict"}),
+}
+KEYS = r"decoder\.layers\.0\.self_attn\.relative_keys and 1 more"
+# What a start would lose, or has too little of, where there is something. IBDecoder's parameters are those of a Transformer.
+LOST = {
+    "HRT": r"the model has no place for decoder\.special_chunk_sizes and 3 more",
+    "HRT without relative positions": r"the model has no place for decoder\.special_chunk_sizes and 1 more",
+    "IMDecoder": r"the model has no place for decoder\.embed_positions\.directions;",
+    "DAG": r"the model has no place for decoder\.links\.",
+    "DAG with a length head": r"the model has no place for decoder\.(links|length_head)\.",
+}
+WITHIN = {
+    ("HRT", "HRT without relative positions"): f"the model has no place for {KEYS}",
+    ("HRT without relative positions", "HRT"): f"the checkpoint lacks {KEYS}",
+    ("IMDecoder", "IBDecoder"): "the checkpoint has vectors for 4 directions",
+    ("DAG with a length head", "DAG"): r"the model has no place for decoder\.length_head\.output\.weight and 1 more",
+}
+
+
+def refusal(start, model):
+    """Why a model cannot start from another one; None: it can."""
+    if STARTS[start][0] == STARTS[model][0]:
+        return WITHIN.get((start, model))
+    return LOST.get(start)
+
+
+def of_a_family(tiny, name, **sizes):
+    architecture, options = STARTS[name]
+    args = Namespace(**{**TINY, **options, **sizes})
+    ARCH_CONFIG_REGISTRY[architecture](args)
+    task = Namespace(source_dictionary=tiny.dictionary(), target_dictionary=tiny.dictionary())
+    return ARCH_MODEL_REGISTRY[architecture].build_model(args, task)
+
+
+@pytest.mark.parametrize("model", [name for name in STARTS if name != "teacher"])
+@pytest.mark.parametrize("start", STARTS)
+def test_a_model_starts_from_what_it_can_keep_whole(tiny, start, model):
+    """All of the start is kept, or its refusal names on one line what does not fit."""
+    start_state, own = of_a_family(tiny, start).state_dict(), of_a_family(tiny, model)
+    expected = refusal(start, model)
+    if expected is None:
+        own.load_state_dict(dict(start_state))
+        found = own.state_dict()
+        for name, value in start_state.items():
+            if not name.endswith("_float_tensor"):
+                assert found[name].equal(value), name
+        return
+    with pytest.raises((RuntimeError, ValueError), match=expected) as raised:
+        own.load_state_dict(dict(start_state))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_an_ordinary_transformer_starts_likewise(tiny, start):
+    """fairseq's own class, with fairseq's own words."""
+    teacher, state = of_a_family(tiny, "teacher"), of_a_family(tiny, start).state_dict()
+    if start in LOST:
+        with pytest.raises(RuntimeError, match=LOST[start].split(" for ")[1].split(" and ")[0].rstrip(";")):
+            teacher.load_state_dict(dict(state))
+    else:
+        teacher.load_state_dict(dict(state))
+
+
+def test_other_sizes_are_named(tiny):
+    model, other = of_a_family(tiny, "HRT"), of_a_family(tiny, "teacher", decoder_ffn_embed_dim=32)
+    message = (
+        r"HRTTransformerModel: size mismatch: decoder\.layers\.0\.fc1\.weight \[32, 16\] instead of \[24, 16\] and 5 more;"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        model.load_state_dict(dict(other.state_dict()))
+
+
+def test_what_is_no_difference_of_parameters_stays_an_error(tiny, monkeypatch):
+    model = of_a_family(tiny, "IBDecoder")
+    monkeypatch.setattr(
+        torch.nn.Module, "load_state_dict", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("out of memory"))
+    )
+    with pytest.raises(RuntimeError, match="^out of memory$"):
+        model.load_state_dict(dict(model.state_dict()))

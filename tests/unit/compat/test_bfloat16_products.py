@@ -4,22 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fairseq_hrt.compat.bfloat16_products import attention, bfloat16_products, dropout
+
 PLAIN = F.scaled_dot_product_attention
-
-
-@pytest.fixture(scope="module")
-def program(load_example):
-    return load_example("common/train_bf16.py")
-
-
-@pytest.fixture(scope="module")
-def attention(program):
-    return program.attention
-
-
-@pytest.fixture(scope="module")
-def dropout(program):
-    return program.dropout
 
 
 def masks():
@@ -30,7 +17,7 @@ def masks():
 
 
 @pytest.mark.parametrize("mask", ["none", "bool", "float"])
-def test_it_is_that_of_pytorch(attention, mask):
+def test_it_is_that_of_pytorch(mask):
     torch.manual_seed(1)
     query, key, value = torch.randn(2, 3, 4, 8), torch.randn(2, 3, 6, 8), torch.randn(2, 3, 6, 8)
     results = []
@@ -45,13 +32,20 @@ def test_it_is_that_of_pytorch(attention, mask):
     torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
 
 
-def test_later_keys_are_hidden(attention):
+def test_later_keys_are_hidden():
     torch.manual_seed(1)
     query, key, value = torch.randn(3, 1, 2, 5, 4)
     torch.testing.assert_close(attention(query, key, value, is_causal=True), PLAIN(query, key, value, is_causal=True))
 
 
-def test_weights_are_dropped(attention):
+def test_every_argument_of_pytorchs_is_taken():
+    query, key, value = torch.randn(1, 4, 5, 4), torch.randn(1, 2, 5, 4), torch.randn(1, 2, 5, 4)
+    for options in ({"scale": 0.3}, {"enable_gqa": True, "scale": 0.3}):
+        heads = query if "enable_gqa" in options else query[:, :2]
+        torch.testing.assert_close(attention(heads, key, value, **options), PLAIN(heads, key, value, **options))
+
+
+def test_weights_are_dropped():
     torch.manual_seed(1)
     query, key = torch.zeros(1, 1, 1, 4), torch.zeros(1, 1, 1000, 4)
     kept = attention(query, key, torch.eye(1000).view(1, 1, 1000, 1000), dropout_p=0.25)
@@ -59,7 +53,7 @@ def test_weights_are_dropped(attention):
     torch.testing.assert_close(kept[kept > 0], torch.full_like(kept[kept > 0], 1 / 750))
 
 
-def test_half_precision_stays_near(attention):
+def test_half_precision_stays_near():
     torch.manual_seed(1)
     query, key, value = torch.randn(3, 2, 3, 6, 8)
     half = attention(query.bfloat16(), key.bfloat16(), value.bfloat16())
@@ -68,7 +62,7 @@ def test_half_precision_stays_near(attention):
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
-def test_values_are_dropped_and_the_mean_stays(dropout, share):
+def test_values_are_dropped_and_the_mean_stays(share):
     torch.manual_seed(1)
     values = torch.ones(101, 97, dtype=torch.double, requires_grad=True)
     found = dropout(values, p=share)
@@ -79,14 +73,14 @@ def test_values_are_dropped_and_the_mean_stays(dropout, share):
     torch.testing.assert_close(*torch.autograd.grad(found.sum(), values), found.detach())
 
 
-def test_bytes_of_one_word_are_independent(dropout):
+def test_bytes_of_one_word_are_independent():
     torch.manual_seed(1)
     kept = (dropout(torch.ones(20_000, 8), p=0.5) > 0).float()
     correlations = torch.corrcoef(kept.T) - torch.eye(8)
     assert correlations.abs().max() < 0.03
 
 
-def test_a_seed_gives_the_same_mask_again(dropout):
+def test_a_seed_gives_the_same_mask_again():
     masks = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
@@ -96,53 +90,34 @@ def test_a_seed_gives_the_same_mask_again(dropout):
 
 
 @pytest.mark.parametrize("options", [{"p": 0.5, "training": False}, {"p": 0}])
-def test_nothing_is_dropped(dropout, options):
+def test_nothing_is_dropped(options):
     values = torch.randn(3, 5)
     assert dropout(values, **options).equal(values)
 
 
-def test_everything_is_dropped(dropout):
+def test_everything_is_dropped():
     assert dropout(torch.randn(3, 5), p=1).equal(torch.zeros(3, 5))
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1])
-def test_a_share_that_is_none_is_refused(dropout, share):
+def test_a_share_that_is_none_is_refused(share):
     with pytest.raises(ValueError, match="give a number from 0 to 1"):
         dropout(torch.ones(2), p=share)
 
 
-@pytest.mark.parametrize("asked", ["bfloat16", "float32"])
-def test_the_environment_decides_the_precision(program, monkeypatch, asked):
-    monkeypatch.setattr(program, "faster_precision", lambda: "float32" if asked == "bfloat16" else "bfloat16")
-    monkeypatch.delenv("PRECISION", raising=False)
-    assert program.chosen_precision() != asked
-    monkeypatch.setenv("PRECISION", asked)
-    assert program.chosen_precision() == asked
-    monkeypatch.setenv("PRECISION", "")
-    assert program.chosen_precision() != asked
+def test_products_are_in_bfloat16_within_and_pytorch_is_as_before_after():
+    before = F.scaled_dot_product_attention, F.dropout
+    matrix = torch.ones(2, 2)
+    with bfloat16_products():
+        assert (matrix @ matrix).dtype == torch.bfloat16
+        assert (F.scaled_dot_product_attention, F.dropout) == (attention, dropout)
+    assert (matrix @ matrix).dtype == torch.float32
+    assert (F.scaled_dot_product_attention, F.dropout) == before
 
 
-def test_an_unknown_precision_is_refused_before_anything_is_trained(program, monkeypatch):
-    monkeypatch.setenv("PRECISION", "int8")
-    monkeypatch.setattr(program, "cli_main", lambda: pytest.fail("it trains"))
-    with pytest.raises(SystemExit, match="int8 is neither bfloat16 nor float32"):
-        program.main()
-
-
-@pytest.mark.parametrize("asked", ["bfloat16", "float32"])
-def test_steps_multiply_in_that_precision(program, monkeypatch, asked):
-    def step(trainer):
-        return torch.ones(2, 2) @ torch.ones(2, 2)
-
-    monkeypatch.setenv("PRECISION", asked)
-    for name in ("train_step", "valid_step"):
-        monkeypatch.setattr(program.Trainer, name, step)
-    for name in ("dropout", "scaled_dot_product_attention"):
-        monkeypatch.setattr(F, name, getattr(F, name))
-    found = []
-    monkeypatch.setattr(
-        program, "cli_main", lambda: found.extend([program.Trainer.train_step(None), program.Trainer.valid_step(None)])
-    )
-    program.main()
-    assert [str(product.dtype) for product in found] == [f"torch.{asked}"] * 2
-    assert F.dropout is program.dropout
+def test_pytorch_is_as_before_after_an_error():
+    before = F.scaled_dot_product_attention, F.dropout
+    with pytest.raises(KeyboardInterrupt), bfloat16_products():
+        raise KeyboardInterrupt
+    assert (F.scaled_dot_product_attention, F.dropout) == before
+    assert not torch.is_autocast_enabled("cpu")

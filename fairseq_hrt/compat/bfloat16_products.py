@@ -1,24 +1,34 @@
-"""``fairseq-train`` on a CPU with matrix products in bfloat16 where that is faster (automatic mixed precision; same options).
+"""Matrix products in bfloat16 on a CPU, and what else makes such a training step fast.
 
-    python examples/common/train_bf16.py DATA --task translation ...
-
-fairseq's own ``--bf16`` and ``--amp`` need a GPU or TPU. Parameters, optimiser, softmax and loss stay in float32; some CPUs multiply
-matrices about 2.5 times as fast. Others are slower (precision.py), and keep float32; ``PRECISION=bfloat16`` or ``float32`` in the
-environment decides otherwise. One process only.
+Automatic mixed precision: parameters, optimizer, softmax and loss stay in float32. Attention and dropout take the
+places of PyTorch's, which would use up what the products save.
 """
 
-import logging
-import os
-from typing import Optional
+import contextlib
+from typing import Iterator, Optional
 
 import torch
 import torch.nn.functional as F
-from fairseq.trainer import Trainer
-from fairseq_cli.train import cli_main
-from precision import faster_precision
 from torch import Tensor
 
-logger = logging.getLogger(__name__)
+_PYTORCHS_ATTENTION = F.scaled_dot_product_attention
+
+
+@contextlib.contextmanager
+def bfloat16_products() -> Iterator[None]:
+    """Within it, matrix products are in bfloat16.
+
+    One step of training or validation, not the whole training: leaving it drops the bfloat16 copies of the weights,
+    which the optimizer changes.
+    """
+    pytorchs = F.scaled_dot_product_attention, F.dropout
+    # Modules look these functions up by their names in torch.nn.functional.
+    F.scaled_dot_product_attention, F.dropout = attention, dropout
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            yield
+    finally:
+        F.scaled_dot_product_attention, F.dropout = pytorchs
 
 
 def attention(
@@ -28,6 +38,8 @@ def attention(
     attn_mask: Optional[Tensor] = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     """``scaled_dot_product_attention`` by two bfloat16 products and a softmax in float32.
 
@@ -39,8 +51,12 @@ def attention(
         attn_mask: added to the scores where it is no BoolTensor, of pairs that may be seen where it is; broadcast to ``[B, H, T, S]``.
         dropout_p: on the weights.
         is_causal: hides later keys.
+        scale: of the scores; None: ``d ** -0.5``.
+        enable_gqa: fewer heads of keys than of queries, which is left to PyTorch's function.
     """
-    scores = torch.matmul(query * query.size(-1) ** -0.5, key.transpose(-2, -1))
+    if enable_gqa:
+        return _PYTORCHS_ATTENTION(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=True)
+    scores = torch.matmul(query * (query.size(-1) ** -0.5 if scale is None else scale), key.transpose(-2, -1))
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if attn_mask is not None:
@@ -75,39 +91,3 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     words = torch.empty((input.numel() + 7) // 8, dtype=torch.int64, device=input.device).random_(-(2**63), None)
     kept = words.view(torch.uint8)[: input.numel()].view(input.shape) >= dropped
     return input * kept.to(input.dtype).mul_(256 / (256 - dropped))
-
-
-def chosen_precision() -> str:
-    """``PRECISION`` of the environment, or what is faster here.
-
-    Raises:
-        SystemExit: for a ``PRECISION`` that is neither ``bfloat16`` nor ``float32``.
-    """
-    asked = os.environ.get("PRECISION")
-    if asked not in (None, "", "bfloat16", "float32"):
-        raise SystemExit(f"PRECISION={asked} is neither bfloat16 nor float32")
-    return asked or faster_precision()
-
-
-def main() -> None:
-    precision = chosen_precision()
-    # fairseq's attention modules call PyTorch's function, which looks this one up by its name.
-    F.scaled_dot_product_attention = attention
-    F.dropout = dropout
-    if precision == "bfloat16":
-        train_in_bfloat16()
-    logger.info(f"matrix products in {precision}")
-    cli_main()
-
-
-def train_in_bfloat16() -> None:
-    """Steps of training and validation multiply matrices in bfloat16 from now on."""
-    # One context a step, not one around the training: leaving it is what drops the bfloat16 copies of the weights, and
-    # fairseq's own (disabled) CUDA autocast inside switches the keeping of copies on, whatever was asked for outside.
-    autocast = torch.autocast("cpu", dtype=torch.bfloat16)
-    Trainer.train_step = autocast(Trainer.train_step)
-    Trainer.valid_step = autocast(Trainer.valid_step)
-
-
-if __name__ == "__main__":
-    main()

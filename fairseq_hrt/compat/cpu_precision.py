@@ -1,0 +1,112 @@
+"""``fairseq-train --bf16`` on a CPU, and clear answers to ``--fp16`` and ``--amp`` there.
+
+fairseq 0.12.2 takes ``--bf16`` for the flag of a TPU (options.py:200) and stops where there is none; set by Hydra, it
+asks for CUDA in the first update. The flag names a TPU only where torch_xla is installed or ``--tpu`` is given. On a
+CPU it means matrix products in bfloat16, with parameters and optimizer in float32 (:mod:`.bfloat16_products`), on a
+GPU what it has meant in fairseq. Checkpoints of a CPU are those of a training in float32 and say so: they load
+everywhere, and a training may be resumed with or without the flag.
+
+``--fp16`` asks for CUDA as well and is refused on a CPU; ``--amp`` has no effect there, which is said. The
+memory-efficient forms of the options work as they are.
+"""
+
+import functools
+import importlib.util
+import logging
+import sys
+from typing import Any, Optional
+
+from .display import refuse
+from .importing import Repair
+
+logger = logging.getLogger(__name__)
+
+
+def _reason() -> Optional[str]:
+    return "fairseq-train --bf16 asks for a TPU"
+
+
+def _on_cpu(common: Any) -> bool:
+    """Whether a training with these options runs on a CPU, as fairseq decides it (trainer.py:60)."""
+    import torch
+
+    return not common.tpu and (common.cpu or not torch.cuda.is_available())
+
+
+def _repair_options(module: Any) -> None:
+    parse = module.parse_args_and_arch
+
+    @functools.wraps(parse)
+    def parsed(parser: Any, input_args: Any = None, *args: Any, **kwargs: Any) -> Any:
+        result = parse(parser, input_args, *args, **kwargs)
+        # With parse_known, it comes with what is unknown.
+        options = result[0] if isinstance(result, tuple) else result
+        asked_for_tpu = "--tpu" in (sys.argv[1:] if input_args is None else input_args)
+        # With suppress_defaults, it has only what was given.
+        if getattr(options, "bf16", False) and not asked_for_tpu:
+            on_cpu = getattr(options, "cpu", False)
+            options.tpu = not on_cpu and importlib.util.find_spec("torch_xla") is not None
+        return result
+
+    module.parse_args_and_arch = parsed
+
+
+def _repair_command(module: Any) -> None:
+    main = module.main
+
+    @functools.wraps(main)
+    def checked(cfg: Any, *args: Any, **kwargs: Any) -> Any:
+        common = getattr(cfg, "common", cfg)
+        if common.fp16 and not common.memory_efficient_fp16 and _on_cpu(common):
+            refuse("--fp16 needs a GPU; on a CPU give --bf16, or neither to train in float32")
+        return main(cfg, *args, **kwargs)
+
+    module.main = checked
+
+
+def _repair_trainer(module: Any) -> None:
+    from .bfloat16_products import bfloat16_products
+
+    trainer = module.Trainer
+    init = trainer.__init__
+
+    @functools.wraps(init)
+    def on_its_device(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
+        common = getattr(cfg, "common", cfg)
+        on_cpu = _on_cpu(common)
+        self.bfloat16_products = on_cpu and common.bf16 and not common.memory_efficient_bf16
+        if self.bfloat16_products:
+            # What the parameters are trained in, and what checkpoints say.
+            common.bf16 = False
+            logger.info("matrix products in bfloat16; parameters and optimizer in float32")
+        if on_cpu and common.amp:
+            logger.warning("--amp has no effect on a CPU, which trains in float32; give --bf16")
+        init(self, cfg, *args, **kwargs)
+
+    def in_its_precision(step: Any) -> Any:
+        @functools.wraps(step)
+        def repaired(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.bfloat16_products:
+                return step(self, *args, **kwargs)
+            with bfloat16_products():
+                return step(self, *args, **kwargs)
+
+        return repaired
+
+    trainer.__init__ = on_its_device
+    trainer.train_step = in_its_precision(trainer.train_step)
+    trainer.valid_step = in_its_precision(trainer.valid_step)
+
+
+_REPAIRED = {
+    "fairseq.options": _repair_options,
+    "fairseq.trainer": _repair_trainer,
+    "fairseq_cli.train": _repair_command,
+}
+
+REPAIR = Repair(
+    name="cpu-precision",
+    modules=tuple(_REPAIRED),
+    reason=_reason,
+    apply=lambda module: _REPAIRED[module.__name__](module),
+)

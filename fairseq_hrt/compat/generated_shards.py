@@ -1,0 +1,39 @@
+"""``fairseq-generate --num-shards N --shard-id I`` decodes its shard.
+
+fairseq 0.12.2 takes the number of processes for the number of shards (fairseq_cli/generate.py:152) though nothing
+starts several: every shard would be the whole set. Both are counted, as in fairseq_cli/eval_lm.py:296.
+"""
+
+import functools
+from typing import Any, Optional
+
+from .display import refuse
+from .importing import Repair
+
+
+def _reason() -> Optional[str]:
+    return "fairseq-generate decodes everything whatever the shard"
+
+
+def _repair_generating(module: Any) -> None:
+    generate = module._main
+
+    @functools.wraps(generate)
+    def its_shard(cfg: Any, *args: Any, **kwargs: Any) -> Any:
+        shards, shard = cfg.dataset.num_shards, cfg.dataset.shard_id
+        if not 0 <= shard < shards:
+            refuse(f"--shard-id {shard}: with --num-shards {shards} give 0 to {shards - 1}")
+        workers = cfg.distributed_training
+        workers.distributed_world_size = max(shards, workers.distributed_world_size)
+        workers.distributed_rank = max(shard, workers.distributed_rank)
+        return generate(cfg, *args, **kwargs)
+
+    module._main = its_shard
+
+
+REPAIR = Repair(
+    name="generated-shards",
+    modules=("fairseq_cli.generate",),
+    reason=_reason,
+    apply=_repair_generating,
+)
