@@ -344,7 +344,7 @@ class EngineTranslationTask(TranslationTask):
         log_bleu(logging_outputs, "_bleu", "bleu")
 
     def bleu_statistics(
-        self, generator: EngineGenerator, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
+        self, generator: Any, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
     ) -> Dict[str, float]:
         """Counts for the BLEU of one batch, summable over batches and workers."""
         bleu = self._inference_with_bleu(generator, sample, model)
