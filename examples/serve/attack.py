@@ -191,10 +191,11 @@ def attack_texts(address, process, options):
             f"| {name} | {status} | {seconds:.2f} | {watch.peak - watch.memory:.1f} | {watch.wait:.2f} |",
             flush=True,
         )
-    body = json.dumps({**fields, "q": word}).encode()
     with Watch(address, process, options.patience) as watch:
         with contextlib.ExitStack() as stack:
-            for _ in range(options.clients):
+            for number in range(1, options.clients + 1):
+                # Each another one: units of words that were asked for are remembered.
+                body = json.dumps({**fields, "q": word[number:] + word[:number]}).encode()
                 client = stack.enter_context(socket.create_connection(address, timeout=options.patience))
                 client.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
             # The server has to have seen them.
