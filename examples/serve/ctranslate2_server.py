@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fairseq_hrt.hub.bundle import load_bundle
 from fairseq_hrt.hub.translation import DEFAULTS, LONGEST, Translation, join_pieces
-from fairseq_hrt.server.application import LOG_FORMAT, LOG_TIME
+from fairseq_hrt.server.log import LOG_FORMAT, LOG_TIME
 from fairseq_hrt.server.process import serve
 from fairseq_hrt.server.settings import Settings, parse_system
 
