@@ -5,15 +5,12 @@ vocabulary threshold, glossaries or dropout, which our preparation does not use.
 """
 
 import re
-from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-# Words whose units are remembered; more than a language has in everyday use. None takes more than a kilobyte.
-REMEMBERED = 1 << 16
-# Characters of the longest of them.
-LONGEST_REMEMBERED = 32
+from .remembered import Remembered
+
 END = "</w>"
 
 
@@ -46,14 +43,11 @@ class SubwordUnits:
         self.ranks: Dict[Tuple[str, ...], int] = {pair: rank for rank, pair in reversed(list(enumerate(merges)))}
         # Left part, right part, and what they become.
         self.merges = [(left, right, left + right) for left, right in merges]
-        self._remembered = lru_cache(maxsize=REMEMBERED)(self._units)
+        self.units = Remembered(self._units)
 
     def split(self, text: str) -> List[str]:
         """Units of a text's words, all but the last of each word ending in ``@@``."""
-        remembered, units = self._remembered, self._units
-        return " ".join(
-            [remembered(word) if len(word) <= LONGEST_REMEMBERED else units(word) for word in text.split()]
-        ).split()
+        return " ".join(map(self.units.__getitem__, text.split())).split()
 
     def _units(self, word: str) -> str:
         """The units of a word, separated by spaces."""

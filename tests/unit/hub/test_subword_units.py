@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from fairseq_hrt.hub.subword_units import LONGEST_REMEMBERED, REMEMBERED, SubwordUnits
+from fairseq_hrt.hub.remembered import LONGEST
+from fairseq_hrt.hub.subword_units import SubwordUnits
 
 WORDS = [
     "lower",
@@ -106,16 +107,18 @@ def test_work_grows_like_the_length_of_a_word(both, letters):
         units.ranks = ranks
 
 
-def test_what_is_remembered_is_bounded(both):
-    """In bytes, whatever the words: no entry takes more than a kilobyte."""
+def test_what_is_remembered_is_small(both):
+    """The number of words is bounded, and so has to be the size of each."""
     _, units = both
-    before = units._remembered.cache_info().currsize
-    units.split(" ".join(f"{number}-" + "x" * LONGEST_REMEMBERED for number in range(100)))
-    assert units._remembered.cache_info().currsize == before, "none of the long ones"
-    widest = "\U0001f600" * LONGEST_REMEMBERED
-    assert units.split(widest) == [*["\U0001f600@@"] * (LONGEST_REMEMBERED - 1), "\U0001f600"]
-    assert units._remembered.cache_info()[2:] == (REMEMBERED, before + 1)
-    assert sys.getsizeof(widest) + sys.getsizeof(units._remembered(widest)) < 900 and REMEMBERED <= 1 << 16
+    word = "\U0001f600" * LONGEST
+    assert units.split(f"{word} {word}-") == [
+        *["\U0001f600@@"] * (LONGEST - 1),
+        "\U0001f600",
+        *["\U0001f600@@"] * LONGEST,
+        "-",
+    ]
+    assert word in units.units and word + "-" not in units.units
+    assert max(sys.getsizeof(word) + sys.getsizeof(found) for word, found in units.units.items()) < 900
 
 
 def test_a_pair_that_stands_there_twice_counts_once(tmp_path):
