@@ -97,6 +97,9 @@ class Greedy:
     def identity(self):
         return {"engine": "runtime"}
 
+    def prepare(self, line):
+        return [line]
+
     def translate(self, lines, *, details, **options):
         self.calls.append(options)
         if options.get("nbest", 1) > 1:
