@@ -1,16 +1,18 @@
 """Sentences of different requests, prepared in turn and decoded together.
 
 A sentence is prepared, in a thread of its own, into the pieces that a decoder takes: one, unless it is very long. A decoder does many
-pieces at little more cost than one, so those that are ready within a few milliseconds share a batch. Three rules make it fair:
+pieces at little more cost than one, so those that are ready within a few milliseconds share a batch. What makes that fair between requests:
 
-* Requests take turns. The next sentence to be prepared is that of the request whose turn it is, and so is the first piece of each batch.
-* The rest of a batch is filled with one piece of each other request, then with their second ones, and so on; of each request those of
-  similar length, for a batch costs what its longest pieces cost.
+* Whoever asks for little goes first. The sentence to be prepared next is the shortest of those that are next in their requests; a batch
+  begins with a piece of the request of which least has been decoded. Every fourth time it is the oldest request's turn, whatever
+  it asks for, so that new ones cannot hold it up for ever.
+* The rest of a batch is filled with one piece of each other request, then with their second ones, and so on, those of similar length
+  first. None is much longer than the first one, for a batch ends with its longest piece.
 * A batch is limited in pieces and in subwords, for nothing interrupts it.
 
-So a request waits for the batch that is being decoded and for its turn, however much the others ask for. Of a request that was given up
-nothing more is prepared or decoded. Where a batch fails its pieces are tried one by one. What a sentence is translated to does not depend
-on its batch: that is a property of the engines, and tested there.
+So a short request waits for little more than the batch that is being decoded, however much the others ask for. Of a request that was given
+up nothing more is prepared or decoded. Where a batch fails its pieces are tried one by one. What a sentence is translated to does not
+depend on its batch: that is a property of the engines, and tested there.
 """
 
 import asyncio
@@ -31,6 +33,8 @@ Decode = Callable[[Sequence[Any], Dict[str, Any]], Sequence[Any]]
 Join = Callable[[str, List[Any], Dict[str, Any]], Any]
 # Subwords of a batch for each sentence that it may have: news has some 30 a sentence.
 SUBWORDS = 32
+# A turn of so many is that of the oldest request.
+OLDEST = 4
 # Batches for which pieces of one request are prepared ahead, so that there are some of similar length to choose from.
 AHEAD = 4
 
@@ -44,6 +48,7 @@ class _Request:
         loop: of those who wait.
         sentences: not prepared yet.
         pieces: prepared and not taken yet.
+        taken: subwords of the pieces that were taken.
         given_up: whether nobody waits any more.
     """
 
@@ -51,6 +56,7 @@ class _Request:
     loop: asyncio.AbstractEventLoop
     sentences: "Deque[_Sentence]" = field(default_factory=deque)
     pieces: "List[_Piece]" = field(default_factory=list)
+    taken: int = 0
     given_up: bool = False
 
 
@@ -113,10 +119,10 @@ class Batcher:
         self._prepare, self._decode, self._join = prepare, decode, join
         self._observe, self._observe_queue = observe, observe_queue
         self._max_batch, self._max_queue, self._wait = max_batch, max_queue, wait
-        # Requests in the order of their turns: those with sentences to prepare, and those with pieces to decode.
-        self._to_prepare: Deque[_Request] = deque()
-        self._to_decode: Deque[_Request] = deque()
+        # The oldest first.
+        self._requests: List[_Request] = []
         self._waiting = 0
+        self._prepared = self._batches = 0
         self._closed = False
         lock = threading.Lock()
         # Notified when there may be something to prepare, or to decode.
@@ -149,7 +155,7 @@ class Batcher:
                 raise RequestError(503, "The server is shutting down", {"Retry-After": "5"})
             if self._waiting + len(answers) > self._max_queue:
                 raise RequestError(429, "Too many requests: the queue is full, try again later", {"Retry-After": "1"})
-            self._to_prepare.append(request)
+            self._requests.append(request)
             self._count(len(answers))
             self._submitted.notify()
         try:
@@ -170,6 +176,7 @@ class Batcher:
         """Takes what is left of a request out of the queue, for it must cost no more time; of one that was answered nothing is."""
         with self._submitted:
             request.given_up = True
+            self._requests.remove(request)
             left = len(request.sentences) + len({id(piece.sentence) for piece in request.pieces})
             request.sentences.clear()
             request.pieces.clear()
@@ -209,25 +216,19 @@ class Batcher:
                 self._add_pieces(sentence, contents)
 
     def _next_sentence(self) -> Optional[_Sentence]:
-        """That of the request whose turn it is; requests without sentences, or with enough pieces ahead, are passed over."""
-        for _ in range(len(self._to_prepare)):
-            request = self._to_prepare.popleft()
-            found = None
-            if request.sentences and len(request.pieces) < AHEAD * self._max_batch:
-                found = request.sentences.popleft()
-            if request.sentences:
-                self._to_prepare.append(request)
-            if found is not None:
-                return found
-        return None
+        """The one that is to be prepared now; requests with enough pieces ahead are passed over."""
+        ahead = AHEAD * self._max_batch
+        waiting = [request for request in self._requests if request.sentences and len(request.pieces) < ahead]
+        if not waiting:
+            return None
+        self._prepared += 1
+        return _turn(waiting, self._prepared, lambda request: len(request.sentences[0].text)).sentences.popleft()
 
     def _add_pieces(self, sentence: _Sentence, contents: Sequence[Any]) -> None:
         request = sentence.request
         if request.given_up or not contents:
             self._count(-1)
             return
-        if not request.pieces:
-            self._to_decode.append(request)
         sentence.to_take = sentence.to_decode = len(contents)
         sentence.results = [None] * len(contents)
         request.pieces += [_Piece(sentence, number, content) for number, content in enumerate(contents)]
@@ -240,7 +241,7 @@ class Batcher:
 
     @property
     def _pieces(self) -> int:
-        return sum(len(request.pieces) for request in self._to_decode)
+        return sum(len(request.pieces) for request in self._requests)
 
     def _decode_pieces(self) -> None:
         while True:
@@ -251,33 +252,32 @@ class Batcher:
                     self._ready.wait()
                 # Only the first batch after a pause waits: under load the company is there already.
                 while 0 < self._pieces < self._max_batch and not self._closed:
-                    remaining = self._next_request().pieces[0].sentence.since + self._wait - time.monotonic()
+                    oldest = next(request for request in self._requests if request.pieces)
+                    remaining = oldest.pieces[0].sentence.since + self._wait - time.monotonic()
                     if remaining <= 0:
                         break
                     self._ready.wait(remaining)
-                batch = self._take() if self._pieces else []
+                batch = self._take()
             if batch:
                 self._answer(batch)
 
-    def _next_request(self) -> _Request:
-        """The request whose turn it is; there are pieces."""
-        while not self._to_decode[0].pieces:
-            self._to_decode.popleft()
-        return self._to_decode[0]
-
     def _take(self) -> List[_Piece]:
-        """The first piece of the request whose turn it is and those that may go with it; there are pieces."""
-        request = self._next_request()
-        size = len(request.pieces[0].content)
-        # Stable: the first piece stays the first, and of equally long ones the older come before.
+        """The first piece of the request whose turn it is, and those that go with it."""
+        waiting = [request for request in self._requests if request.pieces]
+        if not waiting:
+            return []
+        self._batches += 1
+        first = _turn(waiting, self._batches, lambda request: request.taken)
+        size = len(first.pieces[0].content)
+        longest = max(2 * size, SUBWORDS)
         ranked: List[Tuple[int, int, _Piece]] = []
-        for other in self._to_decode:
-            if other.options == request.options:
-                near = sorted(
-                    ((abs(len(piece.content) - size), piece) for piece in other.pieces), key=lambda entry: entry[0]
-                )
+        for request in waiting:
+            if request.options == first.options:
+                near = [(abs(len(piece.content) - size), piece) for piece in request.pieces if len(piece.content) <= longest]
+                # Stable: of equally long ones the older come before.
+                near.sort(key=lambda entry: entry[0])
                 ranked += [(rank, distance, piece) for rank, (distance, piece) in enumerate(near)]
-        ranked.sort(key=lambda entry: entry[:2])
+        ranked.sort(key=lambda entry: (entry[2] is not first.pieces[0], *entry[:2]))
         batch: List[_Piece] = []
         room = SUBWORDS * self._max_batch
         for _, _, piece in ranked:
@@ -288,16 +288,15 @@ class Batcher:
         return batch
 
     def _remove(self, batch: List[_Piece]) -> None:
-        """Takes a batch out of the queue; the request that was first is the last one now."""
+        """Takes a batch out of the queue."""
         taken = set(map(id, batch))
         for request in {piece.sentence.request for piece in batch}:
             request.pieces = [piece for piece in request.pieces if id(piece) not in taken]
-        self._to_decode.rotate(-1)
-        self._to_decode = deque(request for request in self._to_decode if request.pieces)
         for piece in batch:
             piece.sentence.to_take -= 1
+            piece.sentence.request.taken += len(piece.content)
         self._count(-len({piece.sentence for piece in batch if not piece.sentence.to_take}))
-        if self._to_prepare:
+        if any(request.sentences for request in self._requests):
             self._submitted.notify()
 
     def _answer(self, batch: List[_Piece]) -> None:
@@ -337,6 +336,11 @@ class Batcher:
             _resolve(sentence, error=error)
         else:
             _resolve(sentence, result=joined)
+
+
+def _turn(waiting: Sequence[_Request], number: int, cost: Callable[[_Request], int]) -> _Request:
+    """Whose turn it is, of some requests of which the oldest stands first."""
+    return waiting[0] if number % OLDEST == 0 else min(waiting, key=cost)
 
 
 def _resolve(sentence: _Sentence, *, result: Any = None, error: Any = None) -> None:
