@@ -8,7 +8,7 @@ pieces at little more cost than one, so those that are ready within a few millis
   it asks for, so that new ones cannot hold it up for ever.
 * The rest of a batch is filled with one piece of each other request, then with their second ones, and so on, those of similar length
   first. None is much longer than the first one, for a batch ends with its longest piece.
-* A batch is limited in pieces and in subwords, for nothing interrupts it.
+* A batch is limited in pieces and in work, for nothing interrupts it.
 
 So a short request waits for little more than the batch that is being decoded, however much the others ask for. Of a request that was given
 up nothing more is prepared or decoded. Where a batch fails its pieces are tried one by one. What a sentence is translated to does not
@@ -31,8 +31,9 @@ Prepare = Callable[[str], Sequence[Any]]
 Decode = Callable[[Sequence[Any], Dict[str, Any]], Sequence[Any]]
 # (sentence, results of its pieces, decoding options) → its result.
 Join = Callable[[str, List[Any], Dict[str, Any]], Any]
-# Subwords of a batch for each sentence that it may have: news has some 30 a sentence.
-SUBWORDS = 32
+# Subwords of a long sentence. A batch has room for as many of them as it may have pieces, or for fewer that are longer: the work of a
+# piece, by which room is counted, grows like the square of its length. With the usual settings one of 256 fills a batch.
+LONG = 45
 # A turn of so many is that of the oldest request.
 OLDEST = 4
 # Batches for which pieces of one request are prepared ahead, so that there are some of similar length to choose from.
@@ -269,7 +270,7 @@ class Batcher:
         self._batches += 1
         first = _turn(waiting, self._batches, lambda request: request.taken)
         size = len(first.pieces[0].content)
-        longest = max(2 * size, SUBWORDS)
+        longest = max(2 * size, LONG)
         ranked: List[Tuple[int, int, _Piece]] = []
         for request in waiting:
             if request.options == first.options:
@@ -279,11 +280,12 @@ class Batcher:
                 ranked += [(rank, distance, piece) for rank, (distance, piece) in enumerate(near)]
         ranked.sort(key=lambda entry: (entry[2] is not first.pieces[0], *entry[:2]))
         batch: List[_Piece] = []
-        room = SUBWORDS * self._max_batch
+        room = LONG**2 * self._max_batch
         for _, _, piece in ranked:
-            if not batch or (len(batch) < self._max_batch and len(piece.content) <= room):
+            work = len(piece.content) ** 2
+            if not batch or (len(batch) < self._max_batch and work <= room):
                 batch.append(piece)
-                room -= len(piece.content)
+                room -= work
         self._remove(batch)
         return batch
 

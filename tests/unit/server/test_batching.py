@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.server.batching import AHEAD, OLDEST, SUBWORDS, Batcher
+from fairseq_hrt.server.batching import AHEAD, LONG, OLDEST, Batcher
 from fairseq_hrt.server.errors import RequestError
 
 
@@ -38,6 +38,12 @@ async def waiting(own, count):
         await asyncio.sleep(0.001)
 
 
+async def ready(own, count):
+    """Until so many sentences have been prepared."""
+    while own._pieces < count:
+        await asyncio.sleep(0.001)
+
+
 def occupied(gate, scenario, **settings):
     """Runs a scenario while the decoder is busy with a first sentence."""
 
@@ -58,7 +64,7 @@ def test_similar_lengths_go_together_and_the_oldest_is_always_among_them(gate):
     async def scenario(own):
         texts = ["a" * 30, "b", "c" * 29, "d" * 2, "e" * 28, "f" * 3]
         tasks = [asyncio.ensure_future(own.submit([text])) for text in texts]
-        await waiting(own, 6)
+        await ready(own, 6)
         gate.open.set()
         return [await task for task in tasks]
 
@@ -70,9 +76,9 @@ def test_similar_lengths_go_together_and_the_oldest_is_always_among_them(gate):
 def test_a_long_sentence_does_not_starve(gate):
     async def scenario(own):
         long = asyncio.ensure_future(own.submit(["x" * 500]))
-        await waiting(own, 1)
+        await ready(own, 1)
         short = [asyncio.ensure_future(own.submit(["y"])) for _ in range(9)]
-        await waiting(own, 10)
+        await ready(own, 10)
         gate.open.set()
         await asyncio.gather(long, *short)
 
@@ -83,7 +89,7 @@ def test_a_long_sentence_does_not_starve(gate):
 def test_other_options_are_another_batch(gate):
     async def scenario(own):
         tasks = [asyncio.ensure_future(own.submit(["a", "b"], beam=beam)) for beam in (1, 2)]
-        await waiting(own, 4)
+        await ready(own, 4)
         gate.open.set()
         return await asyncio.gather(*tasks)
 
@@ -94,7 +100,7 @@ def test_other_options_are_another_batch(gate):
 def test_a_full_queue_refuses(gate):
     async def scenario(own):
         kept = asyncio.ensure_future(own.submit(["a", "b"]))
-        await waiting(own, 2)
+        await ready(own, 2)
         with pytest.raises(RequestError) as refused:
             await own.submit(["c"])
         gate.open.set()
@@ -108,7 +114,7 @@ def test_a_full_queue_refuses(gate):
 def test_what_was_given_up_is_not_decoded(gate):
     async def scenario(own):
         given_up = asyncio.ensure_future(own.submit(["nobody waits"]))
-        await waiting(own, 1)
+        await ready(own, 1)
         given_up.cancel()
         await asyncio.gather(given_up, return_exceptions=True)
         assert own.waiting == 0
@@ -138,7 +144,7 @@ def test_an_error_reaches_everybody_in_the_batch_and_nobody_else():
 def test_closing_finishes_what_waits_and_refuses_the_rest(gate):
     async def scenario(own):
         last = asyncio.ensure_future(own.submit(["last"]))
-        await waiting(own, 1)
+        await ready(own, 1)
         closing = asyncio.get_running_loop().run_in_executor(None, own.close, 5)
         await asyncio.sleep(0.05)
         with pytest.raises(RequestError) as refused:
@@ -173,7 +179,7 @@ def test_the_length_of_the_queue_is_told(gate):
 
     async def scenario(own):
         task = asyncio.ensure_future(own.submit(["a", "b", "c", "d"]))
-        await waiting(own, 4)
+        await ready(own, 4)
         gate.open.set()
         return await task
 
@@ -245,7 +251,7 @@ def test_many_sentences_hold_up_nobody(length, expected):
         while not entered.is_set():
             await asyncio.sleep(0.001)
         one = asyncio.ensure_future(own.submit([other]))
-        while not own._requests[-1].pieces:
+        while len(own._requests) < 2 or not own._requests[-1].pieces:
             await asyncio.sleep(0.001)
         proceed.set()
         assert await one == [other]
@@ -258,11 +264,11 @@ def test_many_sentences_hold_up_nobody(length, expected):
 
 
 def test_a_short_request_is_not_decoded_with_long_ones(gate):
-    long, short = "l" * (SUBWORDS + 1), "s" * SUBWORDS
+    long, short = "l" * (LONG + 1), "s" * LONG
 
     async def scenario(own):
         tasks = submitted(own, ["a"], [long], [short])
-        await waiting(own, 3)
+        await ready(own, 3)
         gate.open.set()
         await asyncio.gather(*tasks)
 
@@ -270,15 +276,15 @@ def test_a_short_request_is_not_decoded_with_long_ones(gate):
     assert [sentences for sentences, _ in gate.batches[1:]] == [["a", short], [long]]
 
 
-def test_a_batch_is_limited_in_subwords(gate):
+def test_a_batch_is_limited_in_work(gate):
     async def scenario(own):
-        tasks = submitted(own, *(["x" * SUBWORDS * size] for size in (2, 2, 1, 2)))
-        await waiting(own, 4)
+        tasks = submitted(own, *(["x" * length] for length in (50, 50, 50, 30, LONG, LONG, LONG, 300)))
+        await ready(own, 8)
         gate.open.set()
         await asyncio.gather(*tasks)
 
     occupied(gate, scenario)
-    assert [[len(text) // SUBWORDS for text in texts] for texts, _ in gate.batches[1:]] == [[2, 1], [2], [2]]
+    assert [list(map(len, texts)) for texts, _ in gate.batches[1:]] == [[50, 50, 30], [50, LONG], [LONG, LONG], [300]]
 
 
 def test_short_sentences_are_prepared_first():
@@ -309,7 +315,7 @@ def test_new_requests_cannot_hold_up_one_that_has_had_much(gate):
 
     async def scenario(own):
         tasks = submitted(own, ["l" * 40] * 9, *(["s"] for _ in range(30)))
-        await waiting(own, 39)
+        await ready(own, 39)
         gate.open.set()
         await asyncio.gather(*tasks)
 
