@@ -4,8 +4,8 @@ A sentence is prepared, in a thread of its own, into the pieces that a decoder t
 pieces at little more cost than one, so those that are ready within a few milliseconds share a batch. What makes that fair between requests:
 
 * Whoever asks for little goes first. The sentence to be prepared next is the shortest of those that are next in their requests; a batch
-  begins with a piece of the request of which least has been decoded. Every fourth time it is the oldest request's turn, whatever
-  it asks for, so that new ones cannot hold it up for ever.
+  begins with a piece of the request of which least will have been decoded then. Every eighth time it is the oldest request's turn,
+  whatever it asks for, so that new ones cannot hold it up for ever.
 * The rest of a batch is filled with one piece of each other request, then with their second ones, and so on, those of similar length
   first. None is much longer than the first one, for a batch ends with its longest piece.
 * A batch is limited in pieces and in work, for nothing interrupts it.
@@ -35,7 +35,7 @@ Join = Callable[[str, List[Any], Dict[str, Any]], Any]
 # piece, by which room is counted, grows like the square of its length. With the usual settings one of 256 fills a batch.
 LONG = 45
 # A turn of so many is that of the oldest request.
-OLDEST = 4
+OLDEST = 8
 # Batches for which pieces of one request are prepared ahead, so that there are some of similar length to choose from.
 AHEAD = 4
 
@@ -268,7 +268,8 @@ class Batcher:
         if not waiting:
             return []
         self._batches += 1
-        first = _turn(waiting, self._batches, lambda request: request.taken)
+        # Usual sentences keep their order.
+        first = _turn(waiting, self._batches, lambda request: request.taken + max(LONG, len(request.pieces[0].content)))
         size = len(first.pieces[0].content)
         longest = max(2 * size, LONG)
         ranked: List[Tuple[int, int, _Piece]] = []

@@ -76,14 +76,13 @@ def test_similar_lengths_go_together_and_the_oldest_is_always_among_them(gate):
 def test_a_long_sentence_does_not_starve(gate):
     async def scenario(own):
         long = asyncio.ensure_future(own.submit(["x" * 500]))
-        await ready(own, 1)
-        short = [asyncio.ensure_future(own.submit(["y"])) for _ in range(9)]
-        await ready(own, 10)
+        short = [asyncio.ensure_future(own.submit(["y"])) for _ in range(3 * OLDEST)]
+        await ready(own, 3 * OLDEST + 1)
         gate.open.set()
         await asyncio.gather(long, *short)
 
     occupied(gate, scenario)
-    assert "x" * 500 in gate.batches[1][0]
+    assert ["x" * 500 in sentences for sentences, _ in gate.batches].index(True) == OLDEST - 1
 
 
 def test_other_options_are_another_batch(gate):
@@ -232,8 +231,8 @@ def submitted(own, *requests):
     return [asyncio.ensure_future(own.submit(request)) for request in requests]
 
 
-@pytest.mark.parametrize("length, expected", [(3, 3), (90, 4)])
-def test_many_sentences_hold_up_nobody(length, expected):
+@pytest.mark.parametrize("length", [3, 90])
+def test_many_sentences_hold_up_nobody(length):
     """Whoever has had least goes first: between a request of a hundred sentences and a later one stands the batch that is being decoded."""
     other, batches = "o" * length, []
     entered, proceed = threading.Event(), threading.Event()
@@ -247,7 +246,7 @@ def test_many_sentences_hold_up_nobody(length, expected):
 
     async def run():
         own = batcher(decode)
-        many = asyncio.ensure_future(own.submit(["m" * 30] * 100))
+        many = asyncio.ensure_future(own.submit(["m" * 100] * 100))
         while not entered.is_set():
             await asyncio.sleep(0.001)
         one = asyncio.ensure_future(own.submit([other]))
@@ -259,8 +258,20 @@ def test_many_sentences_hold_up_nobody(length, expected):
         own.close(5)
 
     asyncio.run(run())
-    # The fourth batch is the older request's, with company that is not much longer.
-    assert [number for number, sentences in enumerate(batches) if other in sentences] == [expected]
+    assert [number for number, sentences in enumerate(batches) if other in sentences] == [3]
+
+
+def test_very_long_sentences_hold_up_nobody(gate):
+    """Of none of them anything has been decoded, and they came first."""
+
+    async def scenario(own):
+        tasks = submitted(own, *(["l" * 256] for _ in range(5)), ["five words"])
+        await ready(own, 6)
+        gate.open.set()
+        await asyncio.gather(*tasks)
+
+    occupied(gate, scenario, max_batch=32)
+    assert [len(sentences) for sentences, _ in gate.batches[1:]] == [1] * 6 and gate.batches[1][0] == ["five words"]
 
 
 def test_a_short_request_is_not_decoded_with_long_ones(gate):
@@ -284,7 +295,7 @@ def test_a_batch_is_limited_in_work(gate):
         await asyncio.gather(*tasks)
 
     occupied(gate, scenario)
-    assert [list(map(len, texts)) for texts, _ in gate.batches[1:]] == [[50, 50, 30], [50, LONG], [LONG, LONG], [300]]
+    assert [list(map(len, texts)) for texts, _ in gate.batches[1:]] == [[30, LONG, LONG], [LONG, 50], [50, 50], [300]]
 
 
 def test_short_sentences_are_prepared_first():
@@ -314,8 +325,8 @@ def test_new_requests_cannot_hold_up_one_that_has_had_much(gate):
     """Of those for which less was decoded some are always there."""
 
     async def scenario(own):
-        tasks = submitted(own, ["l" * 40] * 9, *(["s"] for _ in range(30)))
-        await ready(own, 39)
+        tasks = submitted(own, ["l" * 40] * 9, *(["s"] for _ in range(90)))
+        await ready(own, 99)
         gate.open.set()
         await asyncio.gather(*tasks)
 
