@@ -178,10 +178,7 @@ class Batcher:
         with self._submitted:
             request.given_up = True
             self._requests.remove(request)
-            left = len(request.sentences) + len({id(piece.sentence) for piece in request.pieces})
-            request.sentences.clear()
-            request.pieces.clear()
-            self._count(-left)
+            self._count(-len(request.sentences) - len({piece.sentence for piece in request.pieces}))
 
     def _count(self, more: int) -> None:
         """Keeps the number of sentences that wait."""
