@@ -84,7 +84,7 @@ def add_runtime(
         sentences = data_sentences(data, bundle, native.engine.header.longest_source)
     else:
         # As it is translated: cut where it is too long.
-        sentences = [ids for line in lines for ids in native._pieces(line)]
+        sentences = [native._ids(piece) for line in lines for piece in native._pieces(line)]
     if not sentences:
         raise ValueError("there is no sentence to compare the runtime with: give lines with words by --runtime-lines")
     options, expected = native.decode_options({}), decode_with_torch(torch_translator, sentences)

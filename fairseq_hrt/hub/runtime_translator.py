@@ -20,7 +20,17 @@ from .graphs import describe_graph
 from .replacement import read_lexicon, with_words
 from .shortlist import read_shortlist
 from .text import TextPipeline
-from .translation import DEFAULTS, LONGEST, Translation, join_pieces, require_lengths, require_pairs
+from .translation import (
+    DEFAULTS,
+    LONGEST,
+    Line,
+    PreparedLine,
+    Translation,
+    join_pieces,
+    raw_text,
+    require_lengths,
+    require_pairs,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -144,16 +154,20 @@ class RuntimeTranslator:
         rows = [lines] if single else list(lines)
         pieces = [self._pieces(line) for line in rows]
         lexicon = self._lexicon(decoding)
-        found = self._decode([piece for line in pieces for piece in line], options, progress)
+        found = self._decode([self._ids(piece) for line in pieces for piece in line], options, progress)
         results, place = [], 0
         for line, own in zip(rows, pieces):
             best = found[place : place + len(own)]
             place += len(own)
-            words = None if lexicon is None else self._replaced(line, own, best, lexicon)
-            results.append(self._join(line, own, best, words) if details else self._text(best, words))
+            words = None if lexicon is None else self._replaced(own, best, lexicon)
+            results.append(self._join(raw_text(line), own, best, words) if details else self._text(best, words))
         return results[0] if single else results
 
-    def graphs(self, lines: Sequence[str], *, batch_size: int = 32, **decoding: Any) -> List[List[Dict[str, Any]]]:
+    def prepare(self, line: str) -> List[PreparedLine]:
+        """A line in the pieces that are translated; see :meth:`.translator.Translator.prepare`."""
+        return PreparedLine.pieces(line, self.pipeline, self._longest)
+
+    def graphs(self, lines: Sequence[Line], *, batch_size: int = 32, **decoding: Any) -> List[List[Dict[str, Any]]]:
         """The graphs that a ``dag_transformer`` writes for raw lines; see :meth:`.translator.Translator.graphs`."""
         try:
             options = replace(self.decode_options(decoding, batch_size=batch_size), graphs=True)
@@ -162,7 +176,7 @@ class RuntimeTranslator:
                 raise
             return self.fallback_translator(str(error)).graphs(lines, batch_size=batch_size, **decoding)
         pieces = [self._pieces(line) for line in lines]
-        found = iter(self._decode([piece for line in pieces for piece in line], options, None))
+        found = iter(self._decode([self._ids(piece) for line in pieces for piece in line], options, None))
         return [[describe_graph(next(found)[0], self.target.words) for _ in line] for line in pieces]
 
     def identity(self) -> Dict[str, Any]:
@@ -261,25 +275,29 @@ class RuntimeTranslator:
         return None if asked == "false" else read_lexicon({"true": ""}.get(asked, asked))
 
     def _replaced(
-        self, line: str, pieces: List[List[int]], found: Sequence[Sequence[Result]], lexicon: Mapping[str, str]
+        self, pieces: List[PreparedLine], found: Sequence[Sequence[Result]], lexicon: Mapping[str, str]
     ) -> List[List[List[str]]]:
         """The words of each hypothesis of a line's pieces, those of the source or of the lexicon in place of ``<unk>``."""
-        subwords, written = self.pipeline.words(line), []
-        unknown = self.target.words[self.engine.header.unk]
-        for piece, hypotheses in zip(pieces, found):
-            own, subwords = subwords[: len(piece) - 1], subwords[len(piece) - 1 :]
-            written.append([
-                with_words(self._words(one), one.alignment, own, scheme=self.bundle.subwords, lexicon=lexicon, unknown=unknown)
+        unknown, scheme = self.target.words[self.engine.header.unk], self.bundle.subwords
+        return [
+            [
+                with_words(self._words(one), one.alignment, piece.words, scheme=scheme, lexicon=lexicon, unknown=unknown)
                 for one in hypotheses
-            ])  # fmt: skip
-        return written
+            ]
+            for piece, hypotheses in zip(pieces, found)
+        ]
 
-    def _pieces(self, line: str) -> List[List[int]]:
-        """Source ids of a line, ``</s>`` at the end of each piece."""
-        header = self.engine.header
-        limit = max(min(LONGEST, header.longest_source - 1), 1)
-        ids = self.source.ids(self.pipeline.words(line))
-        return [[*ids[start : start + limit], header.eos] for start in range(0, len(ids), limit)]
+    @property
+    def _longest(self) -> int:
+        return max(min(LONGEST, self.engine.header.longest_source - 1), 1)
+
+    def _pieces(self, line: Line) -> List[PreparedLine]:
+        """The pieces of a line that have words."""
+        return [piece for piece in PreparedLine.pieces(line, self.pipeline, self._longest) if piece.words]
+
+    def _ids(self, piece: PreparedLine) -> List[int]:
+        """Source ids, ``</s>`` at the end."""
+        return [*self.source.ids(piece.words), self.engine.header.eos]
 
     def _decode(
         self, pieces: List[List[int]], options: DecodeOptions, progress: Optional[Callable[[int, int], None]]
@@ -310,26 +328,29 @@ class RuntimeTranslator:
         return [words[token] for token in result.tokens]
 
     def _join(
-        self, line: str, pieces: List[List[int]], found: Sequence[Sequence[Result]], words: Optional[List[List[List[str]]]]
+        self,
+        line: str,
+        pieces: List[PreparedLine],
+        found: Sequence[Sequence[Result]],
+        words: Optional[List[List[List[str]]]],
     ) -> Translation:
-        translations, offset = [], 0
-        for piece, (ids, best) in enumerate(zip(pieces, found)):
-            written = [None] * len(best) if words is None else words[piece]
-            translations.append([self._translation(line, result, own, offset) for result, own in zip(best, written)])
-            offset += len(ids) - 1
+        translations = []
+        for number, (piece, best) in enumerate(zip(pieces, found)):
+            written = [None] * len(best) if words is None else words[number]
+            translations.append([self._translation(piece, result, own) for result, own in zip(best, written)])
         return join_pieces(line, translations)
 
-    def _translation(self, line: str, result: Result, words: Optional[List[str]], offset: int) -> Translation:
+    def _translation(self, piece: PreparedLine, result: Result, words: Optional[List[str]]) -> Translation:
         tokens = self._words(result)
         return Translation(
             text=self.pipeline.text(self._sentence(tokens if words is None else words)),
-            source=line,
+            source=piece.text,
             tokens=tokens,
             score=result.score,
             positional_scores=list(result.positional_scores),
             steps=result.steps,
             token_steps=list(result.token_steps),
-            alignment=[place + offset for place in result.alignment],
+            alignment=[place + piece.start for place in result.alignment],
         )
 
 

@@ -34,7 +34,17 @@ from ..loading.models import (
 from .bundle import Bundle
 from .replacement import read_lexicon, with_words
 from .text import TextPipeline
-from .translation import DEFAULTS, LONGEST, Translation, join_pieces, require_lengths, require_pairs
+from .translation import (
+    DEFAULTS,
+    LONGEST,
+    Line,
+    PreparedLine,
+    Translation,
+    join_pieces,
+    raw_text,
+    require_lengths,
+    require_pairs,
+)
 
 # Decoders that are kept for calls with the same options.
 DECODERS = 8
@@ -62,6 +72,7 @@ class Translator:
         self.models: List[Any] = []
         task, _, _ = self._decoder({})
         self._states = {}
+        self._longest = self._longest_piece(task)
         self.source, self.target = task.source_dictionary, task.target_dictionary
 
     def identity(self) -> Dict[str, Any]:
@@ -72,7 +83,7 @@ class Translator:
 
     def translate(
         self,
-        lines: Union[str, Sequence[str]],
+        lines: Union[str, Sequence[Line]],
         *,
         details: bool = False,
         batch_size: int = 32,
@@ -84,7 +95,7 @@ class Translator:
         A line without words becomes an empty one; a line of more than 256 subwords, or what the model takes, is translated in pieces.
 
         Args:
-            lines: raw text; a single string is one line.
+            lines: raw text, or what :meth:`prepare` made of it; a single string is one line.
             details: :class:`Translation` objects instead of strings.
             batch_size: sentences decoded together, grouped by length.
             progress: called with (sentences done, sentences).
@@ -105,27 +116,36 @@ class Translator:
                 )
             lexicon = getattr(generator, "lexicon", None)
             pieces = [self._pieces(line, task) for line in rows]
-            flat = [piece for line in pieces for piece in line]
+            flat = [self._tensor(piece) for line in pieces for piece in line]
             found = self._decode(task, generator, flat, batch_size, progress)
         results, place = [], 0
         for line, own in zip(rows, pieces):
             best = found[place : place + len(own)]
             if lexicon is not None:
-                self._replace_unknown(line, own, best, lexicon)
-            results.append(self._join(line, best, config.generation.nbest))
+                self._replace_unknown(own, best, lexicon)
+            results.append(self._join(raw_text(line), best, config.generation.nbest))
             place += len(own)
         chosen = results if details else [result.text for result in results]
         return chosen[0] if single else chosen
 
-    def _pieces(self, line: str, task: Any) -> List[torch.Tensor]:
-        """Source ids of a line, ``</s>`` at the end of each piece."""
-        words = self.pipeline.words(line)
-        limit = max(min(LONGEST, self._longest_source(task) - 1), 1)
-        unk, eos = self.source.unk(), self.source.eos()
-        symbols = [self.source.index(word) for word in words]
-        # Special symbols in the text are words like any other, and unknown.
-        ids = [unk if symbol < self.source.nspecial else symbol for symbol in symbols]
-        return [torch.tensor([*ids[start : start + limit], eos]) for start in range(0, len(ids), limit)]
+    def prepare(self, line: str) -> List[PreparedLine]:
+        """A line in the pieces that are translated: what takes :meth:`translate` the time before it decodes.
+
+        The translation of the line is that of its pieces, joined by :func:`.translation.join_pieces`. A line without words is one piece.
+        Safe to use while another thread translates, which it does not wait for.
+        """
+        return PreparedLine.pieces(line, self.pipeline, self._longest)
+
+    def _pieces(self, line: Line, task: Any) -> List[PreparedLine]:
+        """The pieces of a line that have words."""
+        return [piece for piece in PreparedLine.pieces(line, self.pipeline, self._longest_piece(task)) if piece.words]
+
+    def _tensor(self, piece: PreparedLine) -> torch.Tensor:
+        """Source ids, ``</s>`` at the end."""
+        return self._symbols(piece.words, self.source)
+
+    def _longest_piece(self, task: Any) -> int:
+        return max(min(LONGEST, self._longest_source(task) - 1), 1)
 
     def _longest_source(self, task: Any) -> int:
         limits = [task.max_positions(), *(model.max_positions() for model in self.models)]
@@ -155,16 +175,14 @@ class Translator:
         return join_pieces(line, [[self._translation(line, hypothesis) for hypothesis in best[:nbest]] for best in pieces])
 
     def _replace_unknown(
-        self, line: str, pieces: List[torch.Tensor], found: List[List[Dict[str, Any]]], lexicon: Mapping[str, str]
+        self, pieces: List[PreparedLine], found: List[List[Dict[str, Any]]], lexicon: Mapping[str, str]
     ) -> None:
         """Gives each hypothesis of a line's pieces the ``words`` that it has in place of ``<unk>``."""
-        subwords = self.pipeline.words(line)
         for piece, hypotheses in zip(pieces, found):
-            own, subwords = subwords[: len(piece) - 1], subwords[len(piece) - 1 :]
             for hypothesis in hypotheses:
                 tokens = [self.target[token] for token in hypothesis["tokens"].tolist()]
                 hypothesis["words"] = with_words(
-                    tokens, hypothesis["alignment"].tolist(), own,
+                    tokens, hypothesis["alignment"].tolist(), piece.words,
                     scheme=self.bundle.subwords, lexicon=lexicon, unknown=self.target.unk_word,
                 )  # fmt: skip
 
@@ -181,11 +199,11 @@ class Translator:
             token_steps=hypothesis["token_steps"].tolist() if "token_steps" in hypothesis else [],
         )
 
-    def graphs(self, lines: Sequence[str], *, batch_size: int = 32, **decoding: Any) -> List[List[Dict[str, Any]]]:
+    def graphs(self, lines: Sequence[Line], *, batch_size: int = 32, **decoding: Any) -> List[List[Dict[str, Any]]]:
         """The graphs that a ``dag_transformer`` writes for raw lines: the documents of ``fairseq-hrt graph``.
 
         Args:
-            lines: raw text.
+            lines: raw text, or what :meth:`prepare` made of it.
             batch_size, decoding: see :meth:`translate`.
 
         Returns:
@@ -199,7 +217,7 @@ class Translator:
             if not hasattr(generator, "graph_hooks"):
                 raise ValueError(f"{self.bundle.folder} holds no model that writes graphs: give a dag_transformer")
             pieces = [self._pieces(line, task) for line in lines]
-            flat = [piece for line in pieces for piece in line]
+            flat = [self._tensor(piece) for line in pieces for piece in line]
             found: List[Dict[str, Any]] = []
             for start in range(0, len(flat), batch_size):
                 members = flat[start : start + batch_size]
@@ -254,8 +272,14 @@ class Translator:
 
     def _ids(self, line: str, dictionary: Any, *, target: bool = False) -> torch.Tensor:
         pipeline = self._target_pipeline if target else self.pipeline
+        return self._symbols(pipeline.words(line), dictionary)
+
+    @staticmethod
+    def _symbols(words: Sequence[str], dictionary: Any) -> torch.Tensor:
+        """Ids of words, ``</s>`` at the end."""
         unk = dictionary.unk()
-        found = [dictionary.index(word) for word in pipeline.words(line)]
+        found = [dictionary.index(word) for word in words]
+        # Special symbols in the text are words like any other, and unknown.
         return torch.tensor([*(unk if symbol < dictionary.nspecial else symbol for symbol in found), dictionary.eos()])
 
     @cached_property

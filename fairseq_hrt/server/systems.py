@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from ..escaping import printable
 from ..hub.bundle import Bundle, load_bundle
+from ..hub.translation import PreparedLine, join_pieces
 from ..runtime.options import DecodeOptions
 from .batching import Batcher
 from .errors import RequestError, invalid
@@ -16,8 +17,8 @@ from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
-# (folder of a bundle, settings) → what translates, with the methods of hub.translator.Translator that are used here: ``translate``,
-# ``identity``, and its ``bundle``.
+# (folder of a bundle, settings) → what translates, with the methods of hub.translator.Translator that are used here: ``prepare``,
+# ``translate``, ``identity``, and its ``bundle``.
 LoadTranslator = Callable[[Path, Settings], Any]
 
 # Names of the languages that our recipes know; another one is shown by its code.
@@ -85,14 +86,21 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
     own = settings.options_of(name)
     translator.translate(["a"], details=True, **own)
 
-    def decode(sentences: Sequence[str], options: Dict[str, Any]) -> Sequence[Any]:
+    def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
         options = {**own, **options}
         if options.pop("graph", False):
-            return translator.graphs(list(sentences), batch_size=settings.max_batch, **options)
-        return translator.translate(list(sentences), details=True, batch_size=settings.max_batch, **options)
+            return translator.graphs(list(pieces), batch_size=settings.max_batch, **options)
+        return translator.translate(list(pieces), details=True, batch_size=settings.max_batch, **options)
+
+    def join(sentence: str, results: List[Any], options: Dict[str, Any]) -> Any:
+        if options.get("graph", False):
+            return [graph for graphs in results for graph in graphs]
+        return join_pieces(sentence, [[best, *best.alternatives] for best in results])
 
     batcher = Batcher(
         decode,
+        prepare=translator.prepare,
+        join=join,
         max_batch=settings.max_batch,
         max_queue=settings.max_queue,
         wait=settings.batch_wait,

@@ -18,6 +18,7 @@ import fairseq_hrt
 import fairseq_hrt.hub.bundle as bundle_module
 from fairseq_hrt.cli import translate as verb
 from fairseq_hrt.hub.runtime_translator import RuntimeTranslator, UnsupportedOption, default_threads
+from fairseq_hrt.hub.translation import join_pieces
 from fairseq_hrt.hub.translator import Translator
 
 # A bundle for each way of decoding.
@@ -233,6 +234,31 @@ def test_where_words_come_from(bundles):
     assert max(aligned[-2].alignment) >= 256
     with pytest.raises(ValueError, match="not aligned"):
         fairseq_hrt.from_pretrained(bundles / "dag", engine="runtime").translate(LINES, replace_unk=True)
+
+
+@pytest.mark.parametrize("engine", ["runtime", "torch"])
+def test_prepared_lines_are_translated_like_raw_ones(bundles, engine, monkeypatch):
+    model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
+    lines = [*LINES, " ".join(["zebra a"] * 300), " \t"]
+    options = [{}, {"beam": 2, "nbest": 2}, {"replace_unk": True, "unkpen": -100, "max_len_b": 5}]
+    expected = [model.translate(lines, details=True, **chosen) for chosen in options]
+    prepared = [model.prepare(line) for line in lines]
+    assert [len(pieces) for pieces in prepared][-2:] == [3, 1] and all(prepared)
+    # Nothing is prepared a second time.
+    monkeypatch.setattr(model.pipeline, "words", None)
+    for chosen, wanted in zip(options, expected):
+        found = iter(model.translate([piece for pieces in prepared for piece in pieces], details=True, **chosen))
+        translated = [[next(found) for _ in pieces] for pieces in prepared]
+        assert [
+            join_pieces(line, [[one, *one.alternatives] for one in pieces]) for line, pieces in zip(lines, translated)
+        ] == wanted
+
+
+def test_graphs_of_prepared_lines(bundles):
+    for engine in ("runtime", "torch"):
+        model = fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine)
+        prepared = [piece for line in ("a b c", "", "j") for piece in model.prepare(line)]
+        assert model.graphs(prepared) == model.graphs(["a b c", "", "j"])
 
 
 def test_graphs_are_those_of_pytorch(bundles):

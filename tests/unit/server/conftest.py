@@ -37,6 +37,9 @@ class ReversingTranslator:
         self.batches = []
         self.before = lambda lines: None
 
+    def prepare(self, line):
+        return [line]
+
     def translate(self, lines, *, details, batch_size=32, nbest=1, **decoding):
         self.batches.append((list(lines), {"nbest": nbest, **decoding}))
         self.before(lines)
