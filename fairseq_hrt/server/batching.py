@@ -57,6 +57,7 @@ class Batcher:
         self._queue: List[_Waiting] = []
         self._changed = threading.Condition()
         self._closed = False
+        self._batch: List[_Waiting] = []
         self._thread = threading.Thread(target=self._work, name="decoder", daemon=True)
         self._thread.start()
 
@@ -64,6 +65,10 @@ class Batcher:
     def waiting(self) -> int:
         """Sentences in the queue."""
         return len(self._queue)
+
+    def given_up(self) -> bool:
+        """Whether nobody waits for the batch that is being decoded any more: their time is over, or their clients have gone."""
+        return all(entry.answer.done() for entry in self._batch)
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
         """The results of some sentences, in their order.
@@ -137,6 +142,10 @@ class Batcher:
             self._observe_queue(len(entries))
 
     def _answer(self, batch: List[_Waiting]) -> None:
+        # Of a batch that was given up nobody is left.
+        self._batch = batch = [entry for entry in batch if not entry.answer.done()]
+        if not batch:
+            return
         start = time.monotonic()
         try:
             results = self._results(batch)
