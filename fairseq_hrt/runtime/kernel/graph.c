@@ -296,8 +296,8 @@ static void find_bounds(ranking *r, bound found[3], double *value, int32_t *next
             earns = tangent;
             continue;
         }
+        if (!converged && !long_one) return;
         converged = 1;
-        if (!found[1].count) return;
         double low = found[0].earns, high = found[1].earns;
         if (found[0].count && (found[0].count == r->most || high - low < 1e-3 * fabs(high))) return;
         earns = found[0].count ? (low + high) / 2 : high - step;
