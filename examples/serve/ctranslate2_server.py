@@ -53,7 +53,7 @@ class CTranslate2Translator:
         """The pieces of a line that are translated."""
         return PreparedLine.pieces(line, self.pipeline, LONGEST)
 
-    def translate(self, lines, *, details=False, batch_size=32, **decoding):
+    def translate(self, lines, *, details=False, batch_size=32, cancelled=None, **decoding):
         """Translations of some lines, raw or prepared, as `fairseq_hrt.hub.translator.Translator.translate` gives them."""
         asked = {name: str(value) for name, value in {**self.defaults, **decoding}.items() if name not in ("unkpen", "task")}
         longest = int(asked.pop("max_len_b", 200))

@@ -1,6 +1,7 @@
 """Which decoding options go together."""
 
 from ..decoding import DecodingOptions
+from ..decoding_rules import check_unknown_penalty
 from .config import DagTaskConfig
 
 # Strategies that find several translations of a sentence.
@@ -21,11 +22,10 @@ def check_options(strategy: str, options: DecodingOptions, config: DagTaskConfig
     for wrong, option, strategies in problems:
         if wrong:
             raise ValueError(f"{option} needs --dag-decode-strategy {' or '.join(strategies)}, not {strategy}")
-    beta, unkpen = config.dag_decode_beta, options.unkpen
+    beta = config.dag_decode_beta
     if not (0 < beta < float("inf") or (beta == 0 and strategy != "beam")):
         raise ValueError(f"--dag-decode-beta {beta} must be a number greater than 0 (0 too, except with beam)")
-    if unkpen < 0 and not config.dag_allow_unk:
-        raise ValueError(f"--unkpen {unkpen} favours the unknown word, which is forbidden: give --dag-allow-unk too")
+    check_unknown_penalty(options.unkpen, allowed=config.dag_allow_unk)
     if config.dag_candidates < 1:
         raise ValueError(f"--dag-candidates {config.dag_candidates} must be at least 1")
     if not 0 < config.dag_sample_topp <= 1:

@@ -138,6 +138,7 @@ class RuntimeTranslator:
         details: bool = False,
         batch_size: int = 32,
         progress: Optional[Callable[[int, int], None]] = None,
+        cancelled: Optional[Callable[[], bool]] = None,
         **decoding: Any,
     ) -> Any:
         """Translates raw lines; see :meth:`.translator.Translator.translate`."""
@@ -149,12 +150,15 @@ class RuntimeTranslator:
             if self._fallback is None:
                 raise
             other = self.fallback_translator(str(error))
-            return other.translate(lines, details=details, batch_size=batch_size, progress=progress, **decoding)
+            return other.translate(
+                lines, details=details, batch_size=batch_size, progress=progress, cancelled=cancelled, **decoding
+            )
         single = isinstance(lines, str)
         rows = [lines] if single else list(lines)
         pieces = [self._pieces(line) for line in rows]
         lexicon = self._lexicon(decoding)
-        found = self._decode([self._ids(piece) for line in pieces for piece in line], options, progress)
+        rows_of_pieces = [self._ids(piece) for line in pieces for piece in line]
+        found = self._decode(rows_of_pieces, options, progress, cancelled)
         results, place = [], 0
         for line, own in zip(rows, pieces):
             best = found[place : place + len(own)]
@@ -167,16 +171,25 @@ class RuntimeTranslator:
         """A line in the pieces that are translated; see :meth:`.translator.Translator.prepare`."""
         return PreparedLine.pieces(line, self.pipeline, self._longest)
 
-    def graphs(self, lines: Sequence[Line], *, batch_size: int = 32, **decoding: Any) -> List[List[Dict[str, Any]]]:
+    def graphs(
+        self,
+        lines: Sequence[Line],
+        *,
+        batch_size: int = 32,
+        cancelled: Optional[Callable[[], bool]] = None,
+        **decoding: Any,
+    ) -> List[List[Dict[str, Any]]]:
         """The graphs that a ``dag_transformer`` writes for raw lines; see :meth:`.translator.Translator.graphs`."""
         try:
             options = replace(self.decode_options(decoding, batch_size=batch_size), graphs=True)
         except UnsupportedOption as error:
             if self._fallback is None:
                 raise
-            return self.fallback_translator(str(error)).graphs(lines, batch_size=batch_size, **decoding)
+            other = self.fallback_translator(str(error))
+            return other.graphs(lines, batch_size=batch_size, cancelled=cancelled, **decoding)
         pieces = [self._pieces(line) for line in lines]
-        found = iter(self._decode([self._ids(piece) for line in pieces for piece in line], options, None))
+        rows = [self._ids(piece) for line in pieces for piece in line]
+        found = iter(self._decode(rows, options, None, cancelled))
         return [[describe_graph(next(found)[0], self.target.words) for _ in line] for line in pieces]
 
     def identity(self) -> Dict[str, Any]:
@@ -300,16 +313,21 @@ class RuntimeTranslator:
         return [*self.source.ids(piece.words), self.engine.header.eos]
 
     def _decode(
-        self, pieces: List[List[int]], options: DecodeOptions, progress: Optional[Callable[[int, int], None]]
+        self,
+        pieces: List[List[int]],
+        options: DecodeOptions,
+        progress: Optional[Callable[[int, int], None]],
+        cancelled: Optional[Callable[[], bool]],
     ) -> List[List[Result]]:
         if progress is None:
-            return self.engine.decode(pieces, options) if pieces else []
+            return self.engine.decode(pieces, options, cancelled=cancelled) if pieces else []
         found: List[List[Result]] = [[] for _ in pieces]
         order = sorted(range(len(pieces)), key=lambda number: -len(pieces[number]))
         size = options.batch_size * self.engine.threads
         for start in range(0, len(order), size):
             members = order[start : start + size]
-            for number, best in zip(members, self.engine.decode([pieces[number] for number in members], options)):
+            chosen = [pieces[number] for number in members]
+            for number, best in zip(members, self.engine.decode(chosen, options, cancelled=cancelled)):
                 found[number] = best
             progress(min(start + size, len(order)), len(order))
         return found

@@ -31,6 +31,7 @@ from ..loading.models import (
     option_text,
     to_device,
 )
+from ..runtime.engine import Cancelled
 from .bundle import Bundle
 from .replacement import read_lexicon, with_words
 from .text import TextPipeline
@@ -88,6 +89,7 @@ class Translator:
         details: bool = False,
         batch_size: int = 32,
         progress: Optional[Callable[[int, int], None]] = None,
+        cancelled: Optional[Callable[[], bool]] = None,
         **decoding: Any,
     ) -> Any:
         """Translates raw lines; the result has their order and number.
@@ -99,10 +101,12 @@ class Translator:
             details: :class:`Translation` objects instead of strings.
             batch_size: sentences decoded together, grouped by length.
             progress: called with (sentences done, sentences).
+            cancelled: whether nobody wants the translations any more; asked before each batch here, within batches by the runtime.
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
             ValueError: an option that the task does not know or refuses.
+            Cancelled: see ``cancelled``.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: at least one sentence has to be decoded at a time")
@@ -117,7 +121,7 @@ class Translator:
             lexicon = getattr(generator, "lexicon", None)
             pieces = [self._pieces(line, task) for line in rows]
             flat = [self._tensor(piece) for line in pieces for piece in line]
-            found = self._decode(task, generator, flat, batch_size, progress)
+            found = self._decode(task, generator, flat, batch_size, progress, cancelled)
         results, place = [], 0
         for line, own in zip(rows, pieces):
             best = found[place : place + len(own)]
@@ -152,11 +156,18 @@ class Translator:
         return min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
 
     def _decode(
-        self, task: Any, generator: Any, pieces: List[torch.Tensor], batch_size: int, progress: Optional[Callable]
+        self,
+        task: Any,
+        generator: Any,
+        pieces: List[torch.Tensor],
+        batch_size: int,
+        progress: Optional[Callable],
+        cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Dict[str, Any]]]:
         order = sorted(range(len(pieces)), key=lambda number: -len(pieces[number]))
         found: List[List[Dict[str, Any]]] = [[] for _ in pieces]
         for start in range(0, len(order), batch_size):
+            _go_on(cancelled)
             members = order[start : start + batch_size]
             dataset = task.build_dataset_for_inference([pieces[n] for n in members], [len(pieces[n]) for n in members])
             sample = self._collate(dataset)
@@ -199,12 +210,19 @@ class Translator:
             token_steps=hypothesis["token_steps"].tolist() if "token_steps" in hypothesis else [],
         )
 
-    def graphs(self, lines: Sequence[Line], *, batch_size: int = 32, **decoding: Any) -> List[List[Dict[str, Any]]]:
+    def graphs(
+        self,
+        lines: Sequence[Line],
+        *,
+        batch_size: int = 32,
+        cancelled: Optional[Callable[[], bool]] = None,
+        **decoding: Any,
+    ) -> List[List[Dict[str, Any]]]:
         """The graphs that a ``dag_transformer`` writes for raw lines: the documents of ``fairseq-hrt graph``.
 
         Args:
             lines: raw text, or what :meth:`prepare` made of it.
-            batch_size, decoding: see :meth:`translate`.
+            batch_size, cancelled, decoding: see :meth:`translate`.
 
         Returns:
             For each line the graphs of its pieces: one, unless it is empty or was cut.
@@ -220,6 +238,7 @@ class Translator:
             flat = [self._tensor(piece) for line in pieces for piece in line]
             found: List[Dict[str, Any]] = []
             for start in range(0, len(flat), batch_size):
+                _go_on(cancelled)
                 members = flat[start : start + batch_size]
                 dataset = task.build_dataset_for_inference(members, [len(piece) for piece in members])
                 sample = self._collate(dataset)
@@ -339,6 +358,12 @@ class Translator:
         config = generation_config(arguments, f"decoding options {chosen}")
         _take_task_options(config.task, self._trained_task, arguments)
         return config
+
+
+def _go_on(cancelled: Optional[Callable[[], bool]]) -> None:
+    """Raises Cancelled where nobody waits any more."""
+    if cancelled is not None and cancelled():
+        raise Cancelled("the call was ended before it was done")
 
 
 def choose_device(name: Optional[str]) -> torch.device:

@@ -9,8 +9,8 @@ import numpy as np
 from .format import ACTIVATIONS, FAMILIES, Header
 from .library import load_library
 
-INTERFACE = 4
-OK, MEMORY, INVALID, NUMBER, REFUSED = range(5)
+INTERFACE = 5
+OK, MEMORY, INVALID, NUMBER, REFUSED, ENDED = range(6)
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi")
 # Jacobi decoding: modes from 1 on, and where guesses come from.
 JACOBI_MODES = ("frontier", "hgj", "pgj", "pj")
@@ -18,6 +18,10 @@ JACOBI_DRAFTS = ("previous", "source")
 # gelu_fast and gelu_accurate are two names of one formula.
 _ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3)))
 _MESSAGE = 512
+
+
+# fh_ask_caller.
+Ask = C.CFUNCTYPE(None, C.POINTER(C.c_int32))
 
 
 class SideShape(C.Structure):
@@ -122,7 +126,7 @@ def kernel() -> C.CDLL:
         "fh_engine_shortlist": (C.c_int, [C.c_void_p, longs, ints, C.c_int64, ints, C.c_int64, *message]),
         "fh_decode": (
             C.c_int,
-            [C.c_void_p, ints, longs, C.c_int32, C.POINTER(Options), C.POINTER(C.POINTER(Results)), *message],
+            [C.c_void_p, ints, longs, C.c_int32, C.POINTER(Options), Ask, C.POINTER(C.POINTER(Results)), *message],
         ),
         "fh_score": (
             C.c_int,
@@ -133,6 +137,7 @@ def kernel() -> C.CDLL:
                 C.c_int32,
                 C.POINTER(Targets),
                 C.POINTER(Options),
+                Ask,
                 C.POINTER(C.POINTER(Results)),
                 *message,
             ],

@@ -228,6 +228,7 @@ def _check_dag(options: DecodeOptions, scale: float) -> None:
         raise UnsupportedOption(
             f"{name} needs --dag-decode-strategy beam, which the runtime does not know; use --engine torch"
         )
+    decoding_rules.check_unknown_penalty(options.unkpen, allowed=options.dag_allow_unk)
     if not 0 < scale <= 1e6:
         raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0 and at most 1000000")
 

@@ -125,6 +125,8 @@ class Batcher:
         self._waiting = 0
         self._prepared = self._batches = 0
         self._closed = False
+        # What is being decoded.
+        self._batch: List[_Piece] = []
         lock = threading.Lock()
         # Notified when there may be something to prepare, or to decode.
         self._submitted, self._ready = threading.Condition(lock), threading.Condition(lock)
@@ -139,6 +141,10 @@ class Batcher:
     def waiting(self) -> int:
         """Sentences in the queue: those of which something has not been taken by the decoder."""
         return self._waiting
+
+    def given_up(self) -> bool:
+        """Whether nobody waits for the batch that is being decoded any more: their time is over, or their clients have gone."""
+        return all(piece.sentence.answer.done() for piece in self._batch)
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
         """The results of some sentences, in their order.
@@ -300,6 +306,10 @@ class Batcher:
             self._submitted.notify()
 
     def _answer(self, batch: List[_Piece]) -> None:
+        # Of a batch that was given up nobody is left.
+        self._batch = batch = [piece for piece in batch if not piece.sentence.answer.done()]
+        if not batch:
+            return
         start = time.monotonic()
         try:
             results = self._results(batch)

@@ -89,8 +89,12 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
     def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
         options = {**own, **options}
         if options.pop("graph", False):
-            return translator.graphs(list(pieces), batch_size=settings.max_batch, **options)
-        return translator.translate(list(pieces), details=True, batch_size=settings.max_batch, **options)
+            return translator.graphs(
+                list(pieces), batch_size=settings.max_batch, cancelled=batcher.given_up, **options
+            )
+        return translator.translate(
+            list(pieces), details=True, batch_size=settings.max_batch, cancelled=batcher.given_up, **options
+        )
 
     def join(sentence: str, results: List[Any], options: Dict[str, Any]) -> Any:
         if options.get("graph", False):

@@ -114,6 +114,7 @@ def test_vertices_write_unknown_words_only_where_that_is_allowed():
 @pytest.mark.parametrize("family, options, message", [
     ("autoregressive", dict(hrt_decode_chunk="3"), "no hrt_transformer but a model of the family autoregressive"), ("hrt", dict(graphs=True), "family hrt writes no graph"),
     ("dag", dict(alignments=True), "words of a dag_transformer are not aligned"), ("dag", dict(nbest=2), "--nbest 2 needs --dag-decode-strategy beam"),
+    ("dag", dict(unkpen=-1.0), "--unkpen -1.0 favours the unknown word, which is forbidden: give --dag-allow-unk too"),
     ("dag", dict(min_len=4), "--min-len 4 needs"), ("dag", dict(dag_decode_upsample_scale=0.0), "--dag-decode-upsample-scale 0.0"),
     ("dag", dict(dag_decode_strategy="beam"), "--dag-decode-strategy beam: the runtime knows greedy"),
     ("hrt", dict(jacobi_mode="pj", beam=1), "--jacobi-mode pj: it decodes autoregressive models, and this one is of the family hrt"),

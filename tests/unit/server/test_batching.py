@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -122,6 +123,36 @@ def test_what_was_given_up_is_not_decoded(gate):
 
     assert occupied(gate, scenario) == ["NEXT"]
     assert ["nobody waits"] not in [sentences for sentences, _ in gate.batches]
+
+
+def test_a_batch_for_which_nobody_waits_need_not_be_decoded_to_its_end():
+    """The decoder asks; one that still waits is enough to go on."""
+    batches, entered = [], threading.Event()
+
+    def decode(sentences, options):
+        batches.append(list(sentences))
+        entered.set()
+        while "next" not in sentences:
+            if own.given_up():
+                raise InterruptedError
+            time.sleep(0.001)
+        return [sentence.upper() for sentence in sentences]
+
+    async def run():
+        requests = [asyncio.ensure_future(own.submit(sentences)) for sentences in (["a", "b"], ["c"])]
+        while not entered.is_set():
+            await asyncio.sleep(0.001)
+        for request in requests:
+            assert not own.given_up()
+            request.cancel()
+            await asyncio.gather(request, return_exceptions=True)
+        assert own.given_up()
+        return await own.submit(["next"])
+
+    own = Batcher(decode, max_batch=8, max_queue=8, wait=0.05)
+    assert asyncio.run(run()) == ["NEXT"]
+    own.close(5)
+    assert batches == [["a", "b", "c"], ["next"]], "nor its sentences one by one"
 
 
 def test_an_error_reaches_everybody_in_the_batch_and_nobody_else():

@@ -122,6 +122,8 @@ def test_loading_tries_what_a_system_can_do(task, tried):
             "options": {"lenpen": "0.5"},
         }  # fmt: skip
         assert b'fairseq_hrt_waiting_sentences{system="x"} 0.0' in metrics.exposition()[0]
+        asyncio.run(system.batcher.submit(["b"]))
+        assert translator.calls[-1]["cancelled"] == system.batcher.given_up, "so that it ends with its requests"
     finally:
         system.batcher.close()
 
