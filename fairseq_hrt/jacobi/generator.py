@@ -60,8 +60,6 @@ class JacobiGenerator(EngineGenerator):
             )
         mode = str(config.jacobi_mode)
         self.drafter, self.clock = drafter, clock
-        if type(drafter) is not Drafter and mode != "frontier":
-            raise ValueError(f"--jacobi-draft {config.jacobi_draft} needs --jacobi-mode frontier, not {mode}")
         self.plan = WindowPlan(
             mode,
             block=config.jacobi_block_size,
