@@ -68,8 +68,6 @@ def test_what_has_no_greedy_result_is_refused(tiny):
     model = tiny.lively()
     with pytest.raises(ValueError, match="--beam 4"):
         JacobiGenerator([model], tiny.dictionary(), DecodingOptions(beam=4), config=JacobiTaskConfig(), drafter=Drafter())
-    with pytest.raises(ValueError, match="--jacobi-draft ngram needs --jacobi-mode frontier"):
-        make_generator(tiny, [model], draft="ngram", drafter=NGramDrafter(), mode="pj")
 
 
 class Clock:
