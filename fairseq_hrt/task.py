@@ -89,6 +89,7 @@ class EngineTranslationTask(TranslationTask):
         # ``from_pretrained`` of fairseq has those of the checkpoint.
         around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
         self._from_checkpoint = from_checkpoint and getattr(around, "model", None) is not None
+        self._trained_options = None
         if not from_checkpoint:
             defaults = option_effects.defaults_of_model(self.family.partition("_")[0])
             self._trained_options = {**defaults, **option_effects.read(self.cfg, cfg)}

@@ -70,11 +70,6 @@ class DagGenerator(EngineGenerator):
         self.strategy = str(config.dag_decode_strategy)
         self.config, self.scale = config, scale
         self.decoder = models[0].decoder
-        # Which options go with which strategy stands in one table, see ..option_effects.
-        if self.strategy == "beam" and not config.dag_decode_beta > 0:
-            raise ValueError(
-                f"--dag-decode-beta {config.dag_decode_beta} must be greater than 0 with --dag-decode-strategy beam"
-            )
         if len({(model.decoder.count_bos, model.decoder.length_head is None) for model in models}) > 1:
             raise ValueError("the models of an ensemble must agree in --dag-upsample-base and --dag-count-bos")
         never = (dictionary.bos(), dictionary.pad(), dictionary.eos())
