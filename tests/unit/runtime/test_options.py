@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fairseq_hrt.runtime.engine import UnsupportedOption
-from fairseq_hrt.runtime.options import NEUTRAL, DecodeOptions, chunk_table, options_for
+from fairseq_hrt.runtime.options import NEUTRAL, DecodeOptions, chunk_table, options_for, settled
 
 
 @pytest.mark.parametrize("options, message", [
@@ -132,3 +132,32 @@ def test_vertices_write_unknown_words_only_where_that_is_allowed():
 def test_options_of_other_families(family, options, message):
     with pytest.raises(ValueError, match=message):
         options_for(header(family), DecodeOptions(**options))
+
+
+@pytest.mark.parametrize("family, options, given, message", [
+    ("hrt", dict(hrt_chunk_table="9:1,inf:2", hrt_decode_chunk="2"), "hrt_decode_chunk", "--hrt-chunk-table 9:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
+    ("dag", dict(dag_decode_beta=0.5, dag_decode_strategy="viterbi", beam=1), "dag_decode_strategy", "--dag-decode-beta 0.5 has an effect only with"),
+    ("autoregressive", dict(jacobi_mode="pj", jacobi_block_size=5, beam=1), "jacobi_mode", "--jacobi-block-size 5 has an effect only with --jacobi-mode pgj or hgj"),
+    ("hrt", dict(dag_keep_repeats=True), "beam", "--dag-keep-repeats True belongs to models of the family dag"),
+    ("hrt", dict(hrt_draft_width=4), "beam", "--hrt-draft-width 4 has an effect only with --hrt-draft-chunk"),
+])  # fmt: skip
+def test_what_nobody_gives_now_is_set_aside(family, options, given, message):
+    """A bundle's table of chunk sizes does not stand in the way of whoever asks for one chunk size."""
+    asked = DecodeOptions(**options)
+    with pytest.raises(ValueError, match=message):
+        options_for(header(family), asked)
+    with pytest.raises(ValueError, match=message):
+        settled(header(family), asked, list(options))
+    idle = next(name for name in options if message.startswith("--" + name.replace("_", "-")))
+    found = settled(header(family), asked, [given])
+    assert found == dataclasses.replace(asked, **{idle: getattr(DecodeOptions(), idle)})
+    options_for(header(family), found)
+
+
+def test_a_single_path_has_no_beam(caplog):
+    for beam, warned in ((7, True), (5, False)):
+        caplog.clear()
+        assert settled(header("dag"), DecodeOptions(beam=beam), ["beam"]).beam == 1
+        message = "--beam 7 has an effect only with --dag-decode-strategy beam or sample; here it is 1"
+        assert [record.message for record in caplog.records] == [message] * warned
+    assert settled(header("hrt"), DecodeOptions(beam=7), ()).beam == 7
