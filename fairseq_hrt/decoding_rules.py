@@ -78,13 +78,3 @@ def check_rescoring_penalty(lenpen: float) -> float:
     if not abs(lenpen) <= LARGEST_PENALTY:
         raise ValueError(f"--rescore-lenpen {lenpen} must lie between -{LARGEST_PENALTY:g} and {LARGEST_PENALTY:g}")
     return lenpen
-
-
-def check_unknown_penalty(unkpen: float, *, allowed: bool) -> None:
-    """Refuses a penalty of dag decoding that favours ``<unk>`` while vertices may not write it.
-
-    Raises:
-        ValueError: what to give.
-    """
-    if unkpen < 0 and not allowed:
-        raise ValueError(f"--unkpen {unkpen} favours the unknown word, which is forbidden: give --dag-allow-unk too")

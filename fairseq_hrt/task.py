@@ -1,5 +1,6 @@
 """The translation task with our generators and, for training, a second set of targets."""
 
+import logging
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -10,13 +11,17 @@ from fairseq.logging import metrics
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
+from omegaconf import DictConfig
 from torch import Tensor
 
+from . import option_effects
 from .decoding import DecodingOptions, EngineGenerator, Rescorer
 from .engine import UnsupportedModelError, follow_precision
 from .loading.checkpoints import architecture_name
 from .loading.models import load_other_model
 from .training import flatten_options, with_distilled_targets
+
+logger = logging.getLogger(__name__)
 
 # Tasks of models that can write from left to right: HRT's do so in chunks of one word.
 LEFT_TO_RIGHT = ("translation", "translation_autoregressive", "translation_jacobi", "translation_hrt")
@@ -34,6 +39,10 @@ class EngineTranslationTask(TranslationTask):
     losses: Sequence[str] = ()
     # Generators made while the model is built decode between its updates.
     _building_model = False
+    # Options of the model that is trained; None where a trained one is loaded.
+    _trained_options: Optional[Dict[str, Any]] = None
+    # Whether this task's own options are those that a checkpoint holds.
+    _from_checkpoint = False
     # What the models of the last generator can read.
     _source_positions: Sequence[int] = ()
     # And what chooses among their translations.
@@ -43,13 +52,14 @@ class EngineTranslationTask(TranslationTask):
         """The model, and with ``--eval-bleu`` the generator of the validation.
 
         Raises:
-            ValueError: a model of another family, options that it does not have, or targets padded on the left.
+            ValueError: a model of another family, options that it does not have or that have no effect, or targets padded on the left.
         """
         if isinstance(cfg, str):
             raise ValueError(f"model: {cfg} is a name alone; write model: {{_name: {cfg}}}")
         self.require_family_name(cfg)
         if not from_checkpoint:
             flatten_options_of_transformer(cfg)
+        self._note_origin(cfg, from_checkpoint)
         if self.family and self.cfg.left_pad_target:
             raise ValueError(f"--left-pad-target: {self.family} needs targets padded on the right")
         self._building_model = True
@@ -66,11 +76,29 @@ class EngineTranslationTask(TranslationTask):
         """The criterion.
 
         Raises:
-            ValueError: the family is trained with another one.
+            ValueError: the family is trained with another one, or an option has no effect.
         """
+        if self._trained_options is not None:
+            option_effects.check({**self._trained_options, **option_effects.read(cfg)}, option_effects.EVERYTHING)
         if self.losses and cfg._name not in self.losses:
             raise ValueError(f"{self.family} is trained with --criterion {' or '.join(self.losses)}, not {cfg._name}")
         return super().build_criterion(cfg)
+
+    def _note_origin(self, cfg: Any, from_checkpoint: bool) -> None:
+        """Whose options these are: those of a training that begins are checked, those of one that is over are nobody's mistake now.
+
+        Raises:
+            ValueError: an option of a training has no effect.
+        """
+        # fairseq's commands that decode have no model's options beside the task's; what validates or is loaded by
+        # ``from_pretrained`` of fairseq has those of the checkpoint.
+        around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
+        self._from_checkpoint = from_checkpoint and getattr(around, "model", None) is not None
+        self._trained_options = None
+        if not from_checkpoint:
+            defaults = option_effects.defaults_of_model(self.family.partition("_")[0])
+            self._trained_options = {**defaults, **option_effects.read(self.cfg, cfg)}
+            option_effects.check(self._trained_options, option_effects.EVERYTHING)
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
         """A batch with what the family's criterion reads besides; nothing where nothing else is defined.
@@ -145,7 +173,7 @@ class EngineTranslationTask(TranslationTask):
         """Called by generate, interactive, validation BLEU and the hub, each with other arguments.
 
         Raises:
-            ValueError: an option is not supported; the message names it.
+            ValueError: an option is not supported, or has no effect; the message names it.
         """
         if getattr(args, "score_reference", False):
             self.require_family(models)
@@ -160,6 +188,7 @@ class EngineTranslationTask(TranslationTask):
         self.require_family(models)
         self._source_positions = [model.max_positions()[0] for model in models]
         options = DecodingOptions.from_args(args, static_weights=not self._building_model)
+        self._check_effects(options, args)
         generator = self.make_generator(models, options)
         self._choosing_positions = []
         if getattr(self.cfg, "rescore_path", None) is not None:
@@ -167,9 +196,19 @@ class EngineTranslationTask(TranslationTask):
             generator.rank_by(rescorer)
             self._choosing_positions = [rescorer.source_positions]
             self._source_positions = [*self._source_positions, rescorer.source_positions]
-        elif getattr(self.cfg, "rescore_lenpen", 1.0) != 1.0:
-            raise ValueError(f"--rescore-lenpen {self.cfg.rescore_lenpen} needs --rescore-path")
         return generator
+
+    def _check_effects(self, options: DecodingOptions, args: Any) -> None:
+        """Refuses decoding options that have no effect; ``args`` gets what others amount to, for what commands print."""
+        values = option_effects.read(self.cfg, options)
+        # What a checkpoint holds beside what is asked for now cannot be told from it.
+        if not self._from_checkpoint:
+            option_effects.check(values)
+        effective, messages = option_effects.in_effect(values)
+        for message in messages:
+            logger.warning(message)
+        for name, value in effective.items():
+            setattr(args, name, value)
 
     def make_rescorer(self, generator: EngineGenerator) -> Rescorer:
         """What ranks the translations of the generator by ``--rescore-path``.

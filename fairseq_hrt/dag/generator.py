@@ -14,7 +14,6 @@ from ..decoding import DecodingOptions, EngineGenerator, Hypothesis, attached, c
 from ..engine import Memory
 from ..ops import best_printing_path, dag_best_alignment, joint_viterbi, without_repeats
 from .beam import BeamPlan, LanguageModel, prefix_beam
-from .checks import SEVERAL, check_options
 from .config import DagTaskConfig
 from .graph import GraphBuilder, Graphs
 from .graph_description import describe, to_dot
@@ -23,6 +22,8 @@ from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys
 from .scorer import TranslationScores, score_decoded
 
 logger = logging.getLogger(__name__)
+# Strategies that find several translations of a sentence.
+SEVERAL = ("beam", "sample")
 
 
 class DagGenerator(EngineGenerator):
@@ -51,7 +52,7 @@ class DagGenerator(EngineGenerator):
         graph_hooks: called with the :class:`Graphs` and the best hypotheses of every batch.
 
     Raises:
-        ValueError: options that the strategy does not know.
+        ValueError: a value that the strategy does not know.
     """
 
     more_candidates = "--dag-decode-strategy beam (or sample) and --beam 2 or more"
@@ -69,7 +70,6 @@ class DagGenerator(EngineGenerator):
         self.strategy = str(config.dag_decode_strategy)
         self.config, self.scale = config, scale
         self.decoder = models[0].decoder
-        check_options(self.strategy, options, config)
         if len({(model.decoder.count_bos, model.decoder.length_head is None) for model in models}) > 1:
             raise ValueError("the models of an ensemble must agree in --dag-upsample-base and --dag-count-bos")
         never = (dictionary.bos(), dictionary.pad(), dictionary.eos())

@@ -47,6 +47,10 @@ class DagTranslationTask(EngineTranslationTask):
         return decoder.scale.middle if given is None else given
 
     def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> DagGenerator:
+        beta = self.cfg.dag_decode_beta
+        # Its other limits stand in the table of options: a beam without its tokens would rank nothing.
+        if str(self.cfg.dag_decode_strategy) == "beam" and not beta > 0:
+            raise ValueError(f"--dag-decode-beta {beta} must be greater than 0 with --dag-decode-strategy beam")
         return DagGenerator(
             models, self.target_dictionary, options, config=self.cfg, scale=self.decode_scale(models[0].decoder)
         )

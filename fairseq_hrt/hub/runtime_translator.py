@@ -9,11 +9,11 @@ import os
 import threading
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Container, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..escaping import printable
 from ..runtime.engine import DecodeOptions, Engine, Result, UnsupportedOption
-from ..runtime.options import options_for
+from ..runtime.options import options_for, settled
 from .bundle import Bundle
 from .dictionary import Words
 from .graphs import describe_graph
@@ -129,7 +129,7 @@ class RuntimeTranslator:
         self._options: Dict[Tuple[Any, ...], DecodeOptions] = {}
         self._fallback, self._other = fallback, None
         self._lock = threading.Lock()
-        self.decode_options({})
+        self.decode_options({}, given=decoding)
 
     def translate(
         self,
@@ -244,8 +244,18 @@ class RuntimeTranslator:
                 self._other = self._fallback()
         return self._other
 
-    def decode_options(self, decoding: Mapping[str, Any], *, scores: bool = True, batch_size: int = 32) -> DecodeOptions:
+    def decode_options(
+        self,
+        decoding: Mapping[str, Any],
+        *,
+        scores: bool = True,
+        batch_size: int = 32,
+        given: Optional[Container[str]] = None,
+    ) -> DecodeOptions:
         """What the engine is asked for; kept for the next call with the same options.
+
+        Args:
+            given: names of the options that must have an effect; None: those of ``decoding``.
 
         Raises:
             UnsupportedOption, ValueError: by name.
@@ -254,15 +264,15 @@ class RuntimeTranslator:
         found = self._options.get(key) if _hashable(key) else None
         if found is None:
             # A switch that is set to false was not given at all, as on the command line: then the training's choice holds.
-            given = {name: value for name, value in {**self.defaults, **_texts(decoding)}.items() if value != "false"}
+            asked = {name: value for name, value in {**self.defaults, **_texts(decoding)}.items() if value != "false"}
             family = self.engine.header.family
-            task = given.pop("task", self.bundle.task)
+            task = asked.pop("task", self.bundle.task)
             if task not in TASKS[family]:
                 raise UnsupportedOption(
                     f"--task {task}: the runtime decodes a model of the family {family} as {TASKS[family][0]}; use --engine torch"
                 )
             # What the training left holds for its own task.
-            chosen = {**self.bundle.runtime_options, **given} if task == self.bundle.task else given
+            chosen = {**self.bundle.runtime_options, **asked} if task == self.bundle.task else asked
             chosen = {name: value for name, value in options_of_task(task, chosen).items() if name not in WITHOUT_EFFECT}
             replacing = chosen.pop("replace_unk", None) is not None
             if replacing and chosen.get("unkpen") == "inf":
@@ -270,6 +280,7 @@ class RuntimeTranslator:
             if replacing:
                 chosen["alignments"] = "true"
             found = DecodeOptions.parse(chosen, scores=scores, batch_size=batch_size)
+            found = settled(self.engine.header, found, decoding if given is None else given)
             # Refused now and not at the first line.
             options_for(self.engine.header, found)
             require_one_dictionary(found, self.source.words, self.target.words)

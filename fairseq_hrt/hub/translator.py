@@ -13,7 +13,7 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -71,7 +71,7 @@ class Translator:
         self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
         self._trained_task = self._states[str(bundle.paths[0])]["cfg"].task
         self.models: List[Any] = []
-        task, _, _ = self._decoder({})
+        task, _, _ = self._decoder({}, given=decoding)
         self._states = {}
         self._longest = self._longest_piece(task)
         self.source, self.target = task.source_dictionary, task.target_dictionary
@@ -307,19 +307,23 @@ class Translator:
 
     # ------------------------------------------------------------------ loading
 
-    def _decoder(self, decoding: Dict[str, Any]) -> Tuple[Any, Any, Any]:
-        """(task, generator, configuration) for some decoding options; those used last are kept."""
+    def _decoder(self, decoding: Dict[str, Any], given: Optional[Container[str]] = None) -> Tuple[Any, Any, Any]:
+        """(task, generator, configuration) for some decoding options; those used last are kept.
+
+        Args:
+            given: names of the options that must have an effect; None: those of ``decoding``.
+        """
         chosen = {**self.defaults, **{name: option_text(value) for name, value in decoding.items()}}
         key = tuple(sorted(chosen.items()))
         if key not in self._tasks:
             with splittable(self.bundle.folder) as folder:
-                self._tasks[key] = self._build(chosen, folder)
+                self._tasks[key] = self._build(chosen, folder, decoding if given is None else given)
             while len(self._tasks) > DECODERS:
                 self._tasks.popitem(last=False)
         self._tasks.move_to_end(key)
         return self._tasks[key]
 
-    def _build(self, chosen: Dict[str, str], folder: Path) -> Tuple[Any, Any, Any]:
+    def _build(self, chosen: Dict[str, str], folder: Path, given: Container[str]) -> Tuple[Any, Any, Any]:
         """(task, generator, configuration) for all the options of a decoder; the first one loads the models."""
         asked = chosen.pop("replace_unk", "false")
         # A switch alone copies source words; otherwise it names a lexicon.
@@ -336,7 +340,7 @@ class Translator:
             task = tasks.setup_task(config.task)
         if not self.models:
             self.models = load_models(self.bundle.paths, config, task, self.device, states=self._states).models
-        generator = build_generator(task, self.models, config)
+        generator = build_generator(task, self.models, config, given)
         if replacing is not None:
             if not hasattr(generator, "align_words"):
                 raise ValueError(f"--replace-unk: --task {config.task._name} cannot do it; use one of this package's")

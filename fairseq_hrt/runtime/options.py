@@ -1,19 +1,25 @@
 """Decoding options of the runtime: those of ``fairseq-generate`` that it honours; the rest is refused by name."""
 
 import ctypes as C
+import logging
 import math
-from dataclasses import dataclass, fields
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, Container, Dict, List, Mapping, Optional, Tuple
 
-from .. import decoding_rules
+from .. import decoding_rules, option_effects
+from ..option_effects import flag
 from . import binding
 from .format import Header
+
+logger = logging.getLogger(__name__)
 
 # Penalties and exponents beyond this overflow.
 LARGEST_WEIGHT = 1e6
 MOST_DRAFT_WIDTH = 4096
 # Sizes of Jacobi decoding, and the least that they may be.
 JACOBI_SIZES = {"jacobi_block_size": 1, "jacobi_window": 1, "jacobi_prefix_length": 0}
+# Options of one family begin with its name; Jacobi decoding is a way of decoding autoregressive models.
+FAMILIES = {"hrt_": "hrt", "bidirectional_": "bidirectional", "dag_": "dag", "jacobi_": "autoregressive"}
 
 
 class UnsupportedOption(ValueError):
@@ -100,13 +106,13 @@ class DecodeOptions:
             elif name in known:
                 values[name] = _read(name, known[name].type, value)
             else:
-                raise UnsupportedOption(f"{_flag(name)} {_text(value)}: the runtime does not know it; use --engine torch")
+                raise UnsupportedOption(f"{flag(name)} {_text(value)}: the runtime does not know it; use --engine torch")
         return cls(**{**values, **own})
 
     def __post_init__(self) -> None:
         for name in ("beam", "nbest", "min_len", "max_len_b", "batch_size", "hrt_draft_width"):
             if not isinstance(getattr(self, name), int):
-                raise ValueError(f"{_flag(name)} {getattr(self, name)!r} is no whole number")
+                raise ValueError(f"{flag(name)} {getattr(self, name)!r} is no whole number")
         if self.beam < 1:
             raise ValueError(f"--beam {self.beam}: at least one hypothesis has to be kept; --beam 1 is greedy search")
         if not 1 <= self.nbest <= self.beam:
@@ -119,12 +125,12 @@ class DecodeOptions:
             raise ValueError(f"batch_size={self.batch_size}: at least one sentence has to be decoded at a time")
         for name in ("beam", "min_len", "max_len_b", "batch_size", "hrt_draft_width"):
             if not 0 <= getattr(self, name) < 1 << 30:
-                raise ValueError(f"{_flag(name)} {getattr(self, name)}: give a number from 0 to {(1 << 30) - 1}")
+                raise ValueError(f"{flag(name)} {getattr(self, name)}: give a number from 0 to {(1 << 30) - 1}")
         if self.hrt_draft_width > MOST_DRAFT_WIDTH:
             raise ValueError(f"hrt_draft_width={self.hrt_draft_width}: give a number from 0 to {MOST_DRAFT_WIDTH}")
         for name in ("lenpen", "max_len_a", "dag_decode_beta", "dag_decode_length_beta"):
             if not abs(getattr(self, name)) <= LARGEST_WEIGHT:
-                raise ValueError(f"{_flag(name)} {getattr(self, name)}: give a number between ±{LARGEST_WEIGHT:g}")
+                raise ValueError(f"{flag(name)} {getattr(self, name)}: give a number between ±{LARGEST_WEIGHT:g}")
         if self.max_len_a < 0:
             raise ValueError(f"--max-len-a {self.max_len_a}: give a length of at least 0")
         if not (abs(self.unkpen) <= LARGEST_WEIGHT or self.unkpen == math.inf):
@@ -136,9 +142,9 @@ class DecodeOptions:
             if value is None and name != "jacobi_block_size":
                 continue
             if not isinstance(value, int):
-                raise ValueError(f"{_flag(name)} {value!r} is no whole number")
+                raise ValueError(f"{flag(name)} {value!r} is no whole number")
             if not least <= value < 1 << 30:
-                raise ValueError(f"{_flag(name)} {value}: give a number from {least} to {(1 << 30) - 1}")
+                raise ValueError(f"{flag(name)} {value}: give a number from {least} to {(1 << 30) - 1}")
 
 
 # Options whose value asks for nothing: name -> such values, as text.
@@ -153,10 +159,6 @@ NEUTRAL = {
 }  # fmt: skip
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
 def _text(value: Any) -> str:
     return value.name if hasattr(value, "name") else str(value)
 
@@ -164,7 +166,7 @@ def _text(value: Any) -> str:
 def _truth(name: str, value: Any) -> bool:
     text = str(value).lower()
     if text not in ("true", "false", "1", "0", ""):
-        raise ValueError(f"{_flag(name)} {value!r} is neither true nor false")
+        raise ValueError(f"{flag(name)} {value!r} is neither true nor false")
     return text in ("true", "1", "")
 
 
@@ -179,7 +181,7 @@ def _read(name: str, kind: Any, value: Any) -> Any:
             return int(str(value))
         return float(str(value))
     except ValueError:
-        raise ValueError(f"{_flag(name)} {_text(value)!r} is no number") from None
+        raise ValueError(f"{flag(name)} {_text(value)!r} is no number") from None
 
 
 def chunk_table(header: Header, options: DecodeOptions) -> List[Tuple[float, int]]:
@@ -223,12 +225,6 @@ def _check_dag(options: DecodeOptions, scale: float) -> None:
         raise UnsupportedOption(
             f"--dag-decode-strategy {strategy}: the runtime knows {', '.join(binding.STRATEGIES)}; use --engine torch for others"
         )
-    if options.nbest > 1 or options.min_len > 1:
-        name = f"--nbest {options.nbest}" if options.nbest > 1 else f"--min-len {options.min_len}"
-        raise UnsupportedOption(
-            f"{name} needs --dag-decode-strategy beam, which the runtime does not know; use --engine torch"
-        )
-    decoding_rules.check_unknown_penalty(options.unkpen, allowed=options.dag_allow_unk)
     if not 0 < scale <= 1e6:
         raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0 and at most 1000000")
 
@@ -236,14 +232,7 @@ def _check_dag(options: DecodeOptions, scale: float) -> None:
 def _check_jacobi(header: Header, options: DecodeOptions) -> None:
     mode, draft = options.jacobi_mode, options.jacobi_draft
     if mode is None:
-        for item in fields(options):
-            if item.name.startswith("jacobi_") and getattr(options, item.name) != item.default:
-                raise ValueError(f"{_flag(item.name)} {getattr(options, item.name)} needs a --jacobi-mode, such as frontier")
         return
-    if header.family != "autoregressive":
-        raise ValueError(
-            f"--jacobi-mode {mode}: it decodes autoregressive models, and this one is of the family {header.family}"
-        )
     if mode not in binding.JACOBI_MODES:
         raise ValueError(f"--jacobi-mode {mode}: choose one of {', '.join(binding.JACOBI_MODES)}")
     if options.beam > 1:
@@ -252,8 +241,6 @@ def _check_jacobi(header: Header, options: DecodeOptions) -> None:
         raise UnsupportedOption(
             f"--jacobi-draft {draft}: the runtime knows {', '.join(binding.JACOBI_DRAFTS)}; use --engine torch for others"
         )
-    if draft != "previous" and mode != "frontier":
-        raise ValueError(f"--jacobi-draft {draft} needs --jacobi-mode frontier, not {mode}")
     if draft == "source" and header.source_vocabulary != header.target_vocabulary:
         raise ValueError(
             "--jacobi-draft source copies words of the source: it needs one dictionary for both sides; this model has "
@@ -266,22 +253,62 @@ def writes_in_order(header: Header) -> bool:
     return header.family != "dag" and (header.family != "bidirectional" or (header.block, header.directions) == (1, 1))
 
 
+def _known_to(header: Header, options: DecodeOptions) -> Dict[str, Any]:
+    """The options that a model of the family knows."""
+    others = tuple(prefix for prefix, family in FAMILIES.items() if family != header.family)
+    return {item.name: getattr(options, item.name) for item in fields(options) if not item.name.startswith(others)}
+
+
+def settled(header: Header, options: DecodeOptions, given: Container[str]) -> DecodeOptions:
+    """The options without those that have no effect and that nobody gives now; others of them amount to something, which is said.
+
+    Args:
+        given: names of the options that are given now; the others are a bundle's, a grid's or a system's.
+
+    Raises:
+        ValueError: one that is given has no effect.
+    """
+    known = _known_to(header, options)
+    left = {item.name: item.default for item in fields(options) if not (item.name in known or item.name in given)}
+    options = replace(options, **{**left, **option_effects.set_aside(known, given)})
+    check_effects(header, options)
+    effective, messages = option_effects.in_effect(_known_to(header, options))
+    for message in messages:
+        logger.warning(message)
+    return replace(options, **effective)
+
+
+def check_effects(header: Header, options: DecodeOptions) -> None:
+    """Refuses options that have no effect with a model, those of other families among them.
+
+    Raises:
+        ValueError: by name.
+    """
+    known = _known_to(header, options)
+    for item in fields(options):
+        value = getattr(options, item.name)
+        if item.name not in known and value != item.default:
+            family = next(family for prefix, family in FAMILIES.items() if item.name.startswith(prefix))
+            raise ValueError(
+                f"{flag(item.name)} {value} belongs to models of the family {family}, and this one is of the family "
+                f"{header.family}"
+            )
+    option_effects.check(known)
+
+
 def options_for(header: Header, options: DecodeOptions) -> Tuple[binding.Options, Any]:
     """The options for C, checked against the model, and what has to stay while they are used.
 
     Raises:
         UnsupportedOption, ValueError: by name.
     """
+    check_effects(header, options)
     table: List[Tuple[float, int]] = [(math.inf, 1)]
     nat_beam = options.beam if options.hrt_nat_beam is None else options.hrt_nat_beam
     scale = header.scale if options.dag_decode_upsample_scale is None else options.dag_decode_upsample_scale
     if header.family == "hrt":
         table = chunk_table(header, options)
         _check_hrt(options, table, nat_beam)
-    elif options.hrt_draft_chunk is not None or options.hrt_decode_chunk is not None:
-        raise ValueError(
-            f"--hrt-decode-chunk and hrt_draft_chunk: this is no hrt_transformer but a model of the family {header.family}"
-        )
     _check_jacobi(header, options)
     if header.family == "dag":
         _check_dag(options, scale)

@@ -3,11 +3,12 @@
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Sequence
+from typing import Any, Callable, Container, Dict, List, Mapping, Sequence
 
 from ..escaping import printable
 from ..hub.bundle import Bundle, load_bundle
 from ..hub.translation import PreparedLine, join_pieces
+from ..option_effects import set_aside
 from ..runtime.options import DecodeOptions
 from .batching import Batcher
 from .errors import RequestError, invalid
@@ -87,7 +88,9 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
     translator.translate(["a"], details=True, **own)
 
     def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
-        options = {**own, **options}
+        # How the system decodes by itself must not stand in the way of what a request asks for.
+        usual = _usual(bundle, {**own, **options})
+        options = {**_without(own, set_aside(usual, options)), **options}
         if options.pop("graph", False):
             return translator.graphs(
                 list(pieces), batch_size=settings.max_batch, cancelled=batcher.given_up, **options
@@ -159,13 +162,24 @@ def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
 
 def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> Dict[str, Any]:
     """No beam smaller than without alternatives: the best translation must not be a worse one because others are asked for."""
-    usual = {**bundle.runtime_options, **bundle.options, **given}
+    usual = _usual(bundle, given)
     beam = max(hypotheses, int(usual.get("beam", DecodeOptions().beam)))
     more = {
         name: min(beam, max(hypotheses, int(usual.get(name, beam)))) if value is None else value
         for name, value in _RANKED[bundle.task].items()
     }
-    return {"beam": beam, "nbest": hypotheses, **more}
+    found = {"beam": beam, "nbest": hypotheses, **more}
+    # Word by word nothing is completed by a second stage.
+    return _without(found, set_aside({**usual, **found}, ()))
+
+
+def _usual(bundle: Bundle, given: Mapping[str, Any]) -> Dict[str, Any]:
+    """Options with those that the bundle has besides."""
+    return {**bundle.runtime_options, **bundle.options, **given}
+
+
+def _without(options: Mapping[str, Any], names: Container[str]) -> Dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in names}
 
 
 def alternatives_options(system: ServedSystem, hypotheses: int, options: Mapping[str, Any]) -> Dict[str, Any]:

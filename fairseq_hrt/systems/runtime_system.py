@@ -11,6 +11,7 @@ from fairseq import tasks, utils
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 
+from .. import option_effects
 from ..engine import GenerationCounters
 from ..hub.bundle import Bundle, load_bundle
 from ..hub.dictionary import Words
@@ -20,7 +21,7 @@ from ..hub.shortlist import load_shortlist, read_shortlist
 from ..loading.checkpoints import task_of_checkpoint
 from ..loading.models import generation_config, load_models, option_arguments
 from ..runtime.engine import DecodeOptions, Engine, NumericalError, Result, Shortlist, read_header
-from ..runtime.options import options_for
+from ..runtime.options import options_for, settled
 from ..runtime.rescoring import Rescorer, require_candidates
 from .specification import SystemSpec
 from .task_system import TaskSystem
@@ -75,7 +76,9 @@ class RuntimeSystem(TaskSystem):
         if task_name not in TASKS[header.family]:
             raise ValueError(f"{subject}: engine=runtime decodes this model with task={TASKS[header.family][0]}")
         judging = {name: options.pop(name) for name in RESCORING if name in options}
-        self.decode_options = _decode_options(options_of_task(task_name, options), own)
+        option_effects.check({name: getattr(task.cfg, name, None) for name in RESCORING}, names=spec.given)
+        asked = _decode_options(options_of_task(task_name, options), own)
+        self.decode_options = settled(header, asked, spec.given)
         options_for(header, self.decode_options)
         judge = _judge_of(judging, subject)
         self.judge_file = judge
@@ -197,11 +200,9 @@ def _judge_of(given: Dict[str, str], subject: str) -> Optional[Path]:
     """What ``rescore_path`` names; None: nobody chooses.
 
     Raises:
-        ValueError: several models, or a length penalty of none.
+        ValueError: several models.
     """
     if "rescore_path" not in given:
-        if float(given.get("rescore_lenpen", 1.0)) != 1.0:
-            raise ValueError(f"{subject}: rescore_lenpen={given['rescore_lenpen']} needs rescore_path")
         return None
     paths = utils.split_paths(given["rescore_path"])
     if len(paths) != 1:

@@ -1,7 +1,6 @@
 """Rules that both engines follow: repetitions, chunk sizes, and the penalty of a choice among translations."""
 
 import math
-from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.decoding_rules import (
     check_rescoring_penalty,
-    check_unknown_penalty,
     chunk_table,
     without_repeated_ngrams,
 )
@@ -60,11 +58,3 @@ def test_both_engines_have_one_error_for_nan():
     from fairseq_hrt.runtime import engine
 
     assert NumericalError is engine.NumericalError and issubclass(NumericalError, (ValueError, ArithmeticError))
-
-
-@pytest.mark.parametrize(
-    "unkpen, allowed, refused", [(-0.5, False, True), (-0.5, True, False), (0.0, False, False), (math.inf, False, False)]
-)
-def test_nothing_favours_a_forbidden_word(unkpen, allowed, refused):
-    with pytest.raises(ValueError, match="--unkpen -0.5 .* --dag-allow-unk") if refused else nullcontext():
-        check_unknown_penalty(unkpen, allowed=allowed)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fairseq_hrt.runtime.engine import UnsupportedOption
-from fairseq_hrt.runtime.options import NEUTRAL, DecodeOptions, chunk_table, options_for
+from fairseq_hrt.runtime.options import NEUTRAL, DecodeOptions, chunk_table, options_for, settled
 
 
 @pytest.mark.parametrize("options, message", [
@@ -103,29 +103,62 @@ def test_tables_that_are_none(table):
 
 
 def test_vertices_write_unknown_words_only_where_that_is_allowed():
-    for allowed, family, expected in ((False, "dag", math.inf), (True, "dag", 2.0), (False, "hrt", 2.0)):
-        values, _ = options_for(header(family), DecodeOptions(unkpen=2.0, dag_allow_unk=allowed))
+    for unkpen, options, family, expected in (
+        (0.0, {}, "dag", math.inf), (math.inf, {}, "dag", math.inf), (2.0, dict(dag_allow_unk=True), "dag", 2.0), (2.0, {}, "hrt", 2.0),
+    ):  # fmt: skip
+        values, _ = options_for(header(family), DecodeOptions(unkpen=unkpen, **options))
         assert values.unkpen == expected
+    with pytest.raises(ValueError, match="--unkpen -1.0 has an effect only with --dag-allow-unk"):
+        options_for(header("dag"), DecodeOptions(unkpen=-1.0))
     values, _ = options_for(header("dag"), DecodeOptions(dag_decode_strategy="viterbi"))
     assert (values.strategy, values.scale) == (2, 3.0)
     assert options_for(header("dag"), DecodeOptions(dag_decode_upsample_scale=0.5))[0].scale == 0.5
 
 
 @pytest.mark.parametrize("family, options, message", [
-    ("autoregressive", dict(hrt_decode_chunk="3"), "no hrt_transformer but a model of the family autoregressive"), ("hrt", dict(graphs=True), "family hrt writes no graph"),
-    ("dag", dict(alignments=True), "words of a dag_transformer are not aligned"), ("dag", dict(nbest=2), "--nbest 2 needs --dag-decode-strategy beam"),
-    ("dag", dict(unkpen=-1.0), "--unkpen -1.0 favours the unknown word, which is forbidden: give --dag-allow-unk too"),
-    ("dag", dict(min_len=4), "--min-len 4 needs"), ("dag", dict(dag_decode_upsample_scale=0.0), "--dag-decode-upsample-scale 0.0"),
+    ("autoregressive", dict(hrt_decode_chunk="3"), "--hrt-decode-chunk 3 belongs to models of the family hrt, and this one"), ("hrt", dict(graphs=True), "family hrt writes no graph"),
+    ("dag", dict(alignments=True), "words of a dag_transformer are not aligned"), ("dag", dict(nbest=2), "--nbest 2 has an effect only with --dag-decode-strategy beam"),
+    ("dag", dict(min_len=4), "--min-len 4 has an effect only with --dag-decode-strategy beam"), ("dag", dict(dag_decode_upsample_scale=0.0), "--dag-decode-upsample-scale 0.0"),
+    ("dag", dict(unkpen=-1.0), "--unkpen -1.0 has an effect only with --dag-allow-unk"),
     ("dag", dict(dag_decode_strategy="beam"), "--dag-decode-strategy beam: the runtime knows greedy"),
-    ("hrt", dict(jacobi_mode="pj", beam=1), "--jacobi-mode pj: it decodes autoregressive models, and this one is of the family hrt"),
-    ("autoregressive", dict(jacobi_window=4, beam=1), "--jacobi-window 4 needs a --jacobi-mode, such as frontier"),
-    ("dag", dict(jacobi_draft="source"), "--jacobi-draft source needs a --jacobi-mode"),
+    ("hrt", dict(jacobi_mode="pj", beam=1), "--jacobi-mode pj belongs to models of the family autoregressive, and this one is of the family hrt"),
+    ("autoregressive", dict(jacobi_window=4, beam=1), "--jacobi-window 4 has an effect only with --jacobi-mode frontier"),
+    ("dag", dict(jacobi_draft="source"), "--jacobi-draft source belongs to models of the family autoregressive"),
     ("autoregressive", dict(jacobi_mode="x", beam=1), "--jacobi-mode x: choose one of frontier, hgj, pgj, pj"),
     ("autoregressive", dict(jacobi_mode="pj", beam=2), "--beam 2: parallel decoding is exact for greedy search only"),
-    ("autoregressive", dict(jacobi_mode="pj", jacobi_draft="source", beam=1), "--jacobi-draft source needs --jacobi-mode frontier, not pj"),
+    ("autoregressive", dict(jacobi_mode="pj", jacobi_draft="source", beam=1), "--jacobi-draft source has an effect only with --jacobi-mode frontier"),
     ("autoregressive", dict(jacobi_mode="frontier", jacobi_draft="ngram", beam=1), "--jacobi-draft ngram: the runtime knows previous, source; use --engine torch"),
     ("autoregressive", dict(jacobi_mode="frontier", jacobi_draft="source", beam=1), "one dictionary for both sides; this model has 9 source and 8 target words"),
 ])  # fmt: skip
 def test_options_of_other_families(family, options, message):
     with pytest.raises(ValueError, match=message):
         options_for(header(family), DecodeOptions(**options))
+
+
+@pytest.mark.parametrize("family, options, given, message", [
+    ("hrt", dict(hrt_chunk_table="9:1,inf:2", hrt_decode_chunk="2"), "hrt_decode_chunk", "--hrt-chunk-table 9:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
+    ("dag", dict(dag_decode_beta=0.5, dag_decode_strategy="viterbi", beam=1), "dag_decode_strategy", "--dag-decode-beta 0.5 has an effect only with"),
+    ("autoregressive", dict(jacobi_mode="pj", jacobi_block_size=5, beam=1), "jacobi_mode", "--jacobi-block-size 5 has an effect only with --jacobi-mode pgj or hgj"),
+    ("hrt", dict(dag_keep_repeats=True), "beam", "--dag-keep-repeats True belongs to models of the family dag"),
+    ("hrt", dict(hrt_draft_width=4), "beam", "--hrt-draft-width 4 has an effect only with --hrt-draft-chunk"),
+])  # fmt: skip
+def test_what_nobody_gives_now_is_set_aside(family, options, given, message):
+    """A bundle's table of chunk sizes does not stand in the way of whoever asks for one chunk size."""
+    asked = DecodeOptions(**options)
+    with pytest.raises(ValueError, match=message):
+        options_for(header(family), asked)
+    with pytest.raises(ValueError, match=message):
+        settled(header(family), asked, list(options))
+    idle = next(name for name in options if message.startswith("--" + name.replace("_", "-")))
+    found = settled(header(family), asked, [given])
+    assert found == dataclasses.replace(asked, **{idle: getattr(DecodeOptions(), idle)})
+    options_for(header(family), found)
+
+
+def test_a_single_path_has_no_beam(caplog):
+    for beam, warned in ((7, True), (5, False)):
+        caplog.clear()
+        assert settled(header("dag"), DecodeOptions(beam=beam), ["beam"]).beam == 1
+        message = "--beam 7 has an effect only with --dag-decode-strategy beam or sample; here it is 1"
+        assert [record.message for record in caplog.records] == [message] * warned
+    assert settled(header("hrt"), DecodeOptions(beam=7), ()).beam == 7

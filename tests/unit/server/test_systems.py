@@ -190,3 +190,29 @@ def test_what_is_not_installed_is_named(monkeypatch):
     monkeypatch.setattr(pretrained, "from_pretrained", from_pretrained)
     with pytest.raises(ValueError, match="folder needs PyTorch and fairseq, and torch is not installed.*--runtime int8"):
         load_translator(Path("folder"), Settings(systems=(("x", Path("folder")),), engine="torch"))
+
+
+def test_options_of_a_system_do_not_stand_in_the_way_of_a_request():
+    """Nor do those that are added for several hypotheses."""
+    translator, settings = (
+        Greedy("translation_hrt"),
+        Settings(
+            systems=(("x", Path("folder")),),
+            options=(("x", "hrt_decode_chunk", "auto"), ("x", "hrt_chunk_table", "9:1,inf:2")),
+        ),
+    )
+    translator.bundle.options["beam"] = "3"
+    system = load_system("x", Path("folder"), settings, Metrics(), lambda folder, given: translator)
+    try:
+        system.batcher._decode(["a"], {"hrt_decode_chunk": "3"})
+        assert {k: v for k, v in translator.calls[-1].items() if k.startswith("hrt")} == {"hrt_decode_chunk": "3"}
+        system.batcher._decode(["a"], {})
+        assert translator.calls[-1]["hrt_chunk_table"] == "9:1,inf:2"
+        # What a request itself asks for in vain is refused by the translator.
+        system.batcher._decode(["a"], {"hrt_decode_chunk": "3", "hrt_chunk_table": "8:1,inf:2"})
+        assert translator.calls[-1]["hrt_chunk_table"] == "8:1,inf:2"
+    finally:
+        system.batcher.close()
+    assert alternatives_options(served("a", "en", "de"), 2, {"hrt_decode_chunk": "1"}) == {
+        "hrt_decode_chunk": "1", "beam": 5, "nbest": 2,
+    }  # fmt: skip
