@@ -1,6 +1,7 @@
 """From the engine's probabilities to translations: options, constraints, beam search, and the generators' base."""
 
-from .beam_search import NumericalError, SearchPlan, check_number, leave_out_finished, search
+from ..decoding_rules import NumericalError
+from .beam_search import SearchPlan, check_number, leave_out_finished, search
 from .constraints import Constraints, length_limits
 from .generator import AutoregressiveGenerator, EngineGenerator
 from .hypothesis import Hypothesis

@@ -13,9 +13,9 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding_rules import check_rescoring_penalty
+from ..decoding_rules import NumericalError, check_rescoring_penalty
 from ..engine import EngineEnsemble, GenerationCounters, on_device
-from .beam_search import NumericalError, check_number
+from .beam_search import check_number
 from .hypothesis import Hypothesis
 
 

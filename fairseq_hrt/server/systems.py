@@ -92,9 +92,7 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
         usual = _usual(bundle, {**own, **options})
         options = {**_without(own, set_aside(usual, options)), **options}
         if options.pop("graph", False):
-            return translator.graphs(
-                list(pieces), batch_size=settings.max_batch, cancelled=batcher.given_up, **options
-            )
+            return translator.graphs(list(pieces), batch_size=settings.max_batch, cancelled=batcher.given_up, **options)
         return translator.translate(
             list(pieces), details=True, batch_size=settings.max_batch, cancelled=batcher.given_up, **options
         )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
-from fairseq_hrt.decoding.beam_search import NumericalError
+from fairseq_hrt.decoding import NumericalError
 from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.decoding.rescoring import Rescorer
 from fairseq_hrt.option_effects import set_aside

@@ -9,7 +9,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.beam_search import NumericalError, leave_out_finished
+from fairseq_hrt.decoding import NumericalError, leave_out_finished
 from fairseq_hrt.decoding.generator import AutoregressiveGenerator
 from fairseq_hrt.decoding.options import DecodingOptions
 

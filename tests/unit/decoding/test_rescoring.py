@@ -9,7 +9,7 @@ from batch_independence import assert_independent, batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.beam_search import NumericalError
+from fairseq_hrt.decoding import NumericalError
 from fairseq_hrt.decoding.generator import AutoregressiveGenerator
 from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.decoding.rescoring import Rescorer
