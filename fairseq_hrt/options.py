@@ -11,6 +11,8 @@ import math
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union, get_args, get_type_hints
 
+from .families import FAMILIES
+
 # Where an option comes from: fairseq-generate's own flags, a family's task, every task of ours, or a caller in Python.
 FAIRSEQ, CALLER, EVERY_TASK = "fairseq", "caller", "task"
 # Numbers beyond these overflow.
@@ -389,6 +391,12 @@ class DecodingOptions:
                 raise UnsupportedOption(f"{flag(name)} {_text(value)}: the native engine has no such option; use --engine torch")
         return cls(**{**values, **own})
 
+    def of_family(self, name: str) -> Dict[str, Any]:
+        """The options that the models of a family have, as :mod:`.option_effects` reads them."""
+        own = {family.name for family in FAMILIES if name in (family.name, family.decodes)}
+        chosen = {key: getattr(self, key) for key, option in SCHEMA.items() if option.origin in {FAIRSEQ, EVERY_TASK, *own}}
+        return {**chosen, "normalize": self.normalize}
+
     def changed(self) -> Dict[str, Any]:
         """The values that are not the defaults, by name."""
         return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
@@ -512,24 +520,10 @@ def check_hrt(options: DecodingOptions, table: Sequence[Tuple[float, int]]) -> i
 
 
 def check_dag(options: DecodingOptions) -> None:
-    """Raises ValueError for options that the strategy cannot honour, naming them."""
-    strategy, several, suppressing = options.dag_decode_strategy, ("beam", "sample"), ("lookahead", "sample")
-    problems = (
-        (options.nbest > 1 and strategy not in several, f"--nbest {options.nbest}", several),
-        (options.temperature != 1.0 and strategy != "sample", f"--temperature {options.temperature}", ("sample",)),
-        (options.no_repeat_ngram_size > 0 and strategy not in suppressing, "--no-repeat-ngram-size", suppressing),
-        (options.dag_no_repeat_consecutive > 0 and strategy not in suppressing, "--dag-no-repeat-consecutive", suppressing),
-        (options.dag_lm_path is not None and strategy != "beam", "--dag-lm-path", ("beam",)),
-        (options.min_len > 1 and strategy != "beam", f"--min-len {options.min_len}", ("beam",)),
-    )
-    for wrong, option, strategies in problems:
-        if wrong:
-            raise ValueError(f"{option} needs --dag-decode-strategy {' or '.join(strategies)}, not {strategy}")
-    if options.dag_decode_beta == 0 and strategy == "beam":
-        raise ValueError("--dag-decode-beta 0.0 must be a number greater than 0 (0 too, except with beam)")
-    if options.unkpen < 0 and not options.dag_allow_unk:
+    """Raises ValueError for a beam that would rank nothing; its other limits stand in :mod:`.option_effects`."""
+    if options.dag_decode_strategy == "beam" and not options.dag_decode_beta > 0:
         raise ValueError(
-            f"--unkpen {options.unkpen} favours the unknown word, which is forbidden: give --dag-allow-unk too"
+            f"--dag-decode-beta {options.dag_decode_beta} must be greater than 0 with --dag-decode-strategy beam"
         )
 
 
@@ -540,9 +534,6 @@ def check_jacobi(options: DecodingOptions) -> None:
             f"--beam {options.beam}: parallel decoding is exact for greedy search only; give --beam 1, or decode with --task "
             "translation_autoregressive"
         )
-    mode, draft = options.jacobi_mode, options.jacobi_draft
-    if draft != "previous" and mode != "frontier":
-        raise ValueError(f"--jacobi-draft {draft} needs --jacobi-mode frontier, not {mode}")
 
 
 def untrained(size: int, trained: Sequence[int]) -> ValueError:

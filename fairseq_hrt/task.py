@@ -13,8 +13,10 @@ from fairseq.logging import metrics
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
+from omegaconf import DictConfig
 from torch import Tensor
 
+from . import option_effects
 from .decoding import Rescorer
 from .engine import (
     EngineGenerator,
@@ -48,6 +50,10 @@ class EngineTranslationTask(TranslationTask):
     _building_model = False
     # Generators that hold a copy of the weights.
     _packed: Sequence["weakref.ref[PackedGenerator]"] = ()
+    # Options of the model that is trained; None where a trained one is loaded.
+    _trained_options: Optional[Dict[str, Any]] = None
+    # Whether this task's own options are those that a checkpoint holds.
+    _from_checkpoint = False
     # What the models of the last generator can read.
     _source_positions: Sequence[int] = ()
     # And what chooses among their translations.
@@ -66,13 +72,14 @@ class EngineTranslationTask(TranslationTask):
         """The model, and with ``--eval-bleu`` the generator of the validation.
 
         Raises:
-            ValueError: a model of another family, options that it does not have, or targets padded on the left.
+            ValueError: a model of another family, options that it does not have or that have no effect, or targets padded on the left.
         """
         if isinstance(cfg, str):
             raise ValueError(f"model: {cfg} is a name alone; write model: {{_name: {cfg}}}")
         self.require_family_name(cfg)
         if not from_checkpoint:
             flatten_options_of_transformer(cfg)
+        self._note_origin(cfg, from_checkpoint)
         if self.record.model and self.cfg.left_pad_target:
             raise ValueError(f"--left-pad-target: {self.record.model} needs targets padded on the right")
         self._building_model = True
@@ -89,12 +96,30 @@ class EngineTranslationTask(TranslationTask):
         """The criterion.
 
         Raises:
-            ValueError: the family is trained with another one.
+            ValueError: the family is trained with another one, or an option has no effect.
         """
+        if self._trained_options is not None:
+            option_effects.check({**self._trained_options, **option_effects.read(cfg)}, option_effects.EVERYTHING)
         losses = self.record.losses
         if losses and cfg._name not in losses:
             raise ValueError(f"{self.record.model} is trained with --criterion {' or '.join(losses)}, not {cfg._name}")
         return super().build_criterion(cfg)
+
+    def _note_origin(self, cfg: Any, from_checkpoint: bool) -> None:
+        """Whose options these are: those of a training that begins are checked, those of one that is over are nobody's mistake now.
+
+        Raises:
+            ValueError: an option of a training has no effect.
+        """
+        # fairseq's commands that decode have no model's options beside the task's; what validates or is loaded by
+        # ``from_pretrained`` of fairseq has those of the checkpoint.
+        around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
+        self._from_checkpoint = from_checkpoint and getattr(around, "model", None) is not None
+        self._trained_options = None
+        if not from_checkpoint:
+            defaults = option_effects.defaults_of_model(self.family)
+            self._trained_options = {**defaults, **option_effects.read(self.cfg, cfg)}
+            option_effects.check(self._trained_options, option_effects.EVERYTHING)
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
         """A batch with what the family's criterion reads besides; nothing where nothing else is defined.
@@ -171,7 +196,7 @@ class EngineTranslationTask(TranslationTask):
         """Called by generate, interactive, validation BLEU and the hub, each with other arguments.
 
         Raises:
-            ValueError: an option is not supported; the message names it.
+            ValueError: an option is not supported, or has no effect; the message names it.
         """
         options = self.decoding_options(args, static_weights=not self._building_model)
         if getattr(args, "score_reference", False):
@@ -184,7 +209,7 @@ class EngineTranslationTask(TranslationTask):
             )
         if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
             raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
-        return self.generator_for(models, options)
+        return self.generator_for(models, self._in_effect(options, args))
 
     def generator_for(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
@@ -196,8 +221,6 @@ class EngineTranslationTask(TranslationTask):
         """
         self.require_family(models)
         self._source_positions, self._choosing_positions = [model.max_positions()[0] for model in models], []
-        if options.rescore_path is None and options.rescore_lenpen != 1.0:
-            raise ValueError(f"--rescore-lenpen {options.rescore_lenpen} needs --rescore-path")
         if options.engine != "torch":
             try:
                 return self._native_generator(models, options)
@@ -245,6 +268,23 @@ class EngineTranslationTask(TranslationTask):
         super().begin_valid_epoch(epoch, model)
         for generator in filter(None, (packed() for packed in self._packed)):
             generator.forget_weights()
+
+    def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
+        """The options, with what those without effect amount to, which ``args`` gets, too, for what commands print.
+
+        Raises:
+            ValueError: one has no effect.
+        """
+        values = options.of_family(self.family)
+        # What a checkpoint holds beside what is asked for now cannot be told from it.
+        if not self._from_checkpoint:
+            option_effects.check(values)
+        effective, messages = option_effects.in_effect(values)
+        for message in messages:
+            logger.warning(message)
+        for name, value in effective.items():
+            setattr(args, name, value)
+        return replace(options, **effective)
 
     def make_rescorer(
         self, counters: GenerationCounters, options: DecodingOptions, *, like: FairseqEncoderDecoderModel

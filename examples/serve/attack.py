@@ -15,7 +15,9 @@ import http.client
 import ipaddress
 import itertools
 import json
+import random
 import socket
+import string
 import subprocess
 import sys
 import threading
@@ -171,8 +173,9 @@ def attack_texts(address, process, options):
     """Long words and lines, and what they cost others after their clients have left."""
     system = ask(address, "/v1/systems")[1][0]
     fields = {"source": system["source"], "target": system["target"]}
-    word = "".join(itertools.islice(itertools.cycle("abcdefghij"), options.word))
-    line = " ".join(itertools.islice(itertools.cycle(("ab", "cde", "fghij")), options.line // 4))
+    # Units of all kinds can be merged in it, in many places.
+    word = "".join(random.Random(1).choices(string.ascii_lowercase, k=options.word))
+    line = " ".join(itertools.islice(itertools.cycle(("ab", "cde", "fghij")), options.line // 4))[: options.line]
     print("| request | status | seconds | memory grows by MB | another waits s |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for name, text in (
@@ -188,10 +191,11 @@ def attack_texts(address, process, options):
             f"| {name} | {status} | {seconds:.2f} | {watch.peak - watch.memory:.1f} | {watch.wait:.2f} |",
             flush=True,
         )
-    body = json.dumps({**fields, "q": word}).encode()
     with Watch(address, process, options.patience) as watch:
         with contextlib.ExitStack() as stack:
-            for _ in range(options.clients):
+            for number in range(1, options.clients + 1):
+                # Each another one: units of words that were asked for are remembered.
+                body = json.dumps({**fields, "q": word[number:] + word[:number]}).encode()
                 client = stack.enter_context(socket.create_connection(address, timeout=options.patience))
                 client.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
             # The server has to have seen them.

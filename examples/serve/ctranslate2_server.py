@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairseq_hrt.hub.bundle import load_bundle
-from fairseq_hrt.hub.translation import DEFAULTS, LONGEST, Translation, join_pieces
-from fairseq_hrt.server.application import LOG_FORMAT, LOG_TIME
+from fairseq_hrt.hub.translation import DEFAULTS, LONGEST, PreparedLine, Translation, join_pieces, raw_text
+from fairseq_hrt.server.log import LOG_FORMAT, LOG_TIME
 from fairseq_hrt.server.process import serve
 from fairseq_hrt.server.settings import Settings, parse_system
 
@@ -49,8 +49,12 @@ class CTranslate2Translator:
         """What it is called."""
         return {"engine": f"ctranslate2 {self.translator.compute_type}"}
 
-    def translate(self, lines, *, details=False, batch_size=32, **decoding):
-        """Translations of some lines, as `fairseq_hrt.hub.translator.Translator.translate` gives them."""
+    def prepare(self, line):
+        """The pieces of a line that are translated."""
+        return PreparedLine.pieces(line, self.pipeline, LONGEST)
+
+    def translate(self, lines, *, details=False, batch_size=32, cancelled=None, **decoding):
+        """Translations of some lines, raw or prepared, as `fairseq_hrt.hub.translator.Translator.translate` gives them."""
         asked = {name: str(value) for name, value in {**self.defaults, **decoding}.items() if name not in ("unkpen", "task")}
         longest = int(asked.pop("max_len_b", 200))
         per_word = float(asked.pop("max_len_a", 0))
@@ -59,7 +63,7 @@ class CTranslate2Translator:
             raise ValueError(f"CTranslate2 does not know {', '.join(unknown)}")
         options = {OPTIONS[name][0]: OPTIONS[name][1](value) for name, value in asked.items()}
         options.setdefault("beam_size", 5)
-        pieces = [self._pieces(line) for line in lines]
+        pieces = [[list(piece.words) for piece in self.prepare(line) if piece.words] for line in lines]
         flat = [piece for own in pieces for piece in own]
         found = []
         for start in range(0, len(flat), batch_size):
@@ -74,12 +78,9 @@ class CTranslate2Translator:
         for line, own in zip(lines, pieces):
             best = found[place : place + len(own)]
             place += len(own)
-            results.append(join_pieces(line, [self._translations(line, result) for result in best]))
+            text = raw_text(line)
+            results.append(join_pieces(text, [self._translations(text, result) for result in best]))
         return results if details else [result.text for result in results]
-
-    def _pieces(self, line):
-        words = self.pipeline.words(line)
-        return [words[start : start + LONGEST] for start in range(0, len(words), LONGEST)]
 
     def _translations(self, line, result):
         found = []

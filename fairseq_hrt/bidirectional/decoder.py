@@ -5,6 +5,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerDecoderBase
+from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
 from .config import BidirectionalModelConfig
@@ -47,12 +48,23 @@ class BidirectionalDecoder(TransformerDecoderBase):
                 size=self.max_target_positions + self.block,
                 vanilla=cfg.bidirectional_vanilla_positions,
             )
+        if self.max_positions() < 1:
+            raise ValueError(
+                f"--max-target-positions {self.max_target_positions} are fewer than the {self.block} words of a step: "
+                "learned positions need as many at least"
+            )
         self._mask = torch.empty(0)
 
     @property
     def only_task(self) -> Optional[str]:
         """The task that alone can decode this model; None where it writes word by word from left to right."""
         return None if self.block == self.directions == 1 else "translation_bidirectional"
+
+    def max_positions(self) -> int:
+        """Most target tokens, ``</s>`` included: those of whole steps, as learned positions end with the last one."""
+        longest: int = super().max_positions()
+        learned = isinstance(self.embed_positions, LearnedPositionalEmbedding)
+        return longest - longest % self.block if learned else longest
 
     def buffered_future_mask(self, tensor: Tensor) -> Tensor:
         """Additive mask ``[W, W]`` for inputs ``[W, B, D]``; fairseq's decoder asks for it by this name."""

@@ -30,7 +30,11 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     def load_dataset(self, split: str, *args: Any, **kwargs: Any) -> None:
         super().load_dataset(split, *args, **kwargs)
         if self.cfg.bidirectional_truncate_target:
-            truncate_targets(self.datasets[split], self.cfg.max_target_positions, self.target_dictionary.eos())
+            longest = self.cfg.max_target_positions
+            if hasattr(self, "decoder"):
+                # A model with learned positions may take fewer.
+                longest = min(longest, self.decoder.max_positions())
+            truncate_targets(self.datasets[split], longest, self.target_dictionary.eos())
 
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions

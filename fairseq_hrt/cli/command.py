@@ -96,7 +96,8 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     specs = [parse_system(text) for text in ([texts] if isinstance(texts, str) else texts)]
     if not specs and bundle is not None:
         paths = ":".join(map(str, bundle.paths))
-        specs = [SystemSpec(name=bundle.folder.resolve().name, path=paths, task=bundle.task, options=bundle.options)]
+        name, own = bundle.folder.resolve().name, bundle.options
+        specs = [SystemSpec(name=name, path=paths, task=bundle.task, options=own, defaults=frozenset(own))]
     if not specs:
         raise ValueError("--system is needed: name=...,path=... (only a bundle in the place of the data brings its own)")
     if len({spec.name for spec in specs}) < len(specs):

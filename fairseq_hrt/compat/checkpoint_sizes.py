@@ -24,7 +24,13 @@ _ROWS = re.compile(r".*(positions|chunk_sizes|directions|tokens_per_step|_block)
 _WIDTH = re.compile(r"(.*[._])?(?<!ffn_)embed_dim")
 # Width of a model whose configuration leaves it to fairseq.
 _USUAL_WIDTH = 1024
-_CANNOT_ALLOCATE = ("allocate memory", "not enough memory", "out of memory", "Storage size calculation overflowed", "Unable to allocate")
+_CANNOT_ALLOCATE = (
+    "allocate memory",
+    "not enough memory",
+    "out of memory",
+    "Storage size calculation overflowed",
+    "Unable to allocate",
+)
 
 
 class OversizedModelError(ValueError):
@@ -59,7 +65,9 @@ class SizeLimit:
         width = max((size for name, size in self.sizes.items() if _WIDTH.fullmatch(name)), default=_USUAL_WIDTH)
         for name, size in self.sizes.items():
             if _ROWS.fullmatch(name) and size * width > self.limit[1]:
-                raise self._refusal(f"{name}={shown(size)} in the configuration", f"a table of {size} rows of {width} numbers")
+                raise self._refusal(
+                    f"{name}={shown(size)} in the configuration", f"a table of {size} rows of {width} numbers"
+                )
 
     def count(self, module: object, name: str, parameter: Any) -> None:
         """Hook of modules: a parameter is registered, which has memory and no contents yet.
@@ -76,7 +84,9 @@ class SizeLimit:
 
     def no_memory(self, error: Exception) -> OversizedModelError:
         """There was none for what is built."""
-        return self._refusal(f"its configuration{self._largest()}", f"more memory than there is ({shown(str(error).split('. ')[0])[1:-1]})")
+        return self._refusal(
+            f"its configuration{self._largest()}", f"more memory than there is ({shown(str(error).split('. ')[0])[1:-1]})"
+        )
 
     def _largest(self) -> str:
         """The largest number in the configuration, which is what asks for much, if something does."""
@@ -93,11 +103,14 @@ class SizeLimit:
 
 def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
     """The whole numbers of a configuration, of nested parts too (``encoder.embed_dim``)."""
-    held: Mapping[Any, Any] = vars(config) if isinstance(config, Namespace) else config if isinstance(config, Mapping) else {}
+    held: Mapping[Any, Any] = (
+        vars(config) if isinstance(config, Namespace) else config if isinstance(config, Mapping) else {}
+    )
     for name in list(held):
         try:
             value = held[name]
         except Exception:
+            # What OmegaConf calls missing.
             continue
         if isinstance(value, (Namespace, Mapping)):
             yield from _numbers(value, f"{prefix}{name}.")

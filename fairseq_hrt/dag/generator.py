@@ -22,6 +22,8 @@ from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys
 from .scorer import TranslationScores, score_decoded
 
 logger = logging.getLogger(__name__)
+# Strategies that find several translations of a sentence.
+SEVERAL = ("beam", "sample")
 
 
 def decode_scale(decoder: Any, options: DecodingOptions) -> float:
@@ -55,7 +57,7 @@ class DagGenerator(EngineGenerator):
         graph_hooks: called with the :class:`Graphs` and the best hypotheses of every batch.
 
     Raises:
-        ValueError: options that the strategy does not know.
+        ValueError: a value that the strategy does not know.
     """
 
     family = "dag"

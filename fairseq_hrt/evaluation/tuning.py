@@ -101,7 +101,8 @@ def tune(
     identity = None if cache is None else _identity(spec, data, references, detokenize)
     found = []
     for number, options in enumerate(grid, start=1):
-        chosen = replace(spec, options={**spec.options, **options})
+        # A grid combines every value with every other one: a penalty stands beside the strategies that do not read it, too.
+        chosen = replace(spec, options={**spec.options, **options}, defaults=spec.defaults | set(options))
         stored = None if cache is None else cache / f"{_digest([identity, identified_options(chosen.options)])}.json"
         trial = None if stored is None else _stored(stored, options)
         shown = title(options)

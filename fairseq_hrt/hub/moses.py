@@ -6,10 +6,10 @@ escapes, protected patterns and aggressive hyphens, which our text preparation d
 """
 
 import re
-from functools import lru_cache
-from typing import Any, Dict, List, Pattern, Tuple
+from typing import Dict, List, Pattern, Tuple, Union
 
 from .moses_rules import LATIN, MosesRules, Ranges, is_member
+from .remembered import Remembered
 
 # sacremoses' own rules for Czech do not work: next() of a list.
 WITHOUT_DETOKENIZER = ("cs",)
@@ -103,43 +103,18 @@ def _quote_before_stops(found: "re.Match[str]") -> str:
     return found[0] if found[2] is None else f'"{found[1]}{found[2]}'
 
 
-class _Members(Dict[str, bool]):
-    """Which characters belong to a class."""
-
-    def __init__(self, ends: Ranges) -> None:
-        super().__init__()
-        self.ends = ends
-
-    def __missing__(self, sign: str) -> bool:
-        self[sign] = found = is_member(self.ends, ord(sign))
-        return found
-
-
-class _Padding(Dict[int, Any]):
-    """For ``str.translate``: spaces around what is neither a letter, a digit, a space nor one of ``.'`,-``."""
-
-    def __init__(self, alnum: Ranges) -> None:
-        super().__init__()
-        self.alnum = alnum
-
-    def __missing__(self, code: int) -> Any:
-        sign = chr(code)
-        kept = sign in ".'`,-" or sign.isspace() or is_member(self.alnum, code)
-        self[code] = found = code if kept else f" {sign} "
-        return found
-
-
 class Tokenizer:
     """``sacremoses.MosesTokenizer(lang=language).tokenize(text, escape=False, return_str=True)``."""
 
     JUNK = re.compile("[\\000-\\037]")
     DOTS = re.compile(r"\.{2,}")
-    MARKER = re.compile(r"(?:DOT)+MULTI")
+    # With the runs that end otherwise: tried again from each "DOT" of them it would take quadratic time.
+    MARKER = re.compile(r"(?:DOT)+(MULTI)?")
 
     def __init__(self, rules: MosesRules) -> None:
         self.rules = rules
-        self.padding = _Padding(rules.alnum)
-        self.alpha, self.number = _Members(rules.alpha), _Members(rules.number)
+        self.padding = Remembered(self._pad)
+        self.alpha, self.number = _members(rules.alpha), _members(rules.number)
         self.numeric = frozenset(rules.numeric_prefixes)
         self.prefixes = frozenset(rules.prefixes) - self.numeric
         self._expressions: Dict[Tuple[str, bool], List[Tuple[Pattern[str], str]]] = {}
@@ -160,6 +135,12 @@ class Tokenizer:
             text = f"{text[:-2]} . ' "
         # Also where the text itself held the marker, as sacremoses does.
         return self.MARKER.sub(_dots, text) if "DOTMULTI" in text else text
+
+    def _pad(self, code: int) -> Union[int, str]:
+        """For ``str.translate``: spaces around what is neither a letter, a digit, a space nor one of ``.'`,-``."""
+        sign = chr(code)
+        kept = sign in ".'`,-" or sign.isspace() or is_member(self.rules.alnum, code)
+        return code if kept else f" {sign} "
 
     def _mark_dots(self, text: str) -> str:
         def mark(match: "re.Match[str]") -> str:
@@ -251,8 +232,13 @@ class Tokenizer:
         return prefix in self.numeric and "0" <= following[0] <= "9"
 
 
+def _members(ends: Ranges) -> Remembered[str, bool]:
+    """Which characters belong to a class."""
+    return Remembered(lambda sign: is_member(ends, ord(sign)))
+
+
 def _dots(match: "re.Match[str]") -> str:
-    return "." * ((match.end() - match.start() - 5) // 3)
+    return match[0] if match[1] is None else "." * ((match.end() - match.start() - 5) // 3)
 
 
 _PLAIN, _ASIAN, _OPENING, _PUNCTUATION, _FRENCH_PUNCTUATION, _CONTRACTION, _ELISION, _QUOTE = range(8)
@@ -271,7 +257,7 @@ class Detokenizer:
         self.rules = rules
         self.english = rules.target_language == "en"
         self.elides = rules.target_language in ("fr", "it", "ga")
-        self.kind = lru_cache(maxsize=1 << 16)(self._kind)
+        self.kinds = Remembered(self._kind)
 
     def __call__(self, text: str) -> str:
         """The text of tokens that spaces separate."""
@@ -281,7 +267,7 @@ class Detokenizer:
         parts: List[str] = []
         space = " "
         quotes: Dict[str, int] = {}
-        for number, (token, kind) in enumerate(zip(tokens, map(self.kind, tokens))):
+        for number, (token, kind) in enumerate(zip(tokens, map(self.kinds.__getitem__, tokens))):
             left, right = True, True
             if kind == _ASIAN:
                 left = not (number and is_cjk(tokens[number - 1][-1]))

@@ -1,18 +1,18 @@
 """A bundle's model on the native engine: neither PyTorch nor fairseq is loaded."""
 
 import os
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
 
 import numpy as np
 
 from ..decoding import Hypothesis, describe_graph
 from ..families import family_of_task, tasks_for
 from ..options import DecodingOptions, UnsupportedOption, flag
-from ..runtime import Engine, check_dictionaries, options_for
+from ..runtime import Engine, check_dictionaries, options_for, settled
 from .bundle import Bundle
 from .dictionary import Words
 from .shortlist import read_shortlist
-from .translator import Progress, Wanted
+from .translator import Wanted, Watch
 
 # Options of fairseq-generate that do not change what is decoded.
 WITHOUT_EFFECT = (
@@ -96,20 +96,20 @@ class NativeDecoder:
         """See :class:`.translator.BundleDecoder`."""
         return {"engine": "native", "shortlist": self.use_shortlist}
 
-    def prepare(self, options: Mapping[str, str], wanted: Wanted) -> DecodingOptions:
+    def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> DecodingOptions:
         """See :class:`.translator.BundleDecoder`."""
-        key = (wanted, *sorted(options.items()))
+        key = (wanted, given, *sorted(options.items()))
         found = self._kept.get(key)
         if found is None:
-            found = self._options(options, wanted)
+            found = self._options(options, wanted, given)
             if len(self._kept) < 64:
                 self._kept[key] = found
         return found
 
-    def _options(self, options: Mapping[str, str], wanted: Wanted) -> DecodingOptions:
+    def _options(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> DecodingOptions:
         # A switch that is set to false was not given at all, as on the command line: then the training's choice holds.
-        given = {name: value for name, value in options.items() if value != "false"}
-        family, task = self.engine.header.family, given.pop("task", self.bundle.task)
+        asked = {name: value for name, value in options.items() if value != "false"}
+        family, task = self.engine.header.family, asked.pop("task", self.bundle.task)
         if task not in tasks_for(family):
             raise UnsupportedOption(
                 f"--task {task}: the native engine decodes a model of the family {family} as {tasks_for(family)[0]}; use "
@@ -121,7 +121,7 @@ class NativeDecoder:
                 f"{family}: use --engine torch"
             )
         # What the training left holds for its own task.
-        chosen = {**self.bundle.runtime_options, **given} if task == self.bundle.task else given
+        chosen = {**self.bundle.runtime_options, **asked} if task == self.bundle.task else asked
         chosen = {name: value for name, value in options_of_task(task, chosen).items() if name not in WITHOUT_EFFECT}
         if wanted.given:
             # How many translations a search keeps does not matter.
@@ -133,25 +133,27 @@ class NativeDecoder:
             alignments=wanted.alignments,
             graphs=wanted.graphs,
         )
+        found = settled(self.engine.header, found, given)
         # Refused now and not at the first line.
         options_for(self.engine.header, found)
         check_dictionaries(found, self.source.words, self.target.words)
         return found
 
     def decode(
-        self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, progress: Progress
+        self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
         """See :class:`.translator.BundleDecoder`."""
-        if progress is None:
-            return self.engine.decode(rows, prepared) if rows else []
+        if watch.progress is None:
+            return self.engine.decode(rows, prepared, cancelled=watch.cancelled) if rows else []
         found: List[List[Hypothesis]] = [[] for _ in rows]
         order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
         size = wanted.batch_size * self.engine.threads
         for start in range(0, len(order), size):
             members = order[start : start + size]
-            for number, best in zip(members, self.engine.decode([rows[number] for number in members], prepared)):
+            chosen = [rows[number] for number in members]
+            for number, best in zip(members, self.engine.decode(chosen, prepared, cancelled=watch.cancelled)):
                 found[number] = best
-            progress(min(start + size, len(order)), len(order))
+            watch.progress(min(start + size, len(order)), len(order))
         return found
 
     def score(
@@ -164,9 +166,11 @@ class NativeDecoder:
             scored.steps, scored.token_steps = 0, []
         return [scored for (scored,) in found]
 
-    def graphs(self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted) -> List[Dict[str, Any]]:
+    def graphs(
+        self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
+    ) -> List[Dict[str, Any]]:
         """See :class:`.translator.BundleDecoder`; each vertex with its most probable word alone."""
-        return [self._document(best[0]) for best in self.decode(prepared, rows, wanted, None)]
+        return [self._document(best[0]) for best in self.decode(prepared, rows, wanted, watch)]
 
     def _document(self, hypothesis: Hypothesis) -> Dict[str, Any]:
         graph, words = hypothesis.graph, self.target.words

@@ -22,7 +22,7 @@ from .dictionary import Words
 from .native_decoder import NativeDecoder
 from .shortlist import load_shortlist, mean_candidates, write_shortlist
 from .torch_decoder import TorchDecoder
-from .translator import Translator, Wanted
+from .translator import Translator, Wanted, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def add_runtime(
         )
     eager = TorchDecoder(bundle, device="cpu")
     in_torch = Translator(bundle, eager)
-    task = eager.prepare(in_torch.defaults, Wanted(32)).task
+    task = eager.prepare(in_torch.defaults, Wanted(32), frozenset()).task
     model, dictionaries = eager.models[0], (task.source_dictionary, task.target_dictionary)
     write_model(bundle.folder / MODEL, *convert(model, *dictionaries, weights=weights))
     # Readable by whom the bundle is handed to.
@@ -88,12 +88,12 @@ def add_runtime(
         sentences = data_sentences(data, bundle, decoder.engine.header.longest_source)
     else:
         # As it is translated: cut where it is too long.
-        sentences = [ids for line in native.pieces(lines) for ids in line]
+        sentences = native.pieces(lines)
     if not sentences:
         raise ValueError("there is no sentence to compare the runtime with: give lines with words by --runtime-lines")
     wanted = Wanted(32)
-    options = decoder.prepare(native.defaults, wanted)
-    expected = eager.decode(eager.prepare(in_torch.defaults, wanted), sentences, wanted, None)
+    options = decoder.prepare(native.defaults, wanted, frozenset())
+    expected = eager.decode(eager.prepare(in_torch.defaults, wanted, frozenset()), sentences, wanted, Watch())
     if weights != "float32":
         # The conversion itself is proved without rounding.
         with Engine(*convert(model, *dictionaries, weights="float32"), threads=decoder.engine.threads) as exact:

@@ -4,14 +4,13 @@ Reads the files of ``subword-nmt learn-bpe`` (versions 0.1 and 0.2) and gives th
 vocabulary threshold, glossaries or dropout, which our preparation does not use. Needs no other package.
 """
 
-import math
 import re
-from functools import lru_cache
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-# Words whose units are remembered; more than a language has in everyday use.
-REMEMBERED = 1 << 17
+from .remembered import Remembered
+
 END = "</w>"
 
 
@@ -42,44 +41,63 @@ class SubwordUnits:
                 )
         # Of a pair that stands there twice the first counts.
         self.ranks: Dict[Tuple[str, ...], int] = {pair: rank for rank, pair in reversed(list(enumerate(merges)))}
-        self.units = lru_cache(maxsize=REMEMBERED)(self._units)
+        # Left part, right part, and what they become.
+        self.merges = [(left, right, left + right) for left, right in merges]
+        self.units = Remembered(self._units)
 
     def split(self, text: str) -> List[str]:
         """Units of a text's words, all but the last of each word ending in ``@@``."""
-        units = self.units
-        return [unit for word in text.split() for unit in units(word)]
+        return " ".join(map(self.units.__getitem__, text.split())).split()
 
-    def _units(self, word: str) -> Tuple[str, ...]:
-        parts = (
-            self._merge([*word[:-1], word[-1] + END] if self.version == (0, 2) else [*word, END])
-            if len(word) > 1
-            else [word]
-        )
-        if len(word) > 1:
-            if parts[-1] == END:
-                parts = parts[:-1]
-            elif parts[-1].endswith(END):
-                parts[-1] = parts[-1][: -len(END)]
-        return (*(part + "@@" for part in parts[:-1]), parts[-1])
+    def _units(self, word: str) -> str:
+        """The units of a word, separated by spaces."""
+        if len(word) == 1:
+            return word
+        parts = self._merge([*word[:-1], word[-1] + END] if self.version == (0, 2) else [*word, END])
+        if parts[-1] == END:
+            del parts[-1]
+        elif parts[-1].endswith(END):
+            parts[-1] = parts[-1][: -len(END)]
+        return "@@ ".join(parts)
 
     def _merge(self, parts: List[str]) -> List[str]:
-        ranks = self.ranks
-        beyond = math.inf
-        while len(parts) > 1:
-            pairs = list(zip(parts, parts[1:]))
-            best = min(pairs, key=lambda pair: ranks.get(pair, beyond))
-            if best not in ranks:
-                break
-            merged, place = [], 0
-            while place < len(parts):
-                if place < len(pairs) and pairs[place] == best:
-                    merged.append(best[0] + best[1])
-                    place += 2
-                else:
-                    merged.append(parts[place])
-                    place += 1
-            parts = merged
-        return parts
+        """Merges pairs, that of the best rank first and everywhere, from left to right, before the next one.
+
+        Near-linear: pairs wait by rank, and a merge looks at its two neighbours only.
+        """
+        ranks, last = self.ranks.get, len(parts)
+        # The place of the left part of each pair, by rank. Pairs that are gone are noticed when it is their turn.
+        waiting: Dict[int, List[int]] = {}
+        for place, rank in enumerate(map(ranks, zip(parts, parts[1:]))):
+            if rank is not None:
+                waiting.setdefault(rank, []).append(place)
+        order = list(waiting)
+        heapify(order)
+        # The part behind the last one, which is also before the first one, is empty, as are those merged into their left neighbour.
+        parts.append("")
+        before, after = [*range(-1, last)], [*range(1, last + 1)]
+        while order:
+            rank = heappop(order)
+            left, right, joined = self.merges[rank]
+            for place in sorted(waiting.pop(rank)):
+                other = after[place] if parts[place] == left else last
+                if parts[other] != right:
+                    continue
+                parts[place], parts[other] = joined, ""
+                following = after[place] = after[other]
+                before[following] = place
+                previous = before[place]
+                # New pairs; none has this rank, for both parts of this one are shorter than what they were joined to.
+                for first, found in (
+                    (previous, ranks((parts[previous], joined))),
+                    (place, ranks((joined, parts[following]))),
+                ):
+                    if found in waiting:
+                        waiting[found].append(first)
+                    elif found is not None:
+                        waiting[found] = [first]
+                        heappush(order, found)
+        return [part for part in parts if part]
 
 
 def _version(codes: Path, line: str) -> Tuple[int, ...]:

@@ -3,11 +3,12 @@
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, List, Optional, Tuple
 
 from ..escaping import shown
 from .moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer
 from .moses_rules import MosesRules
+from .remembered import Remembered
 from .subword_units import SubwordUnits
 
 TOKENIZERS = ("moses", "space")
@@ -52,15 +53,12 @@ def clean(text: str) -> str:
     return " ".join(text.split())
 
 
-class _Spaces(Dict[int, int]):
+def _space(code: int) -> int:
     """For ``str.translate``: a space for control characters, separators of lines and lone surrogates."""
-
-    def __missing__(self, code: int) -> int:
-        self[code] = found = 32 if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp", "Cs") else code
-        return found
+    return 32 if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp", "Cs") else code
 
 
-_SPACES = _Spaces()
+_SPACES = Remembered(_space)
 
 
 class TextPipeline:

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from ..loading.checkpoints import read_checkpoint, reading, task_name
 from ..loading.data_options import options_of_training
 from ..loading.models import build_generator, decode, generation_config, load_models, option_arguments, to_device
 from .bundle import Bundle
-from .translator import Progress, Wanted
+from .translator import Wanted, Watch
 
 # Decoders that are kept for calls with the same options.
 DECODERS = 8
@@ -67,35 +67,36 @@ class TorchDecoder:
         """See :class:`.translator.BundleDecoder`."""
         return {"engine": "torch", "device": self.device.type}
 
-    def prepare(self, options: Mapping[str, str], wanted: Wanted) -> Prepared:
+    def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Prepared:
         """See :class:`.translator.BundleDecoder`."""
         chosen = {**options, **({"score_reference": "true"} if wanted.given else {})}
         if not wanted.given and chosen.get("score_reference", "false") != "false":
             raise ValueError("score_reference=true rates given translations: use score(), or fairseq-generate --score-reference")
-        key = (wanted.alignments, wanted.graphs, *sorted(chosen.items()))
+        key = (wanted.alignments, wanted.graphs, given, *sorted(chosen.items()))
         with self._lock:
             if key not in self._kept:
                 with splittable(self.bundle.folder) as folder:
-                    self._kept[key] = self._build(chosen, folder, wanted)
+                    self._kept[key] = self._build(chosen, folder, wanted, given)
                 while len(self._kept) > DECODERS:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(key)
             return self._kept[key]
 
     def decode(
-        self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, progress: Progress
+        self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
         """See :class:`.translator.BundleDecoder`."""
         found: List[List[Hypothesis]] = [[] for _ in rows]
         order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
         with self._lock:
             for start in range(0, len(order), wanted.batch_size):
+                watch.go_on()
                 members = order[start : start + wanted.batch_size]
                 sample = self._sample(prepared.task, [rows[number] for number in members])
                 for number, best in zip(sample["id"].tolist(), self._found(prepared, sample)):
                     found[members[number]] = best[: prepared.nbest]
-                if progress is not None:
-                    progress(min(start + wanted.batch_size, len(order)), len(order))
+                if watch.progress is not None:
+                    watch.progress(min(start + wanted.batch_size, len(order)), len(order))
         return found
 
     def score(
@@ -112,11 +113,14 @@ class TorchDecoder:
                     found[members[number]] = best[0]
         return found
 
-    def graphs(self, prepared: Prepared, rows: List[List[int]], wanted: Wanted) -> List[Dict[str, Any]]:
+    def graphs(
+        self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
+    ) -> List[Dict[str, Any]]:
         """See :class:`.translator.BundleDecoder`."""
         found: List[Dict[str, Any]] = []
         with self._lock:
             for start in range(0, len(rows), wanted.batch_size):
+                watch.go_on()
                 sample = self._sample(prepared.task, rows[start : start + wanted.batch_size])
                 documents = prepared.generator.describe_graphs(self.models, sample)
                 # A batch is ordered by length.
@@ -151,7 +155,9 @@ class TorchDecoder:
 
     # ------------------------------------------------------------------ loading
 
-    def _build(self, chosen: Dict[str, str], folder: Path, wanted: Wanted) -> Prepared:
+    def _build(
+        self, chosen: Dict[str, str], folder: Path, wanted: Wanted, given: FrozenSet[str]
+    ) -> Prepared:
         """A decoder with all its options; the first one loads the models."""
         config = self._configuration(chosen, folder)
         if config.generation.prefix_size:
@@ -164,7 +170,7 @@ class TorchDecoder:
         if not self.models:
             self.models = load_models(self.bundle.paths, config, task, self.device, states=self._states).models
             self._states = {}
-        generator = build_generator(task, self.models, config)
+        generator = build_generator(task, self.models, config, given)
         if wanted.alignments:
             if not isinstance(generator, EngineGenerator):
                 raise ValueError(f"--replace-unk: --task {config.task._name} cannot do it; use one of this package's")

@@ -1,12 +1,49 @@
 """What a translator returns, whichever engine decodes."""
 
 from dataclasses import dataclass, field
-from typing import List, Optional, Sequence
+from typing import List, Optional, Sequence, Union
+
+from .text import TextPipeline
 
 # Source tokens that are translated in one piece at most; longer lines are cut. No training corpus has longer sentences.
 LONGEST = 256
 # Of decoding, before those of the bundle: nobody wants to read a literal <unk>; unkpen=0 lets the model write it all the same.
 DEFAULTS = {"unkpen": "inf"}
+
+
+@dataclass(frozen=True)
+class PreparedLine:
+    """A raw line, or a piece of one, with its subwords: translators take it in place of a line.
+
+    Attributes:
+        text: the raw line.
+        words: subwords.
+        start: how many subwords of the line stand before them.
+    """
+
+    text: str
+    words: Sequence[str]
+    start: int = 0
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @classmethod
+    def pieces(cls, line: "Line", pipeline: TextPipeline, longest: int) -> "List[PreparedLine]":
+        """A line in pieces of at most so many subwords; a line without words is one piece."""
+        whole = cls(line, pipeline.words(line)) if isinstance(line, str) else line
+        if len(whole) <= longest:
+            return [whole]
+        starts = range(0, len(whole), longest)
+        return [cls(whole.text, whole.words[place : place + longest], whole.start + place) for place in starts]
+
+
+Line = Union[str, PreparedLine]
+
+
+def raw_text(line: Line) -> str:
+    """The raw text of a line."""
+    return line if isinstance(line, str) else line.text
 
 
 @dataclass

@@ -9,19 +9,46 @@ model.score(["Good morning."], ["Guten Morgen."])
 import logging
 import threading
 from functools import cached_property
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from ..decoding import Hypothesis
 from ..escaping import printable
 from ..options import UnsupportedOption
+from ..runtime.engine import Cancelled
 from .bundle import Bundle
 from .dictionary import Words
 from .replacement import read_lexicon, with_words
 from .text import TextPipeline
-from .translation import DEFAULTS, LONGEST, Translation, join_pieces, require_lengths, require_pairs
+from .translation import (
+    DEFAULTS,
+    LONGEST,
+    Line,
+    PreparedLine,
+    Translation,
+    join_pieces,
+    raw_text,
+    require_lengths,
+    require_pairs,
+)
 
 logger = logging.getLogger(__name__)
-Progress = Optional[Callable[[int, int], None]]
+
+
+class Watch(NamedTuple):
+    """Who watches a call.
+
+    Attributes:
+        progress: called with (sentences done, sentences).
+        cancelled: whether nobody wants the results any more; asked before each batch, and within batches by the native engine.
+    """
+
+    progress: Optional[Callable[[int, int], None]] = None
+    cancelled: Optional[Callable[[], bool]] = None
+
+    def go_on(self) -> None:
+        """Raises Cancelled where nobody waits any more."""
+        if self.cancelled is not None and self.cancelled():
+            raise Cancelled("the call was ended before it was done")
 
 
 class Wanted(NamedTuple):
@@ -56,15 +83,18 @@ class BundleDecoder(Protocol):
     def identity(self) -> Dict[str, Any]:
         """What translations depend on besides bundle and options."""
 
-    def prepare(self, options: Mapping[str, str], wanted: Wanted) -> Any:
+    def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Any:
         """Options as this engine takes them, checked; kept for the next call with the same.
+
+        Args:
+            given: names of the options that must have an effect; others, a bundle's own, are set aside where they have none.
 
         Raises:
             UnsupportedOption: the other engine has to do it.
             ValueError: a bad option.
         """
 
-    def decode(self, prepared: Any, rows: List[List[int]], wanted: Wanted, progress: Progress) -> List[List[Hypothesis]]:
+    def decode(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[List[Hypothesis]]:
         """Hypotheses of sources that end in ``</s>``, best first, as many as ``nbest`` says."""
 
     def score(
@@ -72,7 +102,7 @@ class BundleDecoder(Protocol):
     ) -> List[Hypothesis]:
         """Given translations with their log-probabilities."""
 
-    def graphs(self, prepared: Any, rows: List[List[int]], wanted: Wanted) -> List[Dict[str, Any]]:
+    def graphs(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[Dict[str, Any]]:
         """The graph of each source as plain data, see :func:`~..decoding.describe_graph`."""
 
 
@@ -111,7 +141,7 @@ class Translator:
         self._fallback = fallback
         self._other: Optional[BundleDecoder] = None
         self._lock = threading.Lock()
-        decoder.prepare(self._chosen({})[0], Wanted(32))
+        decoder.prepare(self._chosen({})[0], Wanted(32), frozenset(decoding))
 
     def identity(self) -> Dict[str, Any]:
         """What its translations depend on besides bundle and options."""
@@ -121,11 +151,12 @@ class Translator:
 
     def translate(
         self,
-        lines: Union[str, Sequence[str]],
+        lines: Union[str, Sequence[Line]],
         *,
         details: bool = False,
         batch_size: int = 32,
-        progress: Progress = None,
+        progress: Optional[Callable[[int, int], None]] = None,
+        cancelled: Optional[Callable[[], bool]] = None,
         **decoding: Any,
     ) -> Any:
         """Translates raw lines; the result has their order and number.
@@ -133,39 +164,55 @@ class Translator:
         A line without words becomes an empty one; a line of more than 256 subwords, or what the model takes, is translated in pieces.
 
         Args:
-            lines: raw text; a single string is one line.
+            lines: raw text, or what :meth:`prepare` made of it; a single string is one line.
             details: :class:`Translation` objects instead of strings.
             batch_size: sentences decoded together, grouped by length.
-            progress: called with (sentences done, sentences).
+            progress, cancelled: see :class:`Watch`.
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
             ValueError: an option that the task does not have or refuses.
+            Cancelled: see ``cancelled``.
         """
         single = isinstance(lines, str)
-        rows: List[str] = [lines] if isinstance(lines, str) else list(lines)
+        rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
         options, lexicon = self._chosen(decoding)
         wanted = Wanted(_checked(batch_size), scores=details, alignments=lexicon is not None)
-        decoder, prepared = self._prepared(options, wanted)
-        words, pieces = self._pieces(rows, decoder)
-        found = decoder.decode(prepared, [piece for own in pieces for piece in own], wanted, progress)
+        decoder, prepared = self._prepared(options, wanted, decoding)
+        pieces = [self._pieces(line, decoder) for line in rows]
+        flat = [self._ids(piece) for own in pieces for piece in own]
+        found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
         results, place = [], 0
-        for line, subwords, own in zip(rows, words, pieces):
+        for line, own in zip(rows, pieces):
             best = found[place : place + len(own)]
             place += len(own)
             written = [
-                [self._written(one, subwords, piece, number, lexicon) for one in hypotheses]
-                for number, (piece, hypotheses) in enumerate(zip(own, best))
+                [self._written(one, piece, lexicon) for one in hypotheses] for piece, hypotheses in zip(own, best)
             ]
-            results.append(self._joined(line, own, best, written) if details else self._text(written))
+            results.append(self._joined(raw_text(line), own, best, written) if details else self._text(written))
         return results[0] if single else results
 
-    def graphs(self, lines: Sequence[str], *, batch_size: int = 32, **decoding: Any) -> List[List[Dict[str, Any]]]:
+    def prepare(self, line: str) -> List[PreparedLine]:
+        """A line in the pieces that are translated: what takes :meth:`translate` the time before it decodes.
+
+        The translation of the line is that of its pieces, joined by :func:`.translation.join_pieces`. A line without words is one piece.
+        Safe to use while another thread translates, which it does not wait for.
+        """
+        return PreparedLine.pieces(line, self.pipeline, _longest_piece(self.decoder))
+
+    def graphs(
+        self,
+        lines: Sequence[Line],
+        *,
+        batch_size: int = 32,
+        cancelled: Optional[Callable[[], bool]] = None,
+        **decoding: Any,
+    ) -> List[List[Dict[str, Any]]]:
         """The graphs that a ``dag_transformer`` writes for raw lines: the documents of ``fairseq-hrt graph``.
 
         Args:
-            lines: raw text.
-            batch_size, decoding: see :meth:`translate`.
+            lines: raw text, or what :meth:`prepare` made of it.
+            batch_size, cancelled, decoding: see :meth:`translate`.
 
         Returns:
             For each line the graphs of its pieces: one, unless it is empty or was cut.
@@ -174,9 +221,10 @@ class Translator:
             ValueError: the model writes no graph, or see :meth:`translate`.
         """
         wanted = Wanted(_checked(batch_size), graphs=True)
-        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted)
-        _, pieces = self._pieces(lines, decoder)
-        documents = iter(decoder.graphs(prepared, [piece for own in pieces for piece in own], wanted))
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
+        pieces = [self._pieces(line, decoder) for line in lines]
+        flat = [self._ids(piece) for own in pieces for piece in own]
+        documents = iter(decoder.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
         return [[next(documents) for _ in own] for own in pieces]
 
     def score(
@@ -196,7 +244,7 @@ class Translator:
         """
         require_pairs(sources, targets, batch_size)
         wanted = Wanted(batch_size, given=True)
-        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted)
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
         longest = (decoder.longest_source, decoder.longest_target)
         results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
         eos, chosen, pairs = self.source.eos, [], []
@@ -211,7 +259,7 @@ class Translator:
                 pairs.append(([*pair[0], eos], [*pair[1], eos]))
         found = decoder.score(prepared, [own for own, _ in pairs], [own for _, own in pairs], wanted)
         for one, scored in zip(chosen, found):
-            rated = self._translation(one.source, scored, self._symbols(scored), 0)
+            rated = self._translation(one.source, scored, self._symbols(scored))
             one.tokens, one.score, one.positional_scores = rated.tokens, rated.score, rated.positional_scores
             one.steps, one.token_steps = rated.steps or len(rated.tokens), rated.token_steps
         return results
@@ -235,10 +283,13 @@ class Translator:
             chosen["unkpen"] = "0"
         return chosen, read_lexicon({"true": ""}.get(asked, asked))
 
-    def _prepared(self, options: Mapping[str, str], wanted: Wanted) -> Tuple[BundleDecoder, Any]:
+    def _prepared(
+        self, options: Mapping[str, str], wanted: Wanted, decoding: Mapping[str, Any]
+    ) -> Tuple[BundleDecoder, Any]:
         """The decoder that honours the options, and what it makes of them."""
+        given = frozenset(decoding)
         try:
-            return self.decoder, self.decoder.prepare(options, wanted)
+            return self.decoder, self.decoder.prepare(options, wanted, given)
         except UnsupportedOption as error:
             if self._fallback is None:
                 raise
@@ -246,49 +297,35 @@ class Translator:
                 if self._other is None:
                     logger.warning("%s (PyTorch takes over)", printable(str(error)))
                     self._other = self._fallback()
-            return self._other, self._other.prepare(options, wanted)
+            return self._other, self._other.prepare(options, wanted, given)
 
     # ------------------------------------------------------------------ text
 
-    def pieces(self, lines: Sequence[str]) -> List[List[List[int]]]:
-        """The source ids of lines, in pieces as they are decoded."""
-        return self._pieces(lines, self.decoder)[1]
+    def pieces(self, lines: Sequence[str]) -> List[List[int]]:
+        """The source ids of the pieces of lines, as they are decoded."""
+        return [self._ids(piece) for line in lines for piece in self._pieces(line, self.decoder)]
 
-    def _pieces(self, lines: Sequence[str], decoder: BundleDecoder) -> Tuple[List[List[str]], List[List[List[int]]]]:
-        """The subwords of lines, and their source ids, ``</s>`` at the end of each piece."""
-        limit = max(min(LONGEST, decoder.longest_source - 1), 1)
-        words = [self.pipeline.words(line) for line in lines]
-        rows = [self.source.ids(own) for own in words]
-        eos = self.source.eos
-        return words, [[[*ids[start : start + limit], eos] for start in range(0, len(ids), limit)] for ids in rows]
+    def _pieces(self, line: Line, decoder: BundleDecoder) -> List[PreparedLine]:
+        """The pieces of a line that have words."""
+        return [piece for piece in PreparedLine.pieces(line, self.pipeline, _longest_piece(decoder)) if piece.words]
+
+    def _ids(self, piece: PreparedLine) -> List[int]:
+        """Source ids, ``</s>`` at the end."""
+        return [*self.source.ids(piece.words), self.source.eos]
 
     def _symbols(self, hypothesis: Hypothesis) -> List[str]:
         words = self.target.words
         return [words[token] for token in hypothesis.tokens]
 
     def _written(
-        self,
-        hypothesis: Hypothesis,
-        subwords: List[str],
-        piece: List[int],
-        number: int,
-        lexicon: Optional[Mapping[str, str]],
+        self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]
     ) -> List[str]:
-        """The subwords of a hypothesis of a line's piece, those of the source or of the lexicon in place of ``<unk>``."""
+        """The subwords of a hypothesis, those of the source or of the lexicon in place of ``<unk>``."""
         symbols = self._symbols(hypothesis)
         if lexicon is None:
             return symbols
-        size = len(piece) - 1
-        # All pieces but the last are equally long.
-        start = number * size if (number + 1) * size <= len(subwords) else len(subwords) - size
-        return with_words(
-            symbols,
-            hypothesis.alignment,
-            subwords[start : start + size],
-            scheme=self.bundle.subwords,
-            lexicon=lexicon,
-            unknown=self.target.words[self.target.unk],
-        )
+        unknown, scheme = self.target.words[self.target.unk], self.bundle.subwords
+        return with_words(symbols, hypothesis.alignment, piece.words, scheme=scheme, lexicon=lexicon, unknown=unknown)
 
     def _restored(self, symbols: List[str]) -> str:
         end = self.target.words[self.target.eos]
@@ -299,15 +336,21 @@ class Translator:
         return texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
 
     def _joined(
-        self, line: str, pieces: List[List[int]], found: List[List[Hypothesis]], written: List[List[List[str]]]
+        self,
+        line: str,
+        pieces: List[PreparedLine],
+        found: List[List[Hypothesis]],
+        written: List[List[List[str]]],
     ) -> Translation:
-        translations, offset = [], 0
-        for piece, best, own in zip(pieces, found, written):
-            translations.append([self._translation(line, one, symbols, offset) for one, symbols in zip(best, own)])
-            offset += len(piece) - 1
-        return join_pieces(line, translations)
+        return join_pieces(
+            line,
+            [
+                [self._translation(piece.text, one, symbols, piece.start) for one, symbols in zip(best, own)]
+                for piece, best, own in zip(pieces, found, written)
+            ],
+        )
 
-    def _translation(self, line: str, hypothesis: Hypothesis, symbols: List[str], offset: int) -> Translation:
+    def _translation(self, line: str, hypothesis: Hypothesis, symbols: List[str], start: int = 0) -> Translation:
         return Translation(
             text=self._restored(symbols),
             source=line,
@@ -316,8 +359,12 @@ class Translator:
             positional_scores=list(hypothesis.positional_scores),
             steps=hypothesis.steps,
             token_steps=list(hypothesis.token_steps),
-            alignment=[place + offset for place in hypothesis.alignment],
+            alignment=[place + start for place in hypothesis.alignment],
         )
+
+
+def _longest_piece(decoder: BundleDecoder) -> int:
+    return max(min(LONGEST, decoder.longest_source - 1), 1)
 
 
 def _checked(batch_size: int) -> int:

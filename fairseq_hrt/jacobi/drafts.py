@@ -5,6 +5,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from .. import option_effects
 from ..engine import Memory
 from ..loading.models import dictionary_option, load_other_model
 
@@ -160,7 +161,7 @@ def load_draft_model(path: str, family: str, *, beside: Any, source: Dictionary,
         (task, models).
 
     Raises:
-        ValueError: another family, other dictionaries, or options that are no dictionary.
+        ValueError: another family, other dictionaries, options that are no dictionary, or one without effect.
     """
     overrides = dictionary_option("--jacobi-draft-options", options, "{'hrt_decode_chunk': '2'}")
 
@@ -172,6 +173,10 @@ def load_draft_model(path: str, family: str, *, beside: Any, source: Dictionary,
         unknown = [name for name in overrides if name not in config]
         if unknown:
             raise ValueError(f"--jacobi-draft-options: the task {config._name} has no option {', '.join(unknown)}")
+        try:
+            option_effects.check({**option_effects.read(config), "beam": 1, **overrides}, names=overrides)
+        except ValueError as error:
+            raise ValueError(f"--jacobi-draft-options: {error}") from None
         return overrides
 
     return load_other_model("--jacobi-draft-path", path, beside=beside, source=source, target=target, choose=choose)

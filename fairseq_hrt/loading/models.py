@@ -8,7 +8,7 @@ import ast
 import contextlib
 import io
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Container, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from fairseq import checkpoint_utils, options, tasks, utils
@@ -18,6 +18,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import nn
 
+from .. import option_effects
 from ..decoding import NumericalError
 from ..engine import check_ranges
 from .checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
@@ -244,13 +245,23 @@ def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:
     return values
 
 
-def build_generator(task: FairseqTask, models: Sequence[nn.Module], config: DictConfig) -> Any:
+def build_generator(
+    task: FairseqTask, models: Sequence[nn.Module], config: DictConfig, given: Optional[Container[str]] = None
+) -> Any:
     """The task's generator with the command's options.
+
+    Args:
+        given: names of the options that somebody gives now; None: all. Others, which a bundle or a checkpoint holds, are set aside where
+            those leave them without effect.
 
     Raises:
         ValueError: an option that no decoder can honour; fairseq's own generators would fail later, or not at all.
     """
     check_ranges(config.generation)
+    if given is not None:
+        values = {**option_effects.read(config.generation, task.cfg), "normalize": not config.generation.unnormalized}
+        for name, value in option_effects.set_aside(values, given).items():
+            setattr(task.cfg if name in task.cfg else config.generation, name, value)
     return task.build_generator(models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0})
 
 

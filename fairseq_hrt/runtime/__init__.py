@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from .library import LibraryUnavailable as LibraryUnavailable
     from .options import check_dictionaries as check_dictionaries
     from .options import options_for as options_for
+    from .options import settled as settled
+    from .options import writes_in_order as writes_in_order
 
 __all__ = [
     "Engine",
@@ -17,6 +19,7 @@ __all__ = [
     "library",
     "options",
     "options_for",
+    "settled",
     "writes_in_order",
 ]
 _HOMES = {
@@ -24,6 +27,7 @@ _HOMES = {
     "LibraryUnavailable": "library",
     "check_dictionaries": "options",
     "options_for": "options",
+    "settled": "options",
     "writes_in_order": "options",
 }
 

@@ -12,10 +12,14 @@ from .format import ACTIVATIONS, Header
 from .library import load_library
 
 INTERFACE = 5
-OK, MEMORY, INVALID, NUMBER, REFUSED = range(5)
+OK, MEMORY, INVALID, NUMBER, REFUSED, ENDED = range(6)
 # gelu_fast and gelu_accurate are two names of one formula.
 _ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3)))
 _MESSAGE = 512
+
+
+# fh_ask_caller.
+Ask = C.CFUNCTYPE(None, C.POINTER(C.c_int32))
 
 
 class SideShape(C.Structure):
@@ -123,7 +127,7 @@ def kernel() -> C.CDLL:
         "fh_engine_shortlist": (C.c_int, [C.c_void_p, longs, ints, C.c_int64, ints, C.c_int64, *message]),
         "fh_decode": (
             C.c_int,
-            [C.c_void_p, ints, longs, C.c_int32, C.POINTER(Options), C.POINTER(C.POINTER(Results)), *message],
+            [C.c_void_p, ints, longs, C.c_int32, C.POINTER(Options), Ask, C.POINTER(C.POINTER(Results)), *message],
         ),
         "fh_score": (
             C.c_int,
@@ -134,6 +138,7 @@ def kernel() -> C.CDLL:
                 C.c_int32,
                 C.POINTER(Targets),
                 C.POINTER(Options),
+                Ask,
                 C.POINTER(C.POINTER(Results)),
                 *message,
             ],

@@ -15,13 +15,18 @@ depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the l
 the steps of ``hrt_draft_chunk`` and ``jacobi_mode`` where no width is given).
 Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads them from text. What this engine does
 not honour is refused by name with :class:`UnsupportedOption` (the eager engine does it then, ``--engine torch``), bad values with ValueError; both name the option.
-Calls release the interpreter's lock; calls from several threads take turns.
+Calls release the interpreter's lock; calls from several threads take turns. Ctrl-C and what other signals' handlers raise end a call
+within a fraction of a second, and so does ``cancelled``, asked some 20 times a second; the engine is as before then::
+
+    engine.decode(rows, options, cancelled=event.is_set)                  # a threading.Event
+    engine.decode(rows, options, cancelled=lambda: time.monotonic() > deadline)
 """
 
 import ctypes as C
 import threading
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Generator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -32,6 +37,7 @@ from .format import Header, ModelFileError, read_header, read_model
 from .options import UnsupportedOption, options_for
 
 __all__ = [
+    "Cancelled",
     "DecodingOptions",
     "Engine",
     "Graph",
@@ -46,6 +52,10 @@ __all__ = [
 ]
 
 
+class Cancelled(Exception):
+    """A call ended because ``cancelled`` said so."""
+
+
 class Shortlist(NamedTuple):
     """Which target words a source word may lead to. Probabilities, and so scores, are then shares among the sentence's candidates.
 
@@ -58,6 +68,46 @@ class Shortlist(NamedTuple):
     offsets: np.ndarray
     candidates: np.ndarray
     always: np.ndarray
+
+
+@dataclass
+class _State:
+    """Of a call: whether nobody wants its results any more, and what was raised while the kernel worked."""
+
+    cancelled: Optional[Callable[[], bool]] = None
+    raised: Optional[BaseException] = None
+
+
+class _Caller:
+    """What the kernel asks, some 20 times a second, whether a call is to go on. Made once, for that takes microseconds.
+
+    Attributes:
+        state: of the call; one that has raised something ends whatever asks it.
+        ask: for the kernel.
+    """
+
+    def __init__(self) -> None:
+        self.state = _State()
+        answers = _answers(self.state)
+        next(answers)
+        self.ask = binding.Ask(answers.send)
+
+
+def _answers(state: _State) -> Generator[None, Any, None]:
+    """Says whether a call is to go on, each time that the kernel sends the place for the answer.
+
+    A generator, for it goes on within its ``try``: that is where Python runs the handlers of signals that have come since. In the first line of a
+    function they would run before any ``try``, and what they raise, such as KeyboardInterrupt, would be lost in the kernel.
+    """
+    while True:
+        try:
+            while True:
+                goes_on = yield
+                goes_on[0] = state.raised is None and not (state.cancelled and state.cancelled())
+        except GeneratorExit:
+            return
+        except BaseException as error:  # the caller's, whatever it is
+            state.raised = error
 
 
 _DEFAULT = DecodingOptions()
@@ -93,6 +143,7 @@ class Engine:
         _check(status, message)
         _check(self._kernel.fh_engine_new(C.byref(self._engine), self._model, threads, message, len(message)), message)
         self._options: Tuple[Any, Any] = (None, None)
+        self._caller = _Caller()
 
     @classmethod
     def open(cls, path: Union[str, Path], *, threads: int = 1, isa: Optional[str] = None) -> "Engine":
@@ -126,21 +177,29 @@ class Engine:
         return int(self._kernel.fh_model_bytes(self._alive(self._model)))
 
     def decode(
-        self, sources: Sequence[Sequence[int]], options: DecodingOptions = _DEFAULT, *, every: bool = False
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodingOptions = _DEFAULT,
+        *,
+        every: bool = False,
+        cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
         """Hypotheses of each source, best first, ``options.nbest`` at most.
 
         Args:
             sources: dictionary ids ending in ``</s>``.
             every: all hypotheses that the search has found, whatever ``options.nbest`` says.
+            cancelled: whether nobody wants the results any more; asked in this thread, from time to time.
 
         Raises:
             UnsupportedOption: an option that this model or the runtime does not know.
             ValueError: a bad value of an option, or a source that does not fit the model.
             NumericalError: a probability is NaN.
             MemoryError: buffers could not grow.
+            Cancelled: see ``cancelled``.
+            BaseException: what ``cancelled``, or the handler of a signal, raised meanwhile.
         """
-        results = self._run("fh_decode", sources, options, every=every)
+        results = self._run("fh_decode", sources, options, every=every, cancelled=cancelled)
         if options.bidirectional_deduplicate and self.header.family == "bidirectional":
             for best in results:
                 for result in best:
@@ -154,6 +213,7 @@ class Engine:
         *,
         lenpen: float = 1.0,
         batch_size: int = 32,
+        cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
         """What the model, which must write one word after the other (hrt: C_d = 1), says of given translations; without shortlist.
 
@@ -161,13 +221,14 @@ class Engine:
             sources: dictionary ids ending in ``</s>``.
             targets: translations of each source, any number, ``</s>`` last.
             lenpen: ``score`` is the sum of the log-probabilities, divided by the length to this power.
+            cancelled: see :meth:`decode`.
 
         Returns:
             Results in the order of the translations.
 
         Raises:
             UnsupportedOption: the model writes several words at once.
-            ValueError, NumericalError, MemoryError: as :meth:`decode`.
+            ValueError, NumericalError, MemoryError, Cancelled: as :meth:`decode`.
         """
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources but translations of {len(targets)}: each source needs a list of them")
@@ -176,27 +237,40 @@ class Engine:
         flat, offsets = _flatten([target for own in groups for target in own], "translation")
         counts = (C.c_int32 * max(len(targets), 1))(*map(len, groups))
         given = binding.Targets(flat, counts, offsets)
-        return self._run("fh_score", sources, options, C.byref(given))
+        return self._run("fh_score", sources, options, C.byref(given), cancelled=cancelled)
 
     def _run(
-        self, function: str, sources: Sequence[Sequence[int]], options: DecodingOptions, *given: Any, every: bool = False
+        self,
+        function: str,
+        sources: Sequence[Sequence[int]],
+        options: DecodingOptions,
+        *given: Any,
+        every: bool = False,
+        cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
         """Calls the kernel."""
         flat, offsets = _flatten(sources)
         message = binding.message_buffer()
         found = C.POINTER(binding.Results)()
-        with self._lock:
-            engine = self._alive(self._engine)
-            if self._options[0] != (options, every):
-                self._options = ((options, every), options_for(self.header, options))
-                if every and self.header.family != "dag":
-                    self._options[1][0].nbest = options.beam
-            c_options, _ = self._options[1]
-            status = getattr(self._kernel, function)(
-                engine, flat, offsets, len(sources), *given, C.byref(c_options), C.byref(found), message, len(message)
-            )
-        _check(status, message)
         try:
+            with self._lock:
+                engine = self._alive(self._engine)
+                if self._caller.state.raised is not None:
+                    self._caller = _Caller()
+                caller, self._caller.state.cancelled = self._caller, cancelled
+                if self._options[0] != (options, every):
+                    self._options = ((options, every), options_for(self.header, options))
+                    if every and self.header.family != "dag":
+                        self._options[1][0].nbest = options.beam
+                c_options, _ = self._options[1]
+                status = getattr(self._kernel, function)(
+                    engine, flat, offsets, len(sources), *given, C.byref(c_options), caller.ask,
+                    C.byref(found), message, len(message),
+                )  # fmt: skip
+                caller.state.cancelled = None
+            if caller.state.raised is not None:
+                raise caller.state.raised
+            _check(status, message)
             return _results(found.contents, options)
         finally:
             self._kernel.fh_results_free(found)
@@ -257,7 +331,12 @@ def _check(status: int, message: Any) -> None:
     if status == binding.OK:
         return
     text = message.value.decode(errors="replace")
-    kinds = {binding.MEMORY: MemoryError, binding.NUMBER: NumericalError, binding.REFUSED: UnsupportedOption}
+    kinds = {
+        binding.MEMORY: MemoryError,
+        binding.NUMBER: NumericalError,
+        binding.REFUSED: UnsupportedOption,
+        binding.ENDED: Cancelled,
+    }
     raise kinds.get(status, ValueError)(text)
 
 

@@ -1,10 +1,15 @@
 """Decoding options as the kernel takes them, checked against a model; what the native engine does not honour is refused by name."""
 
 import ctypes as C
+import logging
 import math
-from typing import Any, Dict, List, Sequence, Tuple
+from dataclasses import replace
+from typing import Any, Container, Dict, List, Sequence, Tuple
 
+from .. import option_effects
+from ..families import FAMILIES
 from ..options import (
+    CALLER,
     SCHEMA,
     DecodingOptions,
     Option,
@@ -19,6 +24,8 @@ from ..options import (
 from . import binding
 from .format import Header
 
+logger = logging.getLogger(__name__)
+
 
 def writes_in_order(header: Header) -> bool:
     """Whether the model can write one word after the other: plainly, or as hrt with C_d = 1."""
@@ -31,8 +38,10 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     Raises:
         UnsupportedOption, ValueError: by name.
     """
+    check_effects(header, options)
     require_native(options)
-    _require_family(header, options)
+    _check_results(header, options)
+    _check_jacobi(header, options)
     values: Dict[str, Any] = {
         option.kernel: _number(getattr(options, name), option) for name, option in SCHEMA.items() if option.kernel
     }
@@ -78,12 +87,55 @@ def _number(value: Any, option: Option) -> Any:
     return value
 
 
-def _require_family(header: Header, options: DecodingOptions) -> None:
-    """Refuses options that belong to other models."""
-    family, mode = header.family, options.jacobi_mode
-    for name in ("hrt_decode_chunk", "hrt_draft_chunk"):
-        if family != "hrt" and getattr(options, name) is not None:
-            raise ValueError(f"{flag(name)}: this is not an hrt_transformer but a model of the family {family}")
+def settled(header: Header, options: DecodingOptions, given: Container[str]) -> DecodingOptions:
+    """The options without those that have no effect and that nobody gives now; others of them amount to something, which is logged.
+
+    Args:
+        given: names of the options that are given now; the others are a bundle's, a grid's or a system's.
+
+    Raises:
+        ValueError: one that is given has no effect.
+    """
+    known, defaults = options.of_family(header.family), DecodingOptions()
+    left = {
+        name: getattr(defaults, name)
+        for name, option in SCHEMA.items()
+        if option.origin != CALLER and name not in known and name not in given
+    }
+    aside = {name: value for name, value in option_effects.set_aside(known, given).items() if name in SCHEMA}
+    options = replace(options, **{**left, **aside})
+    check_effects(header, options)
+    effective, messages = option_effects.in_effect(_known_to(header, options))
+    for message in messages:
+        logger.warning(message)
+    return replace(options, **effective)
+
+
+def check_effects(header: Header, options: DecodingOptions) -> None:
+    """Refuses options that have no effect with a model, those of other families among them.
+
+    Raises:
+        ValueError: by name.
+    """
+    known = _known_to(header, options)
+    for name, value in options.changed().items():
+        origin = SCHEMA[name].origin
+        if origin != CALLER and name not in known:
+            family = next(own.decodes or own.name for own in FAMILIES if own.name == origin)
+            raise ValueError(
+                f"{flag(name)} {value} belongs to models of the family {family}, and this one is of the family {header.family}"
+            )
+    option_effects.check(known)
+
+
+def _known_to(header: Header, options: DecodingOptions) -> Dict[str, Any]:
+    """The options that a model of the family has."""
+    return options.of_family(header.family)
+
+
+def _check_results(header: Header, options: DecodingOptions) -> None:
+    """Refuses alignments and graphs of models that have none."""
+    family = header.family
     if options.alignments and not writes_in_order(header):
         raise ValueError(
             f"alignments: the words of a {family}_transformer are not aligned with the source; --unkpen inf forbids <unk>"
@@ -92,13 +144,11 @@ def _require_family(header: Header, options: DecodingOptions) -> None:
         raise ValueError(f"--print-alignment: the words of a {family}_transformer are not aligned with the source")
     if options.graphs and family != "dag":
         raise ValueError(f"graphs: a model of the family {family} writes no graph; give a dag_transformer")
-    if mode is None:
-        for name in options.changed():
-            if name.startswith("jacobi_"):
-                raise ValueError(f"{flag(name)} {getattr(options, name)} needs a --jacobi-mode, such as frontier")
+
+
+def _check_jacobi(header: Header, options: DecodingOptions) -> None:
+    if options.jacobi_mode is None:
         return
-    if family != "autoregressive":
-        raise ValueError(f"--jacobi-mode {mode}: it decodes autoregressive models, and this one is of the family {family}")
     check_jacobi(options)
     if options.jacobi_draft == "source" and header.source_vocabulary != header.target_vocabulary:
         raise ValueError(
@@ -107,4 +157,4 @@ def _require_family(header: Header, options: DecodingOptions) -> None:
         )
 
 
-__all__ = ["UnsupportedOption", "check_dictionaries", "options_for", "writes_in_order"]
+__all__ = ["UnsupportedOption", "check_dictionaries", "check_effects", "options_for", "settled", "writes_in_order"]

@@ -4,10 +4,6 @@ import contextlib
 import functools
 import logging
 import math
-import multiprocessing
-import os
-import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any, AsyncIterator, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
@@ -28,7 +24,6 @@ from .detection import LanguageDetector
 from .errors import RequestError, invalid
 from .guard import Guard, Handler, with_headers
 from .interface import describe_interface
-from .log import write_in_background
 from .metrics import Metrics
 from .requests import TranslationRequest, check_key, decoding_options, parse_fields, text_of, translation_request
 from .settings import Settings
@@ -46,10 +41,6 @@ from .texts import DecodedText
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-LOG_FORMAT, LOG_TIME = "%(asctime)s %(message)s", "%H:%M:%S"
-SETTINGS_VARIABLE = "FAIRSEQ_HRT_SERVER_SETTINGS"
-# Status of a worker that cannot start; uvicorn's, so that it does not try again for ever.
-CANNOT_START = 3
 PAGE = Path(__file__).parent / "page"
 _FILES = {
     "/": ("index.html", "text/html"), "/page.css": ("page.css", "text/css"),
@@ -357,36 +348,3 @@ def create_application(settings: Settings, load: LoadTranslator = load_translato
     application.router.redirect_slashes = False
     application.state.server = server
     return application
-
-
-def application_from_environment() -> Starlette:
-    """The application of a worker process, loaded; the settings come from the process that started it.
-
-    Raises:
-        SystemExit: a system cannot be loaded; the log says why.
-    """
-    _end_with_supervisor()
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt=LOG_TIME, force=True)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
-    try:
-        application = create_application(Settings.from_json(os.environ[SETTINGS_VARIABLE]))
-        application.state.server.load()
-    except (ValueError, OSError) as error:
-        logger.error("error: %s", " ".join(str(error).split()))
-        sys.exit(CANNOT_START)
-    write_in_background()
-    return application
-
-
-def _end_with_supervisor() -> None:
-    """Ends this process with the one that started it, also where that one was killed and could tell nobody."""
-    supervisor = multiprocessing.parent_process()
-    if supervisor is None:
-        return
-
-    def wait() -> None:
-        # For the end of a pipe that the supervisor alone holds: the system closes it in any case.
-        supervisor.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, name="supervisor", daemon=True).start()

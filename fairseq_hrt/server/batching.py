@@ -1,44 +1,107 @@
-"""Sentences of different requests decoded together.
+"""Sentences of different requests, prepared in turn and decoded together.
 
-A decoder does many sentences at little more cost than one, so those that arrive within a few milliseconds share a batch. Sentences of
-similar length go together, for a batch costs what its longest sentence costs; the one that has waited longest is always among them, so that
-none waits for company of its length. Where a batch fails its sentences are tried one by one. What a sentence is translated to does not
+A sentence is prepared, in a thread of its own, into the pieces that a decoder takes: one, unless it is very long. A decoder does many
+pieces at little more cost than one, so those that are ready within a few milliseconds share a batch. What makes that fair between requests:
+
+* Whoever asks for little goes first. The sentence to be prepared next is the shortest of those that are next in their requests; a batch
+  begins with a piece of the request of which least will have been decoded then. Every eighth time it is the oldest request's turn,
+  whatever it asks for, so that new ones cannot hold it up for ever.
+* The rest of a batch is filled with one piece of each other request, then with their second ones, and so on, those of similar length
+  first. None is much longer than the first one, for a batch ends with its longest piece.
+* A batch is limited in pieces and in work, for nothing interrupts it.
+
+So a short request waits for little more than the batch that is being decoded, however much the others ask for. Of a request that was given
+up nothing more is prepared or decoded. Where a batch fails its pieces are tried one by one. What a sentence is translated to does not
 depend on its batch: that is a property of the engines, and tested there.
 """
 
 import asyncio
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 from .errors import RequestError
 
 Options = Tuple[Tuple[str, Any], ...]
-# (sentences, decoding options) → one result for each sentence.
-Decode = Callable[[Sequence[str], Dict[str, Any]], Sequence[Any]]
+# A sentence → its pieces, at least one; the length of each is that of its work.
+Prepare = Callable[[str], Sequence[Any]]
+# (pieces, decoding options) → one result for each piece.
+Decode = Callable[[Sequence[Any], Dict[str, Any]], Sequence[Any]]
+# (sentence, results of its pieces, decoding options) → its result.
+Join = Callable[[str, List[Any], Dict[str, Any]], Any]
+# Subwords of a long sentence. A batch has room for as many of them as it may have pieces, or for fewer that are longer: the work of a
+# piece, by which room is counted, grows like the square of its length. With the usual settings one of 256 fills a batch.
+LONG = 45
+# A turn of so many is that of the oldest request.
+OLDEST = 8
+# Batches for which pieces of one request are prepared ahead, so that there are some of similar length to choose from.
+AHEAD = 4
 
 
 @dataclass(eq=False)
-class _Waiting:
-    """A sentence in the queue; ``answer`` belongs to the loop of the request."""
+class _Request:
+    """Some sentences that were submitted together.
 
-    sentence: str
+    Attributes:
+        options: of decoding.
+        loop: of those who wait.
+        sentences: not prepared yet.
+        pieces: prepared and not taken yet.
+        taken: subwords of the pieces that were taken.
+        given_up: whether nobody waits any more.
+    """
+
     options: Options
     loop: asyncio.AbstractEventLoop
+    sentences: "Deque[_Sentence]" = field(default_factory=deque)
+    pieces: "List[_Piece]" = field(default_factory=list)
+    taken: int = 0
+    given_up: bool = False
+
+
+@dataclass(eq=False)
+class _Sentence:
+    """A sentence of a request.
+
+    Attributes:
+        answer: belongs to the loop of the request.
+        since: when it was submitted.
+        to_take: pieces that wait for the decoder.
+        to_decode: pieces without a result.
+        results: of its pieces.
+    """
+
+    text: str
+    request: _Request
     answer: "asyncio.Future[Any]"
     since: float = field(default_factory=time.monotonic)
+    to_take: int = 0
+    to_decode: int = 0
+    results: List[Any] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class _Piece:
+    """A piece of a sentence, and which one it is."""
+
+    sentence: _Sentence
+    number: int
+    content: Any
 
 
 class Batcher:
-    """A queue of sentences and the thread that decodes them.
+    """A queue of sentences, the thread that prepares them and the thread that decodes them.
 
     Args:
         decode: decodes a batch; called in one thread only.
-        max_batch: sentences of a batch.
+        max_batch: pieces of a batch.
         max_queue: sentences that may wait.
         wait: seconds that the first sentence of a batch waits for company.
-        observe: called with (sentences of a batch, seconds) after each batch.
+        prepare: called in one thread only; without it a sentence is its only piece.
+        join: called where a sentence has several pieces.
+        observe: called with (pieces of a batch, seconds) after each batch.
         observe_queue: called with the length of the queue whenever it has changed.
     """
 
@@ -49,128 +112,259 @@ class Batcher:
         max_batch: int,
         max_queue: int,
         wait: float,
+        prepare: Prepare = lambda sentence: [sentence],
+        join: Join = lambda sentence, results, options: results,
         observe: Callable[[int, float], None] = lambda sentences, seconds: None,
         observe_queue: Callable[[int], None] = lambda waiting: None,
     ) -> None:
-        self._decode, self._observe, self._observe_queue = decode, observe, observe_queue
+        self._prepare, self._decode, self._join = prepare, decode, join
+        self._observe, self._observe_queue = observe, observe_queue
         self._max_batch, self._max_queue, self._wait = max_batch, max_queue, wait
-        self._queue: List[_Waiting] = []
-        self._changed = threading.Condition()
+        # The oldest first.
+        self._requests: List[_Request] = []
+        self._waiting = 0
+        self._prepared = self._batches = 0
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="decoder", daemon=True)
-        self._thread.start()
+        # What is being decoded.
+        self._batch: List[_Piece] = []
+        lock = threading.Lock()
+        # Notified when there may be something to prepare, or to decode.
+        self._submitted, self._ready = threading.Condition(lock), threading.Condition(lock)
+        self._threads = [
+            threading.Thread(target=work, name=name, daemon=True)
+            for work, name in ((self._prepare_sentences, "preparation"), (self._decode_pieces, "decoder"))
+        ]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def waiting(self) -> int:
-        """Sentences in the queue."""
-        return len(self._queue)
+        """Sentences in the queue: those of which something has not been taken by the decoder."""
+        return self._waiting
+
+    def given_up(self) -> bool:
+        """Whether nobody waits for the batch that is being decoded any more: their time is over, or their clients have gone."""
+        return all(piece.sentence.answer.done() for piece in self._batch)
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
         """The results of some sentences, in their order.
 
         Raises:
             RequestError: the queue is full (429).
-            Exception: what the decoder raised.
+            Exception: what preparation or the decoder raised.
         """
         loop = asyncio.get_running_loop()
-        key = tuple(sorted(options.items()))
-        entries = [_Waiting(sentence, key, loop, loop.create_future()) for sentence in sentences]
-        with self._changed:
+        request = _Request(tuple(sorted(options.items())), loop)
+        request.sentences.extend(_Sentence(sentence, request, loop.create_future()) for sentence in sentences)
+        answers = [sentence.answer for sentence in request.sentences]
+        with self._submitted:
             if self._closed:
                 raise RequestError(503, "The server is shutting down", {"Retry-After": "5"})
-            if len(self._queue) + len(entries) > self._max_queue:
+            if self._waiting + len(answers) > self._max_queue:
                 raise RequestError(429, "Too many requests: the queue is full, try again later", {"Retry-After": "1"})
-            self._set_queue([*self._queue, *entries])
-            self._changed.notify()
+            self._requests.append(request)
+            self._count(len(answers))
+            self._submitted.notify()
         try:
-            return list(await asyncio.gather(*(entry.answer for entry in entries)))
+            return list(await asyncio.gather(*answers))
         finally:
-            # A request that was given up must not cost a decoder's time.
-            with self._changed:
-                gone = {id(entry) for entry in entries}
-                self._set_queue([entry for entry in self._queue if id(entry) not in gone])
+            self._give_up(request)
 
     def close(self, patience: float = 0.0) -> None:
-        """Decodes what waits, for at most ``patience`` seconds, and ends the thread."""
-        with self._changed:
+        """Decodes what waits, for at most ``patience`` seconds, and ends the threads."""
+        with self._submitted:
             self._closed = True
-            self._changed.notify()
-        self._thread.join(patience)
+            self._notify()
+        deadline = time.monotonic() + patience
+        for thread in self._threads:
+            thread.join(max(deadline - time.monotonic(), 0.0))
 
-    # ------------------------------------------------------------------ the thread
+    def _give_up(self, request: _Request) -> None:
+        """Takes what is left of a request out of the queue, for it must cost no more time; of one that was answered nothing is."""
+        with self._submitted:
+            request.given_up = True
+            self._requests.remove(request)
+            self._count(-len(request.sentences) - len({piece.sentence for piece in request.pieces}))
 
-    def _work(self) -> None:
+    def _count(self, more: int) -> None:
+        """Keeps the number of sentences that wait."""
+        self._waiting += more
+        if more:
+            self._observe_queue(self._waiting)
+        if self._ended:
+            self._notify()
+
+    @property
+    def _ended(self) -> bool:
+        return self._closed and not self._waiting
+
+    def _notify(self) -> None:
+        self._submitted.notify()
+        self._ready.notify()
+
+    # ------------------------------------------------------------------ the thread that prepares
+
+    def _prepare_sentences(self) -> None:
         while True:
-            with self._changed:
-                while not self._queue and not self._closed:
-                    self._changed.wait()
-                if not self._queue:
-                    return
+            with self._submitted:
+                while (sentence := self._next_sentence()) is None:
+                    if self._ended:
+                        return
+                    self._submitted.wait()
+            contents: Sequence[Any] = ()
+            try:
+                contents = self._prepare(sentence.text)
+            except Exception as error:  # whatever it is, somebody waits for an answer
+                _resolve(sentence, error=error)
+            with self._ready:
+                self._add_pieces(sentence, contents)
+
+    def _next_sentence(self) -> Optional[_Sentence]:
+        """The one that is to be prepared now; requests with enough pieces ahead are passed over."""
+        ahead = AHEAD * self._max_batch
+        waiting = [request for request in self._requests if request.sentences and len(request.pieces) < ahead]
+        if not waiting:
+            return None
+        self._prepared += 1
+        return _turn(waiting, self._prepared, lambda request: len(request.sentences[0].text)).sentences.popleft()
+
+    def _add_pieces(self, sentence: _Sentence, contents: Sequence[Any]) -> None:
+        request = sentence.request
+        if request.given_up or not contents:
+            self._count(-1)
+            return
+        sentence.to_take = sentence.to_decode = len(contents)
+        sentence.results = [None] * len(contents)
+        request.pieces += [_Piece(sentence, number, content) for number, content in enumerate(contents)]
+        # One that waits for company is not woken for each.
+        pieces = self._pieces
+        if pieces == len(contents) or pieces >= self._max_batch:
+            self._ready.notify()
+
+    # ------------------------------------------------------------------ the thread that decodes
+
+    @property
+    def _pieces(self) -> int:
+        return sum(len(request.pieces) for request in self._requests)
+
+    def _decode_pieces(self) -> None:
+        while True:
+            with self._ready:
+                while not self._pieces:
+                    if self._ended:
+                        return
+                    self._ready.wait()
                 # Only the first batch after a pause waits: under load the company is there already.
-                remaining = self._queue[0].since + self._wait - time.monotonic()
-                while remaining > 0 and len(self._queue) < self._max_batch and not self._closed:
-                    self._changed.wait(remaining)
-                    if not self._queue:
+                while 0 < self._pieces < self._max_batch and not self._closed:
+                    oldest = next(request for request in self._requests if request.pieces)
+                    remaining = oldest.pieces[0].sentence.since + self._wait - time.monotonic()
+                    if remaining <= 0:
                         break
-                    remaining = self._queue[0].since + self._wait - time.monotonic()
+                    self._ready.wait(remaining)
                 batch = self._take()
             if batch:
                 self._answer(batch)
 
-    def _take(self) -> List[_Waiting]:
-        """The sentence that has waited longest and those with its options that are closest to its length."""
-        if not self._queue:
+    def _take(self) -> List[_Piece]:
+        """The first piece of the request whose turn it is, and those that go with it."""
+        waiting = [request for request in self._requests if request.pieces]
+        if not waiting:
             return []
-        first = self._queue[0]
-        company = [entry for entry in self._queue if entry.options == first.options]
-        # Stable: of equally long ones the older come first.
-        company.sort(key=lambda entry: (entry is not first, abs(len(entry.sentence) - len(first.sentence))))
-        batch = company[: self._max_batch]
-        taken = {id(entry) for entry in batch}
-        self._set_queue([entry for entry in self._queue if id(entry) not in taken])
+        self._batches += 1
+        # Usual sentences keep their order.
+        first = _turn(waiting, self._batches, lambda request: request.taken + max(LONG, len(request.pieces[0].content)))
+        size = len(first.pieces[0].content)
+        longest = max(2 * size, LONG)
+        ranked: List[Tuple[int, int, _Piece]] = []
+        for request in waiting:
+            if request.options == first.options:
+                near = [(abs(len(piece.content) - size), piece) for piece in request.pieces if len(piece.content) <= longest]
+                # Stable: of equally long ones the older come before.
+                near.sort(key=lambda entry: entry[0])
+                ranked += [(rank, distance, piece) for rank, (distance, piece) in enumerate(near)]
+        ranked.sort(key=lambda entry: (entry[2] is not first.pieces[0], *entry[:2]))
+        batch: List[_Piece] = []
+        room = LONG**2 * self._max_batch
+        for _, _, piece in ranked:
+            work = len(piece.content) ** 2
+            if not batch or (len(batch) < self._max_batch and work <= room):
+                batch.append(piece)
+                room -= work
+        self._remove(batch)
         return batch
 
-    def _set_queue(self, entries: List[_Waiting]) -> None:
-        changed = len(entries) != len(self._queue)
-        self._queue = entries
-        if changed:
-            self._observe_queue(len(entries))
+    def _remove(self, batch: List[_Piece]) -> None:
+        """Takes a batch out of the queue."""
+        taken = set(map(id, batch))
+        for request in {piece.sentence.request for piece in batch}:
+            request.pieces = [piece for piece in request.pieces if id(piece) not in taken]
+        for piece in batch:
+            piece.sentence.to_take -= 1
+            piece.sentence.request.taken += len(piece.content)
+        self._count(-len({piece.sentence for piece in batch if not piece.sentence.to_take}))
+        if any(request.sentences for request in self._requests):
+            self._submitted.notify()
 
-    def _answer(self, batch: List[_Waiting]) -> None:
+    def _answer(self, batch: List[_Piece]) -> None:
+        # Of a batch that was given up nobody is left.
+        self._batch = batch = [piece for piece in batch if not piece.sentence.answer.done()]
+        if not batch:
+            return
         start = time.monotonic()
         try:
             results = self._results(batch)
         except Exception as error:  # whatever it is, somebody waits for an answer
             if len(batch) > 1:
                 # One of them may be the reason; the others must not fail with it.
-                for entry in batch:
-                    self._answer([entry])
+                for piece in batch:
+                    self._answer([piece])
             else:
-                _resolve(batch[0], error=error)
+                _resolve(batch[0].sentence, error=error)
             return
         self._observe(len(batch), time.monotonic() - start)
-        for entry, result in zip(batch, results):
-            _resolve(entry, result=result)
+        for piece, result in zip(batch, results):
+            self._keep(piece, result)
 
-    def _results(self, batch: List[_Waiting]) -> Sequence[Any]:
-        results = self._decode([entry.sentence for entry in batch], dict(batch[0].options))
+    def _results(self, batch: List[_Piece]) -> Sequence[Any]:
+        results = self._decode([piece.content for piece in batch], dict(batch[0].sentence.request.options))
         if len(results) != len(batch):
             raise RuntimeError(f"the decoder returned {len(results)} results for {len(batch)} sentences")
         return results
 
+    def _keep(self, piece: _Piece, result: Any) -> None:
+        """Keeps the result of a piece; the last one of a sentence answers it."""
+        sentence = piece.sentence
+        sentence.results[piece.number] = result
+        sentence.to_decode -= 1
+        if sentence.to_decode:
+            return
+        try:
+            results = sentence.results
+            options = dict(sentence.request.options)
+            joined = result if len(results) == 1 else self._join(sentence.text, results, options)
+        except Exception as error:  # whatever it is, somebody waits for an answer
+            _resolve(sentence, error=error)
+        else:
+            _resolve(sentence, result=joined)
 
-def _resolve(entry: _Waiting, *, result: Any = None, error: Any = None) -> None:
+
+def _turn(waiting: Sequence[_Request], number: int, cost: Callable[[_Request], int]) -> _Request:
+    """Whose turn it is, of some requests of which the oldest stands first."""
+    return waiting[0] if number % OLDEST == 0 else min(waiting, key=cost)
+
+
+def _resolve(sentence: _Sentence, *, result: Any = None, error: Any = None) -> None:
     """Answers a waiting request, if it still waits."""
 
     def set_answer() -> None:
-        if not entry.answer.done():
+        if not sentence.answer.done():
             if error is None:
-                entry.answer.set_result(result)
+                sentence.answer.set_result(result)
             else:
-                entry.answer.set_exception(error)
+                sentence.answer.set_exception(error)
 
     try:
-        entry.loop.call_soon_threadsafe(set_answer)
+        sentence.request.loop.call_soon_threadsafe(set_answer)
     except RuntimeError:
         # Its loop is closed: the server went down while this batch was decoded, and nobody waits any more.
         return

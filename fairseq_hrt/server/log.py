@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import suppress
 
+LOG_FORMAT, LOG_TIME = "%(asctime)s %(message)s", "%H:%M:%S"
 # Lines that may wait to be written.
 MOST_LINES = 1000
 # Seconds that the end of the process waits for them.

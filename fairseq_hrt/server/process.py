@@ -22,13 +22,14 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
-from .application import CANNOT_START, SETTINGS_VARIABLE, check, create_application
+from .application import check, create_application
 from .hosts import is_loopback
 from .log import write_in_background
 from .metrics import forget_worker
 from .parsing import StrictConnection
 from .settings import Settings
 from .systems import LoadTranslator, load_translator
+from .worker import CANNOT_START, SETTINGS_VARIABLE
 
 # Seconds in which the head of a request has to arrive.
 HEAD_SECONDS = 10.0
@@ -36,7 +37,7 @@ HEAD_SECONDS = 10.0
 HEAD_BYTES = 1 << 16
 # Bytes that are read at a time. As chunks of one byte they keep everybody waiting for some 50 ms; asyncio would read 16 times as many.
 READ_BYTES = 1 << 14
-FACTORY = "fairseq_hrt.server.application:application_from_environment"
+FACTORY = "fairseq_hrt.server.worker:application_from_environment"
 
 
 class ReadAhead(FlowControl):

@@ -3,11 +3,13 @@
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Container, Dict, List, Mapping, Optional, Sequence
 
 from ..escaping import printable
 from ..families import family_of_task
 from ..hub.bundle import Bundle, load_bundle
+from ..hub.translation import PreparedLine, join_pieces
+from ..option_effects import set_aside
 from ..options import DecodingOptions, UnsupportedOption
 from ..runtime import LibraryUnavailable
 from .batching import Batcher
@@ -18,8 +20,8 @@ from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
-# (folder of a bundle, settings) → what translates, with the methods of hub.translator.Translator that are used here: ``translate``,
-# ``identity``, and its ``bundle``.
+# (folder of a bundle, settings) → what translates, with the methods of hub.translator.Translator that are used here: ``prepare``,
+# ``translate``, ``identity``, and its ``bundle``.
 LoadTranslator = Callable[[Path, Settings], Any]
 
 # Names of the languages that our recipes know; another one is shown by its code.
@@ -81,14 +83,25 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
     own = settings.options_of(name)
     translator.translate(["a"], details=True, **own)
 
-    def decode(sentences: Sequence[str], options: Dict[str, Any]) -> Sequence[Any]:
-        options = {**own, **options}
+    def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
+        # How the system decodes by itself must not stand in the way of what a request asks for.
+        usual = _usual(bundle, {**own, **options})
+        options = {**_without(own, set_aside(usual, options)), **options}
         if options.pop("graph", False):
-            return translator.graphs(list(sentences), batch_size=settings.max_batch, **options)
-        return translator.translate(list(sentences), details=True, batch_size=settings.max_batch, **options)
+            return translator.graphs(list(pieces), batch_size=settings.max_batch, cancelled=batcher.given_up, **options)
+        return translator.translate(
+            list(pieces), details=True, batch_size=settings.max_batch, cancelled=batcher.given_up, **options
+        )
+
+    def join(sentence: str, results: List[Any], options: Dict[str, Any]) -> Any:
+        if options.get("graph", False):
+            return [graph for graphs in results for graph in graphs]
+        return join_pieces(sentence, [[best, *best.alternatives] for best in results])
 
     batcher = Batcher(
         decode,
+        prepare=translator.prepare,
+        join=join,
         max_batch=settings.max_batch,
         max_queue=settings.max_queue,
         wait=settings.batch_wait,
@@ -146,13 +159,24 @@ def _several(bundle: Bundle) -> Optional[Mapping[str, Any]]:
 
 def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> Dict[str, Any]:
     """No beam smaller than without alternatives: the best translation must not be a worse one because others are asked for."""
-    usual = {**bundle.runtime_options, **bundle.options, **given}
+    usual = _usual(bundle, given)
     beam = max(hypotheses, int(usual.get("beam", DecodingOptions().beam)))
     more = {
         name: min(beam, max(hypotheses, int(usual.get(name, beam)))) if value is None else value
         for name, value in (_several(bundle) or {}).items()
     }
-    return {"beam": beam, "nbest": hypotheses, **more}
+    found = {"beam": beam, "nbest": hypotheses, **more}
+    # Word by word nothing is completed by a second stage.
+    return _without(found, set_aside({**usual, **found}, ()))
+
+
+def _usual(bundle: Bundle, given: Mapping[str, Any]) -> Dict[str, Any]:
+    """Options with those that the bundle has besides."""
+    return {**bundle.runtime_options, **bundle.options, **given}
+
+
+def _without(options: Mapping[str, Any], names: Container[str]) -> Dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in names}
 
 
 def alternatives_options(system: ServedSystem, hypotheses: int, options: Mapping[str, Any]) -> Dict[str, Any]:

@@ -40,7 +40,9 @@ class FairseqSystem(TaskSystem):
             task = tasks.setup_task(config.task)
         device = choose_device(config)
         models, saved = load_models(paths, config, task, device)
-        generator = build_generator(task, models, config)
+        generator = build_generator(task, models, config, spec.given)
+        # What it amounts to: one path of a graph has no beam.
+        self.beam = config.generation.beam
         counters = getattr(generator, "counters", None)
         super().__init__(
             spec,
@@ -70,8 +72,7 @@ class FairseqSystem(TaskSystem):
         """How the system decodes: task, checkpoint, every given option, number type, device."""
         names = "+".join(Path(path).name for path in utils.split_paths(self.spec.path))
         entries = {"task": self.task_name, "checkpoint": names, **self.spec.options}
-        entries.setdefault("beam", "5")
-        return {**entries, "dtype": self.dtype, "device": self.device.type}
+        return {**entries, "beam": str(self.beam), "dtype": self.dtype, "device": self.device.type}
 
 
 def count_calls(models: Sequence[Any]) -> GenerationCounters:

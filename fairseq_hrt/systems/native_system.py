@@ -11,6 +11,7 @@ from fairseq import tasks, utils
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 
+from .. import option_effects
 from ..decoding import NumericalError, Rescorer, candidates, require_candidates
 from ..engine import NativeGenerator
 from ..engine.native_model import write_runtime_model
@@ -22,7 +23,7 @@ from ..hub.shortlist import load_shortlist, read_shortlist
 from ..loading.checkpoints import task_of_checkpoint
 from ..loading.models import generation_config, load_models, option_arguments
 from ..options import DecodingOptions
-from ..runtime import Engine, check_dictionaries, options_for, writes_in_order
+from ..runtime import Engine, check_dictionaries, options_for, settled, writes_in_order
 from ..runtime.engine import Header, Shortlist, read_header
 from .specification import SystemSpec
 from .task_system import TaskSystem
@@ -80,7 +81,8 @@ class NativeSystem(TaskSystem):
         if task_name not in tasks_for(header.family):
             raise ValueError(f"{subject}: the native engine decodes this model with task={tasks_for(header.family)[0]}")
         judging = {name: options.pop(name) for name in RESCORING if name in options}
-        decoding = _decoding_options(options_of_task(task_name, options))
+        option_effects.check({name: getattr(task.cfg, name, None) for name in RESCORING}, names=spec.given)
+        decoding = settled(header, _decoding_options(options_of_task(task_name, options)), spec.given)
         options_for(header, decoding)
         self.judge_file = _judge_of(judging, subject)
         rescorer: Optional[Rescorer] = None
@@ -228,11 +230,9 @@ def _judge_of(given: Dict[str, str], subject: str) -> Optional[Path]:
     """What ``rescore_path`` names; None: nobody chooses.
 
     Raises:
-        ValueError: several models, or a length penalty of none.
+        ValueError: several models.
     """
     if "rescore_path" not in given:
-        if float(given.get("rescore_lenpen", 1.0)) != 1.0:
-            raise ValueError(f"{subject}: rescore_lenpen={given['rescore_lenpen']} needs rescore_path")
         return None
     paths = utils.split_paths(given["rescore_path"])
     if len(paths) != 1:

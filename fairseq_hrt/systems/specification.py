@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence
 
 from .. import options
 from ..loading.models import option_arguments, option_text
@@ -28,6 +28,7 @@ class SystemSpec:
         task: a registered task; None: the task that the checkpoint was trained with.
         options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The value ``"true"``
             stands for a switch without a value, ``"false"`` leaves it away.
+        defaults: names of those that are set aside where others leave them without effect: a bundle's own, those of a grid.
         engine: ``torch`` (PyTorch: this package's engine or whatever decodes the task), ``native``, ``auto`` (as ``--engine``), or
             ``ctranslate2``.
     """
@@ -37,6 +38,12 @@ class SystemSpec:
     task: Optional[str]
     options: Mapping[str, str]
     engine: str = "torch"
+    defaults: FrozenSet[str] = frozenset()
+
+    @property
+    def given(self) -> FrozenSet[str]:
+        """Names of the options that must have an effect."""
+        return frozenset(self.options) - self.defaults
 
 
 def parse_system(text: str) -> SystemSpec:

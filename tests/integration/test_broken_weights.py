@@ -19,7 +19,13 @@ pytestmark = pytest.mark.slow
 PLACES = ("encoder.layers.0.fc1.weight", "decoder.layers.0.fc1.weight", "decoder.output_projection.weight")
 # The second is found where the model is loaded, the first where it decodes.
 VALUES = (math.inf, math.nan)
-OPTIONS = {"hrt": "beam=1", "bidirectional": "beam=1", "dag": "dag_decode_strategy=greedy", "jacobi": "jacobi_window=3,beam=1", "autoregressive": "beam=2"}
+OPTIONS = {
+    "hrt": "beam=1",
+    "bidirectional": "beam=1",
+    "dag": "dag_decode_strategy=greedy",
+    "jacobi": "jacobi_window=3,beam=1",
+    "autoregressive": "beam=2",
+}
 SAID = ("NaN", "is a number", "above 0")
 
 
@@ -104,10 +110,25 @@ def test_checkpoints(toy_data, run, tmp_path, family, value, engine):
     data = (toy_data, "-s", "de", "-t", "en", "--system", system)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert_refused(run("benchmark", *data, "--speed-sentences", 2, "--repeats", 1, "--batch-sizes", 2, "--out", tmp_path / "b"))
+        assert_refused(
+            run("benchmark", *data, "--speed-sentences", 2, "--repeats", 1, "--batch-sizes", 2, "--out", tmp_path / "b")
+        )
         assert_refused(run("distill", *data, "--gen-subset", "valid", "--out", tmp_path / "distilled"))
         assert_refused(run("tune", *data, "--grid", "lenpen=0.5,1"))
     if engine == "fairseq" and math.isnan(value):
         assert_refused(run("average", "--inputs", path, path, "--output", tmp_path / "averaged.pt"))
-        assert_refused(run("bundle", path, "--data", toy_data, "--tokenizer", "space", "--subwords", "none", "--output", tmp_path / "bundle"))
+        assert_refused(
+            run(
+                "bundle",
+                path,
+                "--data",
+                toy_data,
+                "--tokenizer",
+                "space",
+                "--subwords",
+                "none",
+                "--output",
+                tmp_path / "bundle",
+            )
+        )
         assert not (tmp_path / "bundle").exists() and not (tmp_path / "averaged.pt").exists()

@@ -178,8 +178,8 @@ def test_fine_tuned_from_an_autoregressive_teacher(command, toy_data, teacher, t
     "options, message",
     [
         ("--prefix-size 1", "--prefix-size"),
-        ("--nbest 2 --beam 2", "--nbest 2 needs --dag-decode-strategy beam or sample"),
-        ("--min-len 4", "--min-len 4 needs"),
+        ("--nbest 2 --beam 2", "--nbest 2 has an effect only with --dag-decode-strategy beam or sample"),
+        ("--min-len 4", "--min-len 4 has an effect only with --dag-decode-strategy beam"),
         ("--beam 4 --rescore-path at.pt", "only one translation to choose from; give --dag-decode-strategy beam"),
         ("--dag-decode-upsample-scale 0", "--dag-decode-upsample-scale 0"),
         ("--dag-decode-strategy beam --dag-lm-path no.arpa", "kenlm"),

@@ -198,6 +198,7 @@ def test_two_processes_learn_what_one_learns(toy_data, command, tmp_path):
         ("--hrt-decode-chunk 4", "chunk size 4 was not trained: this model knows 1 (autoregressive) and 2, 3"),
         ("--hrt-decode-chunk two", "--hrt-decode-chunk 'two' is neither"),
         ("--hrt-decode-chunk auto --hrt-chunk-table 9:2", "--hrt-chunk-table '9:2'"),
+        ("--hrt-chunk-table 10:1,inf:2", "--hrt-chunk-table 10:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
         ("--match-source-len --retain-dropout", "--match-source-len, --retain-dropout: not supported"),
         ("--prefix-size 1", "use --hrt-decode-chunk 1"),
         (
@@ -231,6 +232,7 @@ def test_a_truncated_checkpoint(command, toy_data, student, tmp_path):
         (["--hrt-chunk-sizes", "2,2"], "each once"),
         (["--decoder-learned-pos"], "needs sinusoidal positions"),
         (["--distilled-data", "nowhere"], "nowhere"),
+        (["--raw-probability", "0.5"], "--raw-probability 0.5 has an effect only with --distilled-data"),
         (["--criterion", "cross_entropy"], "--criterion hrt_loss, not cross_entropy"),
         (["--arch", "transformer"], "no hrt_transformer"),
     ],

@@ -282,11 +282,7 @@ def test_every_verb_explains_itself(command):
 
 
 def distilled(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def test_a_distillation_is_complete_and_trains_students(command, toy_data, teacher, tmp_path):

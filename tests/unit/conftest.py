@@ -27,13 +27,17 @@ def make_dictionary(symbols: int = 12) -> Dictionary:
     return dictionary
 
 
+def make_arguments(arch: str, **overrides: Any) -> Namespace:
+    """What a command line gives a tiny model."""
+    args = Namespace(**{**TINY, "arch": arch, "_name": arch, **overrides})
+    ARCH_CONFIG_REGISTRY[arch](args)
+    return args
+
+
 def make_model(arch: str = "transformer", *, symbols: int = 12, seed: int = 1, **overrides: Any) -> Any:
     """A model in evaluation mode whose weights are large enough for peaked, different distributions."""
     torch.manual_seed(seed)
-    settings: Dict[str, Any] = dict(TINY)
-    settings.update(overrides)
-    args = Namespace(**settings)
-    ARCH_CONFIG_REGISTRY[arch](args)
+    args = make_arguments(arch, **overrides)
     family = HRTTransformerModel if arch.startswith("hrt") else TransformerModel
     task = Namespace(source_dictionary=make_dictionary(symbols), target_dictionary=make_dictionary(symbols))
     model = family.build_model(args, task).double().eval()
@@ -79,7 +83,13 @@ def make_sample(lengths: Sequence[int], *, symbols: int = 12, seed: int = 0, lef
 def tiny() -> SimpleNamespace:
     """The builders of this file."""
     return SimpleNamespace(
-        PAD=PAD, EOS=EOS, dictionary=make_dictionary, model=make_model, lively=make_lively, sample=make_sample
+        PAD=PAD,
+        EOS=EOS,
+        dictionary=make_dictionary,
+        arguments=make_arguments,
+        model=make_model,
+        lively=make_lively,
+        sample=make_sample,
     )
 
 

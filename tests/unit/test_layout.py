@@ -28,30 +28,31 @@ ROOT = PACKAGE.parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 FAMILIES = {"hrt", "bidirectional", "dag", "jacobi", "autoregressive"}
 # What all of them stand on; none of these imports a family.
-SHARED = {"task", "decoding", "engine", "training", "loading", "ops", "files", "decoding_rules"}
+SHARED = {"task", "decoding", "engine", "training", "loading", "ops", "files", "decoding_rules", "option_effects"}
 # What each package, or module beside the packages, may import of fairseq_hrt besides itself.
 ALLOWED = {
     # compat: the doctor is there; __main__: completion needs the whole command line
     "cli": {"evaluation", "systems", "hub", "server", "loading", "files", "escaping", "child_process", "compat", "__main__"},
     "evaluation": {"systems", "hub", "decoding", "engine", "ops", "files", "escaping", "fairseq_hrt"},
-    "server": {"hub", "runtime", "escaping", "fairseq_hrt"},
-    "systems": {"hub", "loading", "engine", "runtime"},
+    "server": {"hub", "runtime", "escaping", "option_effects", "fairseq_hrt"},
+    "systems": {"hub", "loading", "engine", "runtime", "option_effects"},
     "hub": {"loading", "engine", "runtime", "files", "escaping", "compat"},
     **dict.fromkeys(FAMILIES, SHARED),
-    "task": {"decoding", "engine", "training", "loading"},
+    "task": {"decoding", "engine", "training", "loading", "option_effects"},
     "decoding": {"engine", "decoding_rules"},
     "engine": set(),
     "training": {"ops"},
     # the ranges of options, for generators that are not ours
-    "loading": {"compat", "decoding"},
+    "loading": {"compat", "decoding", "option_effects"},
     "ops": set(),
     "files": set(),
     # what the eager engine and the runtime read
     "decoding_rules": set(),
+    "option_effects": set(),
     # what its own child imports
     "child_process": {"child_process"},
     "escaping": {"compat"},
-    "runtime": {"decoding_rules"},
+    "runtime": {"decoding_rules", "option_effects"},
     # the doctor reports on the compiled kernel
     "compat": {"runtime"},
     "registration": {"compat", *FAMILIES},

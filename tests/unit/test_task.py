@@ -7,6 +7,11 @@ from fairseq.tasks.translation import EVAL_BLEU_ORDER
 from omegaconf import OmegaConf
 
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
+from fairseq_hrt.dag.config import DagNllLossConfig, DagTaskConfig
+from fairseq_hrt.dag.task import DagTranslationTask
+from fairseq_hrt.hrt.config import HRTLossConfig, HRTTaskConfig
+from fairseq_hrt.hrt.task import HRTTranslationTask
+from fairseq_hrt.loading.models import build_generator
 from fairseq_hrt.task import log_bleu
 
 
@@ -40,7 +45,7 @@ def test_a_model_that_chooses_limits_what_is_read(tiny, monkeypatch):
     generator = task.build_generator([tiny.model()], GenerationConfig(beam=2))
     assert generator.rescorer.models == list(others.values()) and task.max_positions()[0] == 20
     assert task.get_interactive_tokens_and_lengths(["w1 " * 30], str.strip)[1] == [20]
-    with pytest.raises(ValueError, match="--rescore-lenpen 2.0 needs --rescore-path"):
+    with pytest.raises(ValueError, match="--rescore-lenpen 2.0 has an effect only with --rescore-path"):
         task = AutoregressiveTranslationTask(
             AutoregressiveTranslationConfig(rescore_lenpen=2.0), tiny.dictionary(), tiny.dictionary()
         )
@@ -107,3 +112,70 @@ def test_options_of_an_ordinary_transformer_from_yaml(tiny):
     assert task.build_model(OmegaConf.create({**given, "droput": 0.5}), from_checkpoint=True)
     with pytest.raises(ValueError, match=r"model: transformer is a name alone; write model: \{_name: transformer\}"):
         task.build_model("transformer")
+
+
+def hrt_task(tiny, **options):
+    config = HRTTaskConfig(max_update=9, seed=1, **options)
+    config.eval_bleu = options.get("eval_bleu", False)
+    return HRTTranslationTask(config, tiny.dictionary(), tiny.dictionary())
+
+
+@pytest.mark.parametrize("options, message", [
+    (dict(raw_probability=0.5), "--raw-probability 0.5 has an effect only with --distilled-data"),
+    (dict(hrt_eval_autoregressive=True), "--hrt-eval-autoregressive has an effect only with --eval-bleu"),
+    (dict(hrt_curriculum_power=-1.0), "--hrt-curriculum-power -1.0 must be at least 0"),
+    (dict(hrt_chunk_table="9:1,inf:2"), "--hrt-chunk-table 9:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
+])  # fmt: skip
+def test_a_training_does_not_begin_with_an_option_without_effect(tiny, options, message):
+    """One that is loaded is over, and so is what its options did; only what decodes is looked at then."""
+    task, arguments = hrt_task(tiny, **options), tiny.arguments("hrt_transformer")
+    with pytest.raises(ValueError, match=message):
+        task.build_model(arguments)
+    model = task.build_model(arguments, from_checkpoint=True)
+    task.build_criterion(HRTLossConfig(_name="hrt_loss"))
+    if "hrt_chunk_table" in options:
+        with pytest.raises(ValueError, match=message):
+            task.build_generator([model], GenerationConfig())
+    else:
+        task.build_generator([model], GenerationConfig())
+
+
+def test_options_that_come_with_a_checkpoint_are_nobodys_mistake(tiny):
+    """fairseq's own ``from_pretrained`` decodes with what the training held; its configuration has a model beside the task."""
+    whole = OmegaConf.create({"task": {**vars(hrt_task(tiny, hrt_chunk_table="9:1,inf:2").cfg), "seed": 1, "max_update": 9}})
+    for model, allowed in ((None, False), ({"_name": "hrt_transformer"}, True)):
+        whole.model = model
+        task = HRTTranslationTask(whole.task, tiny.dictionary(), tiny.dictionary())
+        built = task.build_model(tiny.arguments("hrt_transformer"), from_checkpoint=True)
+        if allowed:
+            task.build_generator([built], GenerationConfig())
+        else:
+            with pytest.raises(ValueError, match="--hrt-chunk-table 9:1,inf:2"):
+                task.build_generator([built], GenerationConfig())
+
+
+def test_the_options_of_a_criterion_are_seen_with_those_of_the_model(tiny):
+    config = DagTaskConfig()
+    config.seed, config.eval_bleu = 1, False
+    task = DagTranslationTask(config, tiny.dictionary(), tiny.dictionary())
+    arguments = tiny.arguments("dag_transformer", dag_upsample_base="source")
+    task.build_model(arguments)
+    loss = DagNllLossConfig(_name="dag_nll_loss", dag_length_loss_factor=0.3)
+    with pytest.raises(ValueError, match="--dag-length-loss-factor 0.3 has an effect only with --dag-upsample-base predict"):
+        task.build_criterion(loss)
+    task.build_model(tiny.arguments("dag_transformer", dag_upsample_base="predict"))
+    task.build_criterion(loss)
+
+
+def test_options_that_nobody_gives_now_are_set_aside(tiny):
+    """A bundle's table of chunk sizes does not stand in the way of whoever asks for one chunk size."""
+    task = hrt_task(tiny, hrt_chunk_table="9:1,inf:2", hrt_decode_chunk="2")
+    task.cfg = OmegaConf.create({**vars(task.cfg), "seed": 1, "max_update": 9})
+    config = OmegaConf.create({"generation": {"beam": 2, "unnormalized": False}})
+    models = [tiny.model("hrt_transformer")]
+    with pytest.raises(ValueError, match="--hrt-chunk-table"):
+        build_generator(task, models, config)
+    with pytest.raises(ValueError, match="--hrt-chunk-table"):
+        build_generator(task, models, config, ["hrt_chunk_table"])
+    build_generator(task, models, config, ["hrt_decode_chunk"])
+    assert task.cfg.hrt_chunk_table == HRTTaskConfig().hrt_chunk_table

@@ -40,6 +40,7 @@ typedef struct {
     fh_found *found; /* [sentences], by number */
     fh_error *errors; /* [batches] */
     fh_team *team;    /* of threads that have no batch; NULL: none */
+    fh_watch watch;
 } job;
 
 static int report(const fh_error *error, char *message, size_t size) {
@@ -234,6 +235,8 @@ static void decode_entries(job *j, int32_t batch, int32_t thread) {
     /* Given translations have words that no shortlist has. */
     w->shortlists = j->given ? NULL : j->engine->shortlists;
     w->team = j->team;
+    w->watch = &j->watch;
+    w->caller = thread == 0;
     size_t n = (size_t)count;
     fh_found *found = calloc(n, sizeof *found + sizeof(fh_given) + sizeof(int32_t *) + 2 * sizeof(int32_t));
     if (!found) {
@@ -279,6 +282,12 @@ static void run_task(void *context, int32_t task, int32_t thread) {
     if (j->team) fh_team_end(j->team);
 }
 
+/* The caller has no batch left. */
+static void look(void *context) {
+    job *j = context;
+    fh_watch_look(&j->watch, 1);
+}
+
 /* Threads that can help with the only batch, if the model is large enough for it to pay. */
 static int32_t helpers(const job *j) {
     const fh_matrix *output = j->engine->model->output;
@@ -302,7 +311,7 @@ static int run_job(job *j, int32_t sentences, fh_results **results, fh_error *er
         fh_trial *trial = &e->helping[j->given != NULL];
         /* Without memory for a team the batch is decoded alone. */
         if (more && fh_trial_choice(trial, more)) j->team = fh_team_new(1 + more);
-        fh_pool_run(e->pool, j->batches + (j->team ? more : 0), run_task, j);
+        fh_pool_run(e->pool, j->batches + (j->team ? more : 0), run_task, look, j);
         double seconds = more ? fh_seconds() - start : 0;
         for (int32_t b = 0; b < j->batches && !error->code; b++) *error = j->errors[b];
         if (more && !error->code) fh_trial_note(trial, j->team != NULL, seconds, tokens_of(j->found, sentences));
@@ -325,11 +334,12 @@ static int check_offsets(const int64_t *offsets, int64_t count, const char *what
     return FH_OK;
 }
 
-int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_options *options, fh_results **results,
-              char *message, size_t size) {
+int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_options *options, fh_ask_caller ask,
+              fh_results **results, char *message, size_t size) {
     fh_error error = {0};
     *results = NULL;
     job j = {.engine = e, .options = options, .tokens = tokens, .offsets = offsets};
+    fh_watch_start(&j.watch, ask);
     if (!check_offsets(offsets, sentences, "sentence", &error) && !check_options(e->model, options, &error)) run_job(&j, sentences, results, &error);
     return report(&error, message, size);
 }
@@ -367,11 +377,12 @@ static int take_targets(const fh_model *m, const fh_targets *targets, int32_t se
 }
 
 int fh_score(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_targets *targets, const fh_options *options,
-             fh_results **results, char *message, size_t size) {
+             fh_ask_caller ask, fh_results **results, char *message, size_t size) {
     fh_error error = {0};
     fh_given *given = NULL;
     *results = NULL;
     job j = {.engine = e, .options = options, .tokens = tokens, .offsets = offsets};
+    fh_watch_start(&j.watch, ask);
     if (!fh_writes_in_order(e->model))
         fh_fail(&error, FH_REFUSED, "given translations are scored by models that write one word after the other; this one does not");
     else if (!check_offsets(offsets, sentences, "sentence", &error) && !check_options(e->model, options, &error)) {

@@ -127,6 +127,7 @@ static int move_rows(fh_work *w, beam_state *b, int32_t sentence, int32_t count)
 static int advance(fh_work *w, beam_state *b, int32_t sentence, int32_t first, int32_t place, fh_found *found) {
     open_hypothesis *open = b->open + (size_t)sentence * b->beams;
     int32_t count = 0, eos = w->model->shape.eos, going = 0;
+    if (fh_go_on(w)) return w->error.code;
     for (int32_t i = 0; i < b->counts[sentence]; i++)
         for (int32_t k = 0; k < b->found_counts[first + i]; k++) {
             size_t at = (size_t)(first + i) * b->width + k;

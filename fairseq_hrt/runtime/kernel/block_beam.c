@@ -104,6 +104,7 @@ static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total, i
     block_end *now = b->lists, *later = now + (size_t)most * most + most, *finished = later + (size_t)most * most + most;
     now[0] = (block_end){beam, -1, total};
     for (int32_t slot = 0; slot < b->z; slot++) {
+        if (fh_go_on(w)) return w->error.code;
         size_t at = (size_t)row + slot;
         int32_t count = 0;
         for (int32_t i = 0; i < open; i++)

@@ -7,6 +7,8 @@
 
 /* Rows whose values over the whole vocabulary are held at once. */
 #define HELD 64
+/* Rows whose best words are sought at once: a call that is to end ends between two of these products. */
+#define SOUGHT 256
 
 fh_ask fh_plain_ask(const fh_work *w, int32_t sentence) {
     fh_ask ask = {.sentence = sentence, .bans = 0, .only = -1};
@@ -164,6 +166,7 @@ int fh_best_words(fh_work *w, const float *features, const fh_ask *asks, int32_t
         const fh_matrix *matrix;
         const fh_choice_list *list;
         count = same_matrix(w, asks, first, rows, &matrix, &list);
+        if (count > SOUGHT) count = SOUGHT;
         if (best_of(w, features + first * d, asks + first, count, matrix, list, tokens + first, scores ? scores + first : NULL)) return w->error.code;
     }
     for (int32_t r = 0; r < rows; r++)

@@ -63,14 +63,14 @@ static fh_kept_graph *keep_graph(fh_work *w, const fh_graph *g) {
 }
 
 /* The path as a translation: repetitions of the word before are dropped, what they cost stays in the word that is kept. */
-static int finish(fh_work *w, const fh_graph *g, fh_edges edges, int scores, fh_found *found) {
+static int finish(fh_work *w, const fh_graph *g, const fh_edges *edges, int scores, fh_found *found) {
     fh_hypothesis *h = fh_hypothesis_new(w, g->length);
     if (!h) return w->error.code;
     int32_t kept = 0;
     double total = 0, carried = scores ? g->scores[0] : 0.0;
     for (int32_t i = 1; i < g->length; i++) {
         int32_t u = g->path[i - 1], v = g->path[i], ending = i + 1 == g->length;
-        double part = scores ? g->scores[v] + log(edges.values[(size_t)u * g->size + v]) + fh_unit(edges, u) : 0.0;
+        double part = scores ? g->scores[v] + fh_edge(edges, u, v) : 0.0;
         if (kept && !ending && !w->options->keep_repeats && g->tokens[v] == h->tokens[kept - 1]) {
             h->scores[kept - 1] += (float)part;
             total += part;
@@ -91,23 +91,18 @@ static int finish(fh_work *w, const fh_graph *g, fh_edges edges, int scores, fh_
     return fh_found_add(w, found, h);
 }
 
-/* Links without repeats where the text is to have none, under the weight that the search gives to words; counted: with their whole
+/* Edges without repeats where the text is to have none, under the weight that the search gives to words; counted: with their whole
  * probability, of which scores are made. */
-static int printed_links(fh_work *w, const fh_graph *g, double weight, fh_edges *searched, fh_edges *counted) {
-    size_t n = (size_t)g->size, all = n * n;
-    if (fh_reserve(&w->links, 2 * (all + n), sizeof(double), &w->error)) return w->error.code;
+static int printed_edges(fh_work *w, const fh_graph *g, double weight, fh_edges *searched, fh_edges *counted) {
+    size_t each = fh_edges_size(g->size);
+    if (fh_reserve(&w->links, 2 * each, sizeof(double), &w->error)) return w->error.code;
     double *memory = w->links.data;
-    fh_edges whole = {memory, memory + all}, weighted = {whole.units + n, whole.units + n + all};
-    fh_without_repeats(g, 1.0, whole);
-    *counted = *searched = whole;
-    if (weight != 1.0) {
-        fh_without_repeats(g, weight, weighted);
-        *searched = weighted;
-    }
+    *counted = *searched = fh_without_repeats(g, 1.0, memory);
+    if (weight != 1.0) *searched = fh_without_repeats(g, weight, memory + each);
     return FH_OK;
 }
 
-static int lookahead(fh_work *w, fh_graph *g, const double *links) {
+static int lookahead(fh_work *w, fh_graph *g, const fh_edges *edges) {
     double *weights;
     if (fh_reserve(&w->path, (size_t)g->size, sizeof(double), &w->error)) return w->error.code;
     weights = w->path.data;
@@ -116,14 +111,14 @@ static int lookahead(fh_work *w, fh_graph *g, const double *links) {
     for (int32_t v = 1; v < g->size; v++)
         if (w->options->beta * g->scores[v] > top) top = w->options->beta * g->scores[v];
     for (int32_t v = 0; v < g->size; v++) weights[v] = exp(w->options->beta * g->scores[v] - top);
-    return fh_follow(w, g, links, weights);
+    return fh_follow(w, g, edges, weights);
 }
 
 static int decode_graph(fh_work *w, fh_graph *g, fh_found *found) {
     const fh_options *o = w->options;
     int32_t strategy = o->strategy, scores = o->scores;
     int keeps = o->keep_repeats || strategy == FH_GREEDY, all = !keeps || strategy == FH_LOOKAHEAD || strategy == FH_JOINT_VITERBI || o->graphs;
-    fh_edges searched = {g->links, NULL}, counted = searched;
+    fh_edges searched = {.graph = g}, counted = searched;
     if (fh_graph_links(w, g)) return w->error.code;
     if (all) {
         for (int32_t v = 1; v + 1 < g->size; v++) g->path[v - 1] = v;
@@ -131,23 +126,23 @@ static int decode_graph(fh_work *w, fh_graph *g, fh_found *found) {
     }
     if (ends(w, g, scores || all)) return w->error.code;
     double weight = strategy == FH_LOOKAHEAD ? o->beta : strategy == FH_JOINT_VITERBI ? 1.0 : 0.0;
-    if (!keeps && printed_links(w, g, weight, &searched, &counted)) return w->error.code;
+    if (!keeps && printed_edges(w, g, weight, &searched, &counted)) return w->error.code;
     if (strategy == FH_GREEDY) {
-        fh_follow(w, g, searched.values, NULL);
+        fh_follow(w, g, &searched, NULL);
     } else if (strategy == FH_LOOKAHEAD) {
         if (weight != 0.0)
-            lookahead(w, g, searched.values);
+            lookahead(w, g, &searched);
         else
-            fh_follow(w, g, searched.values, NULL);
+            fh_follow(w, g, &searched, NULL);
     } else {
         /* Twice the words that the scale promises, in float32 as the eager engine computes it. */
         float twice = (float)(2 * g->size) / (float)o->scale;
         int32_t most = twice < (float)g->limit ? (int32_t)twice : g->limit;
-        fh_best_path(w, g, searched, most, strategy == FH_JOINT_VITERBI);
+        fh_best_path(w, g, &searched, most, strategy == FH_JOINT_VITERBI);
     }
     if (w->error.code) return w->error.code;
     if (!all && words_at(w, g, g->path + 1, g->length - 2, scores)) return w->error.code;
-    return finish(w, g, counted, scores, found);
+    return finish(w, g, &counted, scores, found);
 }
 
 /* The graphs of some sentences, from one decoder pass. */

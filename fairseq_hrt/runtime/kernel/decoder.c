@@ -47,7 +47,7 @@ int fh_row_copy(fh_work *w, int32_t to, int32_t from) {
     fh_row *a = &w->rows[to];
     const fh_row *b = &w->rows[from];
     a->length = 0;
-    if (reserve_row(w, a, b->length)) return w->error.code;
+    if (fh_go_on(w) || reserve_row(w, a, b->length)) return w->error.code;
     size_t mine = layer_floats(w, a->capacity), theirs = layer_floats(w, b->capacity), used = layer_floats(w, b->length);
     for (int32_t l = 0; l < w->model->decoder.shape.layers && used; l++)
         memcpy((float *)a->cache.data + l * mine, (float *)b->cache.data + l * theirs, used * sizeof(float));

@@ -73,7 +73,7 @@ int fh_encode(fh_work *w, const int32_t *const *sources, const int32_t *lengths,
         if (lengths[s] > longest) longest = lengths[s];
     }
     size_t wide = (size_t)tokens * 3 * d;
-    if (fh_reserve(&w->encoded, (size_t)tokens * d, sizeof(float), &w->error) || fh_reserve(&w->projected, wide, sizeof(float), &w->error) ||
+    if (fh_go_on(w) || fh_reserve(&w->encoded, (size_t)tokens * d, sizeof(float), &w->error) || fh_reserve(&w->projected, wide, sizeof(float), &w->error) ||
         fh_reserve(&w->y, (size_t)tokens * d, sizeof(float), &w->error) || fh_reserve(&w->mixed, (size_t)tokens * d, sizeof(float), &w->error) ||
         fh_reserve(&w->own_cache, fh_cache_size(e->shape.heads, e->head_width, longest), sizeof(float), &w->error) ||
         fh_reserve(&w->scratch, fh_attention_scratch(longest, 0), sizeof(float), &w->error) ||

@@ -13,25 +13,30 @@ typedef struct {
     int32_t *path, length;         /* vertices from the first to the last one */
 } fh_graph;
 
-/* Links as probabilities: values[u][v] * exp(units[u]). */
+/* What a search follows: the links themselves, or those from the first vertex of a word to the first vertex of the next, over all repeats of
+ * the word between them. See ops/repeats.py. */
 typedef struct {
-    double *values; /* [size][size] */
-    double *units;  /* [size], NULL: all 0 */
+    const fh_graph *graph;
+    double weight;   /* of the repeats' log-probabilities */
+    int32_t *next;   /* [size], the next vertex that writes the same word, 0 behind the last one; NULL: the links themselves */
+    double *costs;   /* [size], exp(weight * score) */
+    double *units;   /* [size]: row u is kept relative to exp(units[u]); 0 where a link leads to another word */
+    double *chain, *row; /* scratch */
 } fh_edges;
-
-static inline double fh_unit(fh_edges edges, int32_t u) { return edges.units ? edges.units[u] : 0.0; }
 
 /* Vertices of an encoded sentence. */
 int fh_graph_size(fh_work *work, int32_t sentence, const float *encoded, int32_t *vertices);
 /* Fills links from the features. */
 int fh_graph_links(fh_work *work, fh_graph *graph);
-/* Links from the first vertex of a word to the first vertex of the next, over all repeats of the word between them; weight: of the
- * repeats' log-probabilities. See ops/repeats.py. */
-void fh_without_repeats(const fh_graph *graph, double weight, fh_edges out);
-/* Follows argmax_v links(u, v) * exp(weight * score(v)); weights NULL: the links alone. */
-int fh_follow(fh_work *work, fh_graph *graph, const double *links, const double *weights);
+/* Edges without repeats, in memory of fh_edges_size(size) doubles. */
+size_t fh_edges_size(int32_t size);
+fh_edges fh_without_repeats(const fh_graph *graph, double weight, double *memory);
+/* log-probability of the edge from u to v. */
+double fh_edge(const fh_edges *edges, int32_t u, int32_t v);
+/* Follows argmax_v edge(u, v) * exp(weight * score(v)); weights NULL: the edges alone. */
+int fh_follow(fh_work *work, fh_graph *graph, const fh_edges *edges, const double *weights);
 /* The best path of each number of inner vertices up to `most`, the best of them by score / number ** length_beta. tokens: the words' scores
  * count. See ops/viterbi.py. */
-int fh_best_path(fh_work *work, fh_graph *graph, fh_edges edges, int32_t most, int tokens);
+int fh_best_path(fh_work *work, fh_graph *graph, const fh_edges *edges, int32_t most, int tokens);
 
 #endif

@@ -23,7 +23,8 @@ typedef enum {
     FH_MEMORY = 1,    /* an allocation failed */
     FH_INVALID = 2,   /* a value, a size or a token that does not fit */
     FH_NUMBER = 3,    /* the model computed a value that is not a number */
-    FH_REFUSED = 4    /* an option that this model or the runtime does not know */
+    FH_REFUSED = 4,   /* an option that this model or the runtime does not know */
+    FH_ENDED = 5      /* the caller wanted the call to end */
 } fh_status;
 
 typedef enum { FH_AUTOREGRESSIVE = 0, FH_HRT = 1, FH_BIDIRECTIONAL = 2, FH_DAG = 3 } fh_family;
@@ -112,9 +113,12 @@ FH_PUBLIC void fh_engine_free(fh_engine *engine);
 /* Candidates of each source word, see Shortlist in engine.py; offsets NULL: none. Takes copies. */
 FH_PUBLIC int fh_engine_shortlist(fh_engine *engine, const int64_t *offsets, const int32_t *candidates, int64_t count, const int32_t *always,
                                   int64_t always_count, char *message, size_t size);
-/* Sentence i has the tokens offsets[i] to offsets[i + 1] - 1. */
+/* Called some 20 times a second by the thread that made the call, and not at all in calls that take less; unless *goes_on, which is 0, becomes
+ * something else, the call is to end. */
+typedef void (*fh_ask_caller)(int32_t *goes_on);
+/* Sentence i has the tokens offsets[i] to offsets[i + 1] - 1. ask: NULL where the call is not to end before it is done. */
 FH_PUBLIC int fh_decode(fh_engine *engine, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_options *options,
-                        fh_results **results, char *message, size_t size);
+                        fh_ask_caller ask, fh_results **results, char *message, size_t size);
 
 /* Given translations: counts[i] of sentence i, one behind the other; translation t has the tokens offsets[t] to offsets[t + 1] - 1, </s> included. */
 typedef struct {
@@ -125,7 +129,7 @@ typedef struct {
 /* Scores given translations word by word, by models that can write so: hypotheses in the given order. Without shortlist; of the options
  * normalize, lenpen, unkpen, batch_size and alignments count, the others must fit the model. */
 FH_PUBLIC int fh_score(fh_engine *engine, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_targets *targets,
-                       const fh_options *options, fh_results **results, char *message, size_t size);
+                       const fh_options *options, fh_ask_caller ask, fh_results **results, char *message, size_t size);
 FH_PUBLIC void fh_results_free(fh_results *results);
 
 #endif

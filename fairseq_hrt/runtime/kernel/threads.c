@@ -2,6 +2,10 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
+
+/* Nanoseconds between two calls of wait(). */
+#define PATIENCE 50000000
 
 typedef struct {
     fh_pool *pool;
@@ -85,7 +89,17 @@ void fh_pool_free(fh_pool *p) {
     free(p);
 }
 
-void fh_pool_run(fh_pool *p, int32_t count, void (*run)(void *context, int32_t task, int32_t thread), void *context) {
+/* Until a moment later, or until all tasks are done; the lock is held on entry and on return. */
+static void wait_a_moment(fh_pool *p) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += PATIENCE;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&p->done, &p->lock, &until);
+}
+
+void fh_pool_run(fh_pool *p, int32_t count, void (*run)(void *context, int32_t task, int32_t thread), void (*wait)(void *context), void *context) {
     pthread_mutex_lock(&p->lock);
     p->run = run;
     p->context = context;
@@ -93,6 +107,13 @@ void fh_pool_run(fh_pool *p, int32_t count, void (*run)(void *context, int32_t t
     p->count = count;
     if (count > 1) pthread_cond_broadcast(&p->work);
     take_tasks(p, 0);
-    while (p->busy) pthread_cond_wait(&p->done, &p->lock);
+    while (p->busy) {
+        wait_a_moment(p);
+        if (!p->busy) break;
+        /* It may take long, and the others need the lock. */
+        pthread_mutex_unlock(&p->lock);
+        wait(context);
+        pthread_mutex_lock(&p->lock);
+    }
     pthread_mutex_unlock(&p->lock);
 }

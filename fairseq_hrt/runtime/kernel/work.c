@@ -28,8 +28,13 @@ void fh_work_free(fh_work *w) {
     memset(w, 0, sizeof *w);
 }
 
+int fh_go_on(fh_work *w) {
+    if (!fh_watch_look(w->watch, w->caller)) return FH_OK;
+    return fh_fail(&w->error, FH_ENDED, "the call was ended before it was done");
+}
+
 int fh_prepare(fh_work *w, fh_input *input, fh_kind kind, const float *x, ptrdiff_t ldx, int32_t rows, int32_t inputs, int positive) {
-    if (fh_reserve(&w->prepared, fh_input_size(kind, rows, inputs), 1, &w->error)) return w->error.code;
+    if (fh_go_on(w) || fh_reserve(&w->prepared, fh_input_size(kind, rows, inputs), 1, &w->error)) return w->error.code;
     w->model->operations->prepare(input, w->prepared.data, kind, x, ldx, rows, inputs, positive);
     return FH_OK;
 }

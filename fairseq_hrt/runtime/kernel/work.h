@@ -5,6 +5,7 @@
 #include "memory.h"
 #include "model.h"
 #include "trial.h"
+#include "watch.h"
 
 struct fh_shortlists;
 struct fh_team;
@@ -27,6 +28,8 @@ typedef struct fh_work {
     const fh_options *options;
     const struct fh_shortlists *shortlists; /* NULL: none */
     struct fh_team *team;                   /* helps with large products; NULL: nobody */
+    fh_watch *watch;                        /* of the call */
+    int32_t caller;                         /* 1: this is the thread that made the call */
     fh_error error;
     /* The encoded batch. */
     int32_t sentences;
@@ -50,6 +53,9 @@ typedef struct fh_work {
 
 int fh_work_start(fh_work *work, const fh_model *model);
 void fh_work_free(fh_work *work);
+
+/* Fails where the call is to end. Every product asks; searches that compute long without one ask themselves. */
+int fh_go_on(fh_work *work);
 
 /* The product of prepared rows, see operations.h; shared with the team where it is large. The values do not depend on who computes them. */
 void fh_product(const fh_work *work, const fh_matrix *matrix, const fh_input *input, float *out, ptrdiff_t ldo, int relu, const float *residual,

@@ -46,6 +46,20 @@ def test_one_word_a_step_is_the_stock_transformer(family, learned):
     assert_close(model(**sample["net_input"], slots=slots), logits.flatten(0, 1))
 
 
+@pytest.mark.parametrize("count, positions", [(3, 8), (3, 6), (2, 9), (4, 4), (1, 7)])
+def test_learned_positions_end_with_a_whole_step(family, count, positions):
+    """The longest targets that a model takes are trained and decoded, whatever the number of its positions."""
+    options = dict(directions=1, tokens_per_step=count, decoder_learned_pos=True, max_target_positions=positions)
+    task, model = family.task(model=options)
+    longest = model.max_decoder_positions()
+    assert positions - count < longest <= positions and longest % count == 0
+    batch = task.add_slots(family.batch([longest - 1, 1]), 1)
+    assert model(**batch["net_input"], slots=batch["slots"]).isfinite().all()
+    for beam in (1, 3):
+        found = family.generator(model, beam=beam, min_len=longest - 1, max_len_b=positions).generate([model], batch)
+        assert [len(best[0]["tokens"]) for best in found] == [longest, longest]
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("ablation", [None, *ABLATIONS])
 @torch.no_grad()
@@ -143,6 +157,10 @@ def test_other_numbers_of_directions_are_refused(family):
         (dict(directions=1, distinct_starts=True), "--bidirectional-distinct-starts.*needs two or more"),
         (dict(directions=2, block=1, distinct_starts=True), "--bidirectional-distinct-starts with --bidirectional-block 1"),
         (dict(directions=2, block=3), "--bidirectional-block 3"),
+        (
+            dict(directions=1, tokens_per_step=4, decoder_learned_pos=True, max_target_positions=3),
+            "--max-target-positions 3 are fewer than the 4 words of a step",
+        ),
         (dict(directions=2, adaptive_softmax_cutoff="4,8"), "--adaptive-softmax-cutoff"),
         (dict(quant_noise_pq=0.1), "--quant-noise-pq"),
     ],

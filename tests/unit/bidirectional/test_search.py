@@ -184,7 +184,7 @@ def test_blocks_larger_than_the_sentence(family, directions, count, beam):
 
 @torch.no_grad()
 def test_nan_is_named(family):
-    from fairseq_hrt.engine.beam_search import NumericalError
+    from fairseq_hrt.decoding import NumericalError
 
     for beam in (1, 2):
         model = family.bidirectional(directions=2)

@@ -66,7 +66,9 @@ def test_a_bundle_whose_path_fairseq_would_take_apart(options, tmp_path):
 
 def test_systems_are_those_named_or_the_bundle(options, bundle):
     paths = f"{bundle / 'model.pt'}:{bundle / 'model_2.pt'}"
-    assert given_systems(options(bundle)) == [SystemSpec("packed", paths, "translation_hrt", {"beam": "1"})]
+    assert given_systems(options(bundle)) == [
+        SystemSpec("packed", paths, "translation_hrt", {"beam": "1"}, defaults=frozenset(("beam",)))
+    ]
     named = options(bundle, "--system", "name=a,path=x.pt", "--system", "name=b,path=x.pt")
     assert [spec.name for spec in given_systems(named)] == ["a", "b"]
     single = argparse.Namespace(data="data", system="name=a,path=x.pt")

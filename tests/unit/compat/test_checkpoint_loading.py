@@ -198,8 +198,15 @@ def test_mutants_are_refused_or_load(save, tmp_path):
     """Bytes of checkpoints changed, lost, repeated: nothing but refusals of one line, and arrays that can be looked at."""
     meter = meters.AverageMeter()
     meter.sum = numpy.arange(4)
-    metrics = [(0, "bleu", "AverageMeter", {"val": numpy.arange(4.0), "sum": numpy.float64(1.5), "text": numpy.str_("ab")}), meter]
-    state = {"cfg": {"model": argparse.Namespace(arch="transformer")}, "model": {"w": torch.ones(3)}, "extra_state": {"metrics": metrics}}
+    metrics = [
+        (0, "bleu", "AverageMeter", {"val": numpy.arange(4.0), "sum": numpy.float64(1.5), "text": numpy.str_("ab")}),
+        meter,
+    ]
+    state = {
+        "cfg": {"model": argparse.Namespace(arch="transformer")},
+        "model": {"w": torch.ones(3)},
+        "extra_state": {"metrics": metrics},
+    }
     with zipfile.ZipFile(save(state)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     with open(save(state, _use_new_zipfile_serialization=False), "rb") as file:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.dag.generator import DagGenerator
+from fairseq_hrt.decoding import NumericalError
 from fairseq_hrt.decoding.rescoring import Rescorer
-from fairseq_hrt.engine.beam_search import NumericalError
+from fairseq_hrt.option_effects import set_aside
 from fairseq_hrt.options import DecodingOptions
 
 STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]
@@ -458,29 +459,37 @@ def test_broken_weights_are_named(family, strategy):
         generator.generate([model], family.sample([5, 3]))
 
 
-@pytest.mark.parametrize(
-    "strategy, options, config, named",
-    [
-        ("greedy", dict(nbest=2), {}, "--nbest 2"),
-        ("lookahead", dict(temperature=0.5), {}, "--temperature 0.5"),
-        ("joint-viterbi", dict(no_repeat_ngram_size=2), {}, "--no-repeat-ngram-size"),
-        ("beam", {}, dict(no_repeat_consecutive=2), "--dag-no-repeat-consecutive"),
-        ("greedy", dict(min_len=3), {}, "--min-len 3"),
-        ("greedy", {}, dict(lm_path="lm.arpa"), "--dag-lm-path"),
-        ("sample", {}, dict(sample_topp=0.0), "--dag-sample-topp 0.0"),
-        ("sample", {}, dict(candidates=0), "--dag-candidates 0"),
-        ("lookahead", {}, dict(no_repeat_consecutive=-1), "--dag-no-repeat-consecutive -1"),
-        ("lookahead", {}, dict(decode_beta=-1.0), "--dag-decode-beta -1"),
-        ("lookahead", {}, dict(decode_beta=math.inf), "--dag-decode-beta inf"),
-        ("beam", {}, dict(decode_beta=0.0), "--dag-decode-beta 0.0"),
-        ("beam", dict(unkpen=-1.0), {}, "--unkpen -1.0 favours .* give --dag-allow-unk"),
-        ("beam", dict(unkpen=math.nan), {}, "--unkpen nan"),
-        ("beam", dict(unkpen=-math.inf), dict(allow_unk=True), "--unkpen -inf"),
-    ],
-)
-def test_options_that_do_not_fit(family, strategy, options, config, named):
-    with pytest.raises(ValueError, match=named):
+@pytest.mark.parametrize("strategy, options, config, named", [
+    ("greedy", {}, dict(lm_path="missing"), "missing"),
+    ("beam", dict(unkpen=math.nan), {}, "--unkpen nan"), ("beam", dict(unkpen=-math.inf), dict(allow_unk=True), "--unkpen -inf"),
+])  # fmt: skip
+def test_options_that_do_not_fit(family, strategy, options, config, named, kenlm):
+    with pytest.raises((ValueError, OSError), match=named):
         make_generator(family, [family.dag()], strategy, options=options, **config)
+
+
+@pytest.mark.parametrize("name, value, beside, in_vain", [
+    ("dag_decode_beta", 0.1, "lookahead", "viterbi"), ("dag_decode_beta", 0.1, "beam", "joint-viterbi"),
+    ("dag_decode_length_beta", 20.0, "viterbi", "lookahead"), ("dag_decode_length_beta", 20.0, "joint-viterbi", "greedy"),
+    ("dag_candidates", 1, "sample", "lookahead"), ("dag_sample_topp", 0.05, "sample", "lookahead"),
+    ("dag_no_repeat_consecutive", 1, "lookahead", None),
+])  # fmt: skip
+def test_an_option_changes_what_is_decoded_where_the_table_says_so(family, name, value, beside, in_vain):
+    models, sample = [family.dag(seed=3)], family.sample([12, 11, 10, 9, 8, 7, 6, 5], seed=4)
+
+    def decoded(strategy, **more):
+        # The vertices of a model without a training mostly write one word.
+        config = {"keep_repeats": True, **{key[len("dag_") :]: own for key, own in more.items()}}
+        found = make_generator(family, models, strategy, options=dict(beam=4), **config).generate(models, sample)
+        return [[(h["tokens"].tolist(), round(float(h["score"]), 9)) for h in best] for best in found]
+
+    def values(strategy):
+        return {"dag_no_repeat_consecutive": 0, "no_repeat_ngram_size": 0, "dag_decode_strategy": strategy, name: value}
+
+    assert decoded(beside) != decoded(beside, **{name: value}) and not set_aside(values(beside), ())
+    if in_vain is not None:
+        assert decoded(in_vain) == decoded(in_vain, **{name: value})
+        assert set_aside(values(in_vain), ())
 
 
 def test_a_graph_has_no_prefix(family):

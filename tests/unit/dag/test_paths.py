@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.dag.paths import WalkRules, _choose, best_successors, follow, path_lists, sentence_keys, walk
-from fairseq_hrt.engine.beam_search import NumericalError
+from fairseq_hrt.decoding import NumericalError
 
 
 @given(

@@ -3,7 +3,10 @@
 import pytest
 import torch
 from fairseq.data import LanguagePairDataset
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks.translation import TranslationTask
+
+from fairseq_hrt.decoding import DecodingOptions
 
 
 def test_the_task_hands_its_views_to_the_criterion(family, monkeypatch):
@@ -112,3 +115,21 @@ def test_a_scale_of_decoding_that_is_none_is_named(family):
     for scale in (0.0, -1.0):
         with pytest.raises(ValueError, match=f"--dag-decode-upsample-scale {scale} must be greater than 0"):
             family.task(decode_upsample_scale=scale).decode_scale(decoder)
+
+
+def test_a_beam_weighs_its_tokens(family):
+    task = family.task(decode_strategy="beam", decode_beta=0.0)
+    with pytest.raises(ValueError, match="--dag-decode-beta 0.0 must be greater than 0 with --dag-decode-strategy beam"):
+        task.make_generator([family.dag()], DecodingOptions())
+
+
+def test_the_beam_of_a_single_path_is_shown_as_one(family, caplog):
+    """Whoever gives one beam to several decoders need not leave it out here; what is printed is what was done."""
+    models = [family.dag()]
+    for strategy, beam, shown, warned in (("greedy", 7, 1, True), ("greedy", 5, 1, False), ("sample", 7, 7, False)):
+        caplog.clear()
+        args = GenerationConfig(beam=beam)
+        family.task(decode_strategy=strategy).build_generator(models, args)
+        assert args.beam == shown
+        message = "--beam 7 has an effect only with --dag-decode-strategy beam or sample; here it is 1"
+        assert [record.message for record in caplog.records] == [message] * warned

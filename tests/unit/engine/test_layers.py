@@ -77,17 +77,18 @@ def test_self_attention_is_fairseqs(bias):
     assert_close(packed.combine(queries[:1], keys[:HEADS], values[:HEADS], mask[:1]), packed(x, mask)[:1, chosen])
 
 
+@pytest.mark.parametrize("heads", [HEADS, WIDTH])
 @pytest.mark.parametrize("beams, count", [(1, 1), (3, 1), (2, 4)])
 @torch.no_grad()
-def test_beams_ask_their_sentence(beams, count):
-    """And the source is never copied: each row of a sentence gets what a copy of it would have given."""
-    module = make_attention(encoder_decoder_attention=True)
+def test_beams_ask_their_sentence(beams, count, heads):
+    """And the source is never copied: each row of a sentence gets what a copy of it would have given; heads of width 1 too."""
+    module = MultiheadAttention(WIDTH, heads, encoder_decoder_attention=True).double().eval()
     packed, encoded = PackedCrossAttention(module, reorder=False), torch.randn(2, 6, WIDTH).double()
     x = torch.randn(2 * beams, count, WIDTH).double()
     hidden = torch.arange(6) >= torch.tensor([[6], [4]])
     mask = torch.zeros(2, 1, 1, 6).double().masked_fill(hidden[:, None, None], float("-inf"))
     keys, values = packed.remember(encoded)
-    assert keys.shape == values.shape == (2, HEADS, 6, WIDTH // HEADS)
+    assert keys.shape == values.shape == (2, heads, 6, WIDTH // heads)
     for given, padding in ((mask, hidden), (None, None)):
         copies = None if padding is None else padding.repeat_interleave(beams, 0)
         expected, weights = module_attention(module, x, encoded.repeat_interleave(beams, 0), copies)

@@ -119,3 +119,15 @@ def test_files_among_the_options_count_by_their_contents(files):
 def test_an_option_in_both_places_is_refused(files):
     with pytest.raises(ValueError, match="words: given in --system and in --grid"):
         run(files, options={"words": "2"})
+
+
+def test_what_is_swept_need_not_have_an_effect_in_every_setting(files, monkeypatch):
+    specs = []
+
+    def load(spec, data):
+        specs.append(spec)
+        return StubSystem(spec, data)
+
+    monkeypatch.setattr(tuning, "load_system", load)
+    run(files, grid=["words=3,6"], options={"beam": "4"}, cache=False)
+    assert [spec.given for spec in specs] == [{"beam"}, {"beam"}]

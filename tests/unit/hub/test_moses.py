@@ -126,3 +126,27 @@ def test_every_short_text_of_few_signs(english, signs):
     reference, _, tokenize = english
     for text in ("".join(chosen) for length in range(5) for chosen in itertools.product(signs, repeat=length)):
         assert tokenize(text) == reference.tokenize(text), text
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(["DOT", "MULTI", "D", "OT", ".", "..", " ", "a"]), max_size=12).map("".join))
+def test_texts_that_hold_the_marker_of_full_stops(english, text):
+    reference, _, tokenize = english
+    assert tokenize(text) == reference.tokenize(text)
+
+
+def test_many_beginnings_of_the_marker_of_full_stops(english):
+    """Tried from each of them, the pattern took minutes."""
+    text = "DOT" * 300_000 + " DOTMULTI"
+    assert english[2](text) == "DOT" * 300_000 + " ."
+
+
+@pytest.mark.parametrize(
+    "signs", [".", "'", ",", "-", "5,", "a'", "a.", " .'", '"', "(", ") ", "\u00a0", "\u3000", "a", "5", "DOT", "@-@ "]
+)
+@pytest.mark.parametrize("language", ["en", "de", "fr"])
+def test_runs_of_one_sign(language, signs):
+    """A quarter of a megabyte; a rule that is tried again from each sign would take minutes."""
+    rules = MosesRules.from_sacremoses(language, language)
+    text = signs * (250_000 // len(signs)) + " DOTMULTI x"
+    assert Detokenizer(rules)(Tokenizer(rules)(Normalizer(language)(clean(text)))).endswith("x")

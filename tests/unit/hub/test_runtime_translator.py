@@ -2,10 +2,13 @@
 
 import json
 import os
+import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -18,7 +21,9 @@ from tiny_models import FAMILIES
 import fairseq_hrt
 import fairseq_hrt.hub.bundle as bundle_module
 from fairseq_hrt.cli import translate as verb
+from fairseq_hrt.hub.translation import join_pieces
 from fairseq_hrt.hub.translator import Translator
+from fairseq_hrt.runtime.engine import Cancelled
 
 # A bundle for each way of decoding.
 pytestmark = [pytest.mark.slow, pytest.mark.mutants]
@@ -235,6 +240,31 @@ def test_where_words_come_from(bundles):
         fairseq_hrt.from_pretrained(bundles / "dag", engine="runtime").translate(LINES, replace_unk=True)
 
 
+@pytest.mark.parametrize("engine", ["runtime", "torch"])
+def test_prepared_lines_are_translated_like_raw_ones(bundles, engine, monkeypatch):
+    model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
+    lines = [*LINES, " ".join(["zebra a"] * 300), " \t"]
+    options = [{}, {"beam": 2, "nbest": 2}, {"replace_unk": True, "unkpen": -100, "max_len_b": 5}]
+    expected = [model.translate(lines, details=True, **chosen) for chosen in options]
+    prepared = [model.prepare(line) for line in lines]
+    assert [len(pieces) for pieces in prepared][-2:] == [3, 1] and all(prepared)
+    # Nothing is prepared a second time.
+    monkeypatch.setattr(model.pipeline, "words", None)
+    for chosen, wanted in zip(options, expected):
+        found = iter(model.translate([piece for pieces in prepared for piece in pieces], details=True, **chosen))
+        translated = [[next(found) for _ in pieces] for pieces in prepared]
+        assert [
+            join_pieces(line, [[one, *one.alternatives] for one in pieces]) for line, pieces in zip(lines, translated)
+        ] == wanted
+
+
+def test_graphs_of_prepared_lines(bundles):
+    for engine in ("runtime", "torch"):
+        model = fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine)
+        prepared = [piece for line in ("a b c", "", "j") for piece in model.prepare(line)]
+        assert model.graphs(prepared) == model.graphs(["a b c", "", "j"])
+
+
 def test_graphs_are_those_of_pytorch(bundles):
     native, torch = (
         fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine) for engine in ("runtime", "torch")
@@ -341,6 +371,59 @@ def test_translating_needs_neither_pytorch_nor_fairseq(bundles, tmp_path):
     assert found.stdout == "[]\n"
     model = fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch")
     assert (tmp_path / "y").read_text() == "".join(text + "\n" for text in model.translate(["a b", "", "c"]))
+
+
+@pytest.mark.parametrize("engine", ["runtime", "torch"])
+def test_translations_that_nobody_wants_any_more(bundles, engine):
+    for family in ("autoregressive", "dag"):
+        model, asked = fairseq_hrt.from_pretrained(bundles / family, engine=engine, device="cpu", threads=1), []
+
+        def cancelled():
+            asked.append(1)  # noqa: B023
+            return True
+
+        lines = [" ".join("abcdefghij" * 5)] * 4000
+        for translate in [model.translate] + [model.graphs] * (family == "dag"):
+            with pytest.raises(Cancelled):
+                translate(lines, cancelled=cancelled)
+            assert asked.count(1) == 1
+            asked.clear()
+        assert model.translate("a b", cancelled=lambda: False) == model.translate("a b")
+
+
+def test_the_verb_ends_in_the_middle_of_a_call(bundles, tmp_path):
+    """And goes on where it was: the blocks that were done stay."""
+    generator = random.Random(3)
+    lines = (" ".join(generator.choices("abcdefghij", k=40)) + "\n" for _ in range(2600))
+    (tmp_path / "x").write_text("".join(lines))
+    command = [
+        sys.executable,
+        "-m",
+        "fairseq_hrt",
+        "translate",
+        bundles / "autoregressive",
+        tmp_path / "x",
+        "--engine",
+        "runtime",
+    ]
+    command = [*map(str, command), "--threads", "1", "--set", "beam=8", "--set", "max_len_b=60"]
+    partial = tmp_path / "parts.partial"
+    with subprocess.Popen(
+        [*command, "--resume", "--output", tmp_path / "parts"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not (partial.exists() and partial.stat().st_size) and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        assert process.communicate()[1] == "interrupted\n" and process.returncode == 130
+        assert time.monotonic() - begun < 10
+    kept = partial.read_bytes()
+    assert kept.count(b"\n") % 1024 == 0
+    subprocess.run([*command, "--resume", "--output", tmp_path / "parts"], check=True)
+    subprocess.run([*command, "--output", tmp_path / "whole"], check=True)
+    whole = (tmp_path / "whole").read_bytes()
+    assert (tmp_path / "parts").read_bytes() == whole and whole.startswith(kept)
 
 
 def test_the_verb(bundles, tmp_path, monkeypatch, capfd):

@@ -2,6 +2,7 @@
 
 import io
 import random
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
+from fairseq_hrt.hub.remembered import LONGEST
 from fairseq_hrt.hub.subword_units import SubwordUnits
 
 WORDS = [
@@ -53,6 +55,70 @@ def test_units_are_those_of_subword_nmt(both, words):
     text = " ".join(words)
     assert units.split(text) == reference.process_line(text).split()
     assert units.split(text) == reference.process_line(text).split(), "also those that were remembered"
+
+
+@st.composite
+def codes_and_word(draw):
+    """Merges that no training finds, among them pairs which later ones make again, and a word that they fit."""
+    letters = draw(st.sampled_from(["a", "ab", "abc"]))
+    parts, merges = [*letters, "</w>", *(letter + "</w>" for letter in letters)], []
+    for _ in range(draw(st.integers(1, 24))):
+        left = draw(st.sampled_from([part for part in parts if not part.endswith("</w>")]))
+        merges.append((left, draw(st.sampled_from(parts))))
+        parts.append("".join(merges[-1]))
+    version = draw(st.sampled_from(["0.1", "0.2"]))
+    lines = "\n".join(f"{left} {right}" for left, right in draw(st.permutations(merges)))
+    word = draw(st.one_of(st.text(st.sampled_from(letters), min_size=1, max_size=200), st.integers(1, 300).map("a".__mul__)))
+    return f"#version: {version}\n{lines}\n", word
+
+
+@settings(max_examples=300, deadline=None)
+@given(codes_and_word())
+def test_long_words_have_the_units_of_subword_nmt(tmp_path_factory, codes_and_word):
+    codes, word = codes_and_word
+    path = tmp_path_factory.getbasetemp() / "drawn_codes"
+    path.write_text(codes, encoding="utf-8")
+    assert SubwordUnits(path).split(word) == BPE(io.StringIO(codes)).process_line(word).split()
+
+
+class Counted(dict):
+    """A dictionary that counts how often it was asked."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.asked = 0
+
+    def get(self, *arguments):
+        self.asked += 1
+        return super().get(*arguments)
+
+
+@pytest.mark.parametrize("letters", ["a", "lowerst", "wide"])
+def test_work_grows_like_the_length_of_a_word(both, letters):
+    """Looking through the whole word for each merge, 20,000 characters took 15 seconds."""
+    _, units = both
+    word = "".join(random.Random(letters).choices(letters, k=20_000))
+    ranks, units.ranks = units.ranks, Counted(units.ranks)
+    try:
+        assert "".join(units.split(word)).replace("@@", "") == word
+        # Each pair once, and each merge, of which there are fewer than characters, has two neighbours.
+        assert len(word) <= units.ranks.asked <= 3 * len(word)
+    finally:
+        units.ranks = ranks
+
+
+def test_what_is_remembered_is_small(both):
+    """The number of words is bounded, and so has to be the size of each."""
+    _, units = both
+    word = "\U0001f600" * LONGEST
+    assert units.split(f"{word} {word}-") == [
+        *["\U0001f600@@"] * (LONGEST - 1),
+        "\U0001f600",
+        *["\U0001f600@@"] * LONGEST,
+        "-",
+    ]
+    assert word in units.units and word + "-" not in units.units
+    assert max(sys.getsizeof(word) + sys.getsizeof(found) for word, found in units.units.items()) < 900
 
 
 def test_a_pair_that_stands_there_twice_counts_once(tmp_path):

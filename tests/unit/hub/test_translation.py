@@ -1,6 +1,11 @@
 """What a line's translation is made of, when the line was translated in pieces."""
 
-from fairseq_hrt.hub.translation import Translation, join_pieces
+from types import SimpleNamespace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_hrt.hub.translation import PreparedLine, Translation, join_pieces, raw_text
 
 
 def piece(text, score, steps):
@@ -36,3 +41,16 @@ def test_the_best_of_each_piece_in_a_row():
 def test_a_piece_without_a_score_leaves_the_line_without():
     pieces = [[piece("a", -1.0, 1)], [Translation("b", "b")]]
     assert join_pieces("a b", pieces).score is None
+
+
+@given(st.lists(st.sampled_from("abc")), st.integers(1, 5), st.integers(1, 5))
+def test_pieces_are_the_line_again(words, longest, shorter):
+    line = " ".join(words)
+    pieces = PreparedLine.pieces(line, SimpleNamespace(words=str.split), longest)
+    assert [word for piece in pieces for word in piece.words] == words
+    assert [len(piece) for piece in pieces[:-1]] == [longest] * (len(pieces) - 1) and len(pieces[-1]) <= longest
+    # Also of pieces of pieces; they need no preparation.
+    for part in [part for piece in pieces for part in PreparedLine.pieces(piece, None, shorter)]:
+        assert raw_text(part) == raw_text(line) == line and len(part) <= min(longest, shorter)
+        assert list(part.words) == words[part.start : part.start + len(part)]
+    assert len(pieces) == max(1, -(-len(words) // longest))

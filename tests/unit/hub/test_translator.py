@@ -82,8 +82,10 @@ def test_lines_are_cut_where_the_model_ends(tmp_path):
     sizes = [*SIZES, "--max-source-positions=6", "--max-target-positions=30"]
     model = fairseq_hrt.from_pretrained(write_bundle(tmp_path / "short", "autoregressive", sizes=sizes).folder, device="cpu")
     task = model._decoder({})[0]
-    assert [len(piece) for piece in model._pieces("a b c d e", task)] == [6]
-    assert [piece.tolist() for piece in model._pieces("a b c d e f g", task)] == [[4, 5, 6, 7, 8, 2], [9, 10, 2]]
+    assert [len(piece) for piece in model._pieces("a b c d e", task)] == [5]
+    pieces = model._pieces("a b c d e f g", task)
+    assert [model._tensor(piece).tolist() for piece in pieces] == [[4, 5, 6, 7, 8, 2], [9, 10, 2]]
+    assert model.prepare("a b c d e f g") == pieces and [piece.start for piece in pieces] == [0, 5]
     # Each piece's unknown words are replaced by its own.
     assert re.fullmatch("a( a)* b( b)*", model.translate("a a a a a b b", unkpen=-1000, replace_unk=True, max_len_b=4))
     model.score(["a b c d e"], ["A"])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parallel_decoding import MODE_OPTIONS, assert_same, greedy, make_generator
 
-from fairseq_hrt.engine.beam_search import NumericalError
+from fairseq_hrt.decoding import NumericalError
 from fairseq_hrt.engine.cache import DecoderState
 from fairseq_hrt.engine.constraints import Constraints
 from fairseq_hrt.jacobi.decoding import JacobiPlan, jacobi_decode

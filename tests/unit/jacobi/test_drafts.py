@@ -1,5 +1,6 @@
 """Where guesses come from: earlier translations, the source, other models and which of them are taken."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
 
+from fairseq_hrt.jacobi import drafts as module
 from fairseq_hrt.jacobi.drafts import ModelDrafter, NGramDrafter, SourceDrafter, load_draft_model
 from fairseq_hrt.loading import models
 
@@ -105,3 +107,13 @@ def test_source_drafts(tiny):
     assert drafter.propose(0, [8], [4], 2) == [4] and drafter.propose(0, [], [4], 2) == [4]
     with pytest.raises(ValueError, match="one dictionary for both sides"):
         SourceDrafter(dictionary, tiny.dictionary(9))
+
+
+def test_an_option_of_a_draft_has_an_effect(monkeypatch):
+    """What its checkpoint holds besides is nobody's mistake."""
+    held = OmegaConf.create({"_name": "translation_hrt", "hrt_decode_chunk": None, "hrt_chunk_table": "9:1,inf:2"})
+    monkeypatch.setattr(module, "load_other_model", lambda option, path, *, choose, **more: choose(held))
+    load = partial(load_draft_model, "draft.pt", "hrt", beside=None, source=None, target=None)
+    assert load(options="{'hrt_decode_chunk': '2'}") == {"hrt_decode_chunk": "2"}
+    with pytest.raises(ValueError, match="--jacobi-draft-options: --hrt-chunk-table 8:1,inf:2 has an effect only with"):
+        load(options="{'hrt_chunk_table': '8:1,inf:2'}")

@@ -179,7 +179,9 @@ class Task:
         return self.found
 
 
-@pytest.mark.parametrize("found", [AssertionError("20 < 20"), [[{"score": torch.tensor(float("nan"))}]], [[{"score": -1.0}], []]])
+@pytest.mark.parametrize(
+    "found", [AssertionError("20 < 20"), [[{"score": torch.tensor(float("nan"))}]], [[{"score": -1.0}], []]]
+)
 def test_a_generator_of_fairseq_that_computes_nan_says_so(found):
     with pytest.raises(NumericalError, match="no translation whose probability is a number"):
         decode(Task(found), None, [], None)

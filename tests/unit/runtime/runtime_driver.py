@@ -66,6 +66,28 @@ def decode_all(engine, generator, *, rounds=1, damaged=True):
                     )
 
 
+def end_early(engine, generator):
+    """Calls that end where the kernel asks for the first time, in the middle of their work."""
+    from fairseq_hrt.runtime.engine import Cancelled, DecodeOptions, NumericalError
+
+    header, ended = engine.header, 0
+    allowed = [token for token in range(header.source_vocabulary) if token != header.pad]
+    for way in WAYS[header.family]:
+        options = DecodeOptions(max_len_b=10**6, **way)
+        few = [generator.choices(allowed, k=header.longest_source) for _ in range(2)]
+        many = [row for row in few for _ in range(800)]
+        try:
+            before = engine.decode(few, options)
+            engine.decode(many, options, cancelled=lambda: True)
+        except NumericalError:
+            continue
+        except Cancelled:
+            ended += 1
+        after = engine.decode(few, options)
+        assert [[one.tokens for one in best] for best in after] == [[one.tokens for one in best] for best in before]
+    assert ended
+
+
 def judge(engine, rows, found, *, damaged):
     """Scores what was written, and refuses what is no translation; models that write several words at once refuse everything."""
     from fairseq_hrt.runtime.engine import NumericalError, UnsupportedOption
@@ -177,6 +199,7 @@ def main():
         for threads in (1, 3):
             with Engine.open(path, threads=threads) as engine:
                 decode_all(engine, generator, rounds=3, damaged=False)
+                end_early(engine, generator)
         try_damaged(path, Path(path).parent, int(mutations), generator)
         try_wrong_sizes(path, generator, int(mutations))
     assert not {"torch", "fairseq"} & set(sys.modules)

@@ -135,6 +135,9 @@ def test_options_of_hybrid_regressive_models(runtime, overrides, options):
 
 ORDERS = {
     "h=1 c=1": dict(bidirectional_directions=1), "h=1 c=3": dict(bidirectional_directions=1, bidirectional_tokens_per_step=3),
+    "h=1 c=3, learned positions": dict(
+        bidirectional_directions=1, bidirectional_tokens_per_step=3, decoder_learned_pos=True, max_target_positions=8
+    ),
     "h=2": dict(), "h=2 c=2": dict(bidirectional_tokens_per_step=2), "h=4": dict(bidirectional_directions=4),
     "h=6 c=2": dict(bidirectional_directions=6, bidirectional_tokens_per_step=2), "z=1": dict(bidirectional_block=1),
     "vanilla": dict(bidirectional_vanilla_mask=True, bidirectional_vanilla_positions=True),

@@ -37,7 +37,10 @@ class ReversingTranslator:
         self.batches = []
         self.before = lambda lines: None
 
-    def translate(self, lines, *, details, batch_size=32, nbest=1, **decoding):
+    def prepare(self, line):
+        return [line]
+
+    def translate(self, lines, *, details, batch_size=32, nbest=1, cancelled=None, **decoding):
         self.batches.append((list(lines), {"nbest": nbest, **decoding}))
         self.before(lines)
         found = []

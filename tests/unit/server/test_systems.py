@@ -1,5 +1,6 @@
 """Systems of a server: loaded, described, and chosen by languages and names."""
 
+import asyncio
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import pytest
 
 from fairseq_hrt.hub import pretrained
 from fairseq_hrt.hub.bundle import Bundle
+from fairseq_hrt.hub.translation import PreparedLine, Translation
 from fairseq_hrt.runtime.engine import UnsupportedOption
 from fairseq_hrt.server import systems
 from fairseq_hrt.server.errors import RequestError
@@ -97,6 +99,9 @@ class Greedy:
     def identity(self):
         return {"engine": "runtime"}
 
+    def prepare(self, line):
+        return [line]
+
     def translate(self, lines, *, details, **options):
         self.calls.append(options)
         if options.get("nbest", 1) > 1:
@@ -117,8 +122,41 @@ def test_loading_tries_what_a_system_can_do(task, tried):
             "options": {"lenpen": "0.5"},
         }  # fmt: skip
         assert b'fairseq_hrt_waiting_sentences{system="x"} 0.0' in metrics.exposition()[0]
+        asyncio.run(system.batcher.submit(["b"]))
+        assert translator.calls[-1]["cancelled"] == system.batcher.given_up, "so that it ends with its requests"
     finally:
         system.batcher.close()
+
+
+class InPieces(Greedy):
+    """Translates no more than two words at once."""
+
+    def prepare(self, line):
+        return PreparedLine.pieces(line, SimpleNamespace(words=str.split), 2)
+
+    def translate(self, lines, *, details, **options):
+        words = [getattr(line, "words", line) for line in lines]
+        return [Translation(" ".join(own).upper(), "whole", tokens=list(own), score=-1.0 * len(own)) for own in words]
+
+    def graphs(self, lines, **options):
+        return [[f"graph of {' '.join(line.words)}"] for line in lines]
+
+
+def test_a_long_sentence_is_translated_in_pieces():
+    translator, settings = InPieces("translation_dag"), Settings(systems=(("x", Path("folder")),))
+    batcher = load_system("x", Path("folder"), settings, Metrics(), lambda folder, given: translator).batcher
+
+    async def run():
+        return await asyncio.gather(batcher.submit(["a b c", "", "d"]), batcher.submit(["a b c"], graph=True))
+
+    try:
+        translations, graphs = asyncio.run(run())
+    finally:
+        batcher.close(5)
+    assert [(one.text, one.tokens, one.score) for one in translations] == [
+        ("A B C", ["a", "b", "c"], -1.5), ("", [], 0.0), ("D", ["d"], -1.0),
+    ]  # fmt: skip
+    assert graphs == [["graph of a b", "graph of c"]]
 
 
 @pytest.mark.parametrize(
@@ -152,3 +190,29 @@ def test_what_is_not_installed_is_named(monkeypatch):
     monkeypatch.setattr(pretrained, "from_pretrained", from_pretrained)
     with pytest.raises(ValueError, match="folder needs PyTorch and fairseq, and torch is not installed.*--runtime int8"):
         load_translator(Path("folder"), Settings(systems=(("x", Path("folder")),), engine="torch"))
+
+
+def test_options_of_a_system_do_not_stand_in_the_way_of_a_request():
+    """Nor do those that are added for several hypotheses."""
+    translator, settings = (
+        Greedy("translation_hrt"),
+        Settings(
+            systems=(("x", Path("folder")),),
+            options=(("x", "hrt_decode_chunk", "auto"), ("x", "hrt_chunk_table", "9:1,inf:2")),
+        ),
+    )
+    translator.bundle.options["beam"] = "3"
+    system = load_system("x", Path("folder"), settings, Metrics(), lambda folder, given: translator)
+    try:
+        system.batcher._decode(["a"], {"hrt_decode_chunk": "3"})
+        assert {k: v for k, v in translator.calls[-1].items() if k.startswith("hrt")} == {"hrt_decode_chunk": "3"}
+        system.batcher._decode(["a"], {})
+        assert translator.calls[-1]["hrt_chunk_table"] == "9:1,inf:2"
+        # What a request itself asks for in vain is refused by the translator.
+        system.batcher._decode(["a"], {"hrt_decode_chunk": "3", "hrt_chunk_table": "8:1,inf:2"})
+        assert translator.calls[-1]["hrt_chunk_table"] == "8:1,inf:2"
+    finally:
+        system.batcher.close()
+    assert alternatives_options(served("a", "en", "de"), 2, {"hrt_decode_chunk": "1"}) == {
+        "hrt_decode_chunk": "1", "beam": 5, "nbest": 2,
+    }  # fmt: skip

@@ -159,7 +159,7 @@ def test_a_teacher_chooses_among_the_translations_of_a_bundle(load, folder):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("path=FOLDER/hrt.pt,beam=4,rescore_lenpen=2", "'b': rescore_lenpen=2 needs rescore_path"),
+        ("path=FOLDER/hrt.pt,beam=4,rescore_lenpen=2", "--rescore-lenpen 2.0 has an effect only with --rescore-path"),
         (f"{RESCORED}:FOLDER/hrt.pt", "'b': engine=runtime chooses by one model, rescore_path= names 2; leave engine away"),
         (f"{RESCORED},rescore_lenpen=21", "--rescore-lenpen 21.0 must lie between"),
         (f"{RESCORED},hrt_nat_beam=1,nbest=1", "there is only one translation to choose from; give --beam 2 or more"),
