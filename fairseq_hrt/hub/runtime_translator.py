@@ -20,17 +20,7 @@ from .graphs import describe_graph
 from .replacement import read_lexicon, with_words
 from .shortlist import read_shortlist
 from .text import TextPipeline
-from .translation import (
-    DEFAULTS,
-    LONGEST,
-    Line,
-    PreparedLine,
-    Translation,
-    join_pieces,
-    raw_text,
-    require_lengths,
-    require_pairs,
-)
+from .translation import DEFAULTS, LONGEST, Line, PreparedLine, Translation, join_pieces, require_lengths, require_pairs
 
 logger = logging.getLogger(__name__)
 
@@ -164,7 +154,7 @@ class RuntimeTranslator:
             best = found[place : place + len(own)]
             place += len(own)
             words = None if lexicon is None else self._replaced(own, best, lexicon)
-            results.append(self._join(raw_text(line), own, best, words) if details else self._text(best, words))
+            results.append(self._join(line, own, best, words) if details else self._text(best, words))
         return results[0] if single else results
 
     def prepare(self, line: str) -> List[PreparedLine]:
@@ -358,7 +348,7 @@ class RuntimeTranslator:
 
     def _join(
         self,
-        line: str,
+        line: Line,
         pieces: List[PreparedLine],
         found: Sequence[Sequence[Result]],
         words: Optional[List[List[List[str]]]],

@@ -35,17 +35,7 @@ from ..runtime.engine import Cancelled
 from .bundle import Bundle
 from .replacement import read_lexicon, with_words
 from .text import TextPipeline
-from .translation import (
-    DEFAULTS,
-    LONGEST,
-    Line,
-    PreparedLine,
-    Translation,
-    join_pieces,
-    raw_text,
-    require_lengths,
-    require_pairs,
-)
+from .translation import DEFAULTS, LONGEST, Line, PreparedLine, Translation, join_pieces, require_lengths, require_pairs
 
 # Decoders that are kept for calls with the same options.
 DECODERS = 8
@@ -127,7 +117,7 @@ class Translator:
             best = found[place : place + len(own)]
             if lexicon is not None:
                 self._replace_unknown(own, best, lexicon)
-            results.append(self._join(raw_text(line), best, config.generation.nbest))
+            results.append(self._join(line, own, best, config.generation.nbest))
             place += len(own)
         chosen = results if details else [result.text for result in results]
         return chosen[0] if single else chosen
@@ -181,9 +171,12 @@ class Translator:
         """The batch of a whole data set, on the model's device."""
         return to_device(dataset.collater([dataset[number] for number in range(len(dataset))]), self.device)
 
-    def _join(self, line: str, pieces: List[List[Dict[str, Any]]], nbest: int) -> Translation:
+    def _join(self, line: Line, pieces: List[PreparedLine], found: List[List[Dict[str, Any]]], nbest: int) -> Translation:
         """The translation of a line from those of its pieces."""
-        return join_pieces(line, [[self._translation(line, hypothesis) for hypothesis in best[:nbest]] for best in pieces])
+        hypotheses = [
+            [self._translation(piece.text, hypothesis) for hypothesis in best[:nbest]] for piece, best in zip(pieces, found)
+        ]
+        return join_pieces(line, hypotheses)
 
     def _replace_unknown(
         self, pieces: List[PreparedLine], found: List[List[Dict[str, Any]]], lexicon: Mapping[str, str]
