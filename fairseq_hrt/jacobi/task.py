@@ -38,14 +38,11 @@ class JacobiTranslationTask(EngineTranslationTask):
         """What ``--jacobi-draft`` names.
 
         Raises:
-            ValueError: a draft model without a path, a path without a draft model, or one that does not fit.
+            ValueError: a draft model without a path, or one that does not fit.
         """
         draft, path = str(self.cfg.jacobi_draft), self.cfg.jacobi_draft_path
-        if (draft in MODEL_DRAFTS) != (path is not None):
-            raise ValueError(
-                f"--jacobi-draft {draft} {'needs' if path is None else 'does not take'} --jacobi-draft-path; a checkpoint "
-                f"that drafts belongs to {', '.join(MODEL_DRAFTS)}"
-            )
+        if draft in MODEL_DRAFTS and path is None:
+            raise ValueError(f"--jacobi-draft {draft} needs --jacobi-draft-path, a checkpoint of that family")
         if draft == "ngram":
             return NGramDrafter()
         if draft == "source":
