@@ -255,13 +255,13 @@ _READ = frozenset(name for option in OPTIONS for name in (option.name, *(option.
 
 
 def read(*configurations: Any) -> Dict[str, Any]:
-    """The values that the table speaks of, from objects that have them as attributes; later ones go before earlier ones."""
-    return {
-        name: getattr(configuration, name)
-        for configuration in configurations
-        for name in _READ
-        if hasattr(configuration, name)
-    }
+    """The values that the table speaks of, from mappings or objects with attributes; later ones go before earlier ones."""
+    found: Dict[str, Any] = {}
+    for configuration in configurations:
+        # Not by hasattr(): the errors of an OmegaConf configuration keep the frames of all callers, and so their generators, alive.
+        held = configuration if isinstance(configuration, Mapping) else vars(configuration)
+        found.update((name, held[name]) for name in _READ if name in held)
+    return found
 
 
 def defaults_of_model(family: str) -> Dict[str, Any]:

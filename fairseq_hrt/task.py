@@ -13,7 +13,7 @@ from fairseq.logging import metrics
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from . import option_effects
@@ -111,10 +111,11 @@ class EngineTranslationTask(TranslationTask):
         Raises:
             ValueError: an option of a training has no effect.
         """
-        # fairseq's commands that decode have no model's options beside the task's; what validates or is loaded by
-        # ``from_pretrained`` of fairseq has those of the checkpoint.
+        # Commands that decode name a checkpoint beside the task's options; where these come from the checkpoint itself
+        # (``fairseq-validate``, ``from_pretrained`` of fairseq), they stand beside those of its training, which names none.
         around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
-        self._from_checkpoint = from_checkpoint and getattr(around, "model", None) is not None
+        stored = isinstance(around, DictConfig) and OmegaConf.select(around, "common_eval.path") is None
+        self._from_checkpoint = from_checkpoint and stored
         self._trained_options = None
         if not from_checkpoint:
             defaults = option_effects.defaults_of_model(self.family)

@@ -92,15 +92,15 @@ def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int])
             )
 
 
-def join_pieces(line: str, pieces: Sequence[Sequence[Translation]]) -> Translation:
+def join_pieces(line: Line, pieces: Sequence[Sequence[Translation]]) -> Translation:
     """The translation of a line.
 
     Args:
-        line: raw text.
+        line: raw, or prepared.
         pieces: the hypotheses of each of its pieces, best first; none for a line without words.
     """
     if not pieces:
-        return Translation("", line)
+        return Translation("", raw_text(line))
     if len(pieces) == 1:
         ((first, *others),) = pieces
         first.alternatives = others
@@ -109,7 +109,7 @@ def join_pieces(line: str, pieces: Sequence[Sequence[Translation]]) -> Translati
     scores = [part.score for part in parts if part.score is not None]
     return Translation(
         text=" ".join(part.text for part in parts if part.text),
-        source=line,
+        source=raw_text(line),
         tokens=[token for part in parts for token in part.tokens],
         score=sum(scores) / len(scores) if len(scores) == len(parts) else None,
         positional_scores=[score for part in parts for score in part.positional_scores],

@@ -7,6 +7,8 @@ from .checks import check, only_inside, probabilities
 
 #: Rows whose probability is less may have lost a part of it to float32.
 _LEAST_MASS = 1e-20
+#: Vertices of graphs that are solved word by word; one system for all words is quicker for smaller ones.
+_LARGE = 512
 
 
 @torch.no_grad()
@@ -18,7 +20,8 @@ def without_repeats(links: Tensor, tokens: Tensor, token_scores: Tensor, vertex_
 
         D + M D + M M D + … = (I - M)^(-1) D
 
-    one unit triangular system of non-negative numbers, so without cancellation. Where a vertex has nothing but long chains of repeats
+    one unit triangular system of non-negative numbers, so without cancellation. No chain leaves its word: large graphs are solved word by
+    word, as the cost is the cube of the vertices of one. Where a vertex has nothing but long chains of repeats
     before it (``--dag-max-transition-length``, and a model that writes one frequent word everywhere), these products underflow; the
     rows of such a sentence are computed relative to their sums, in float64. A path over the new links visits the vertices where
     its words begin; log-links of the path plus log-probabilities of its words' first tokens are log-probability of printing these
@@ -41,8 +44,7 @@ def without_repeats(links: Tensor, tokens: Tensor, token_scores: Tensor, vertex_
     same = tokens.unsqueeze(2) == tokens.unsqueeze(1)
     repeats = (edges * token_scores.to(edges.dtype).exp().unsqueeze(1)).masked_fill(~same, 0.0)
     others = edges.masked_fill(same, 0.0)
-    # The diagonal of a unit triangular system is not read: -M stands for I - M.
-    through = torch.linalg.solve_triangular(repeats.neg(), others, upper=True, unitriangular=True)
+    through = _through_repeats(repeats, others, same)
     found = through.log()
     leads_on = torch.arange(links.size(1), device=links.device) < (vertex_lengths - 1).unsqueeze(1)
     small = (leads_on & (through.sum(2) < _LEAST_MASS)).any(1)
@@ -50,6 +52,22 @@ def without_repeats(links: Tensor, tokens: Tensor, token_scores: Tensor, vertex_
         exact = _relative_to_rows(links[small], same[small], token_scores[small], vertex_lengths[small])
         found[small] = exact.to(found.dtype)
     return found.to(links.dtype)
+
+
+def _through_repeats(repeats: Tensor, others: Tensor, same: Tensor) -> Tensor:
+    """(I - M)^(-1) D of ``repeats`` and ``others``, ``[B, L, L]`` each; ``same``: where two vertices write the same word."""
+    # The diagonal of a unit triangular system is not read: -M stands for I - M.
+    if repeats.size(1) < _LARGE:
+        return torch.linalg.solve_triangular(repeats.neg(), others, upper=True, unitriangular=True)
+    found = others.clone()
+    for row, alike in enumerate(same):
+        # The first vertex of each word that has several.
+        firsts = alike.to(torch.uint8).argmax(1).unique()
+        for first in firsts[alike[firsts].sum(1) > 1].tolist():
+            members, columns = alike[first].nonzero(), (~alike[first]).nonzero().squeeze(1)
+            own, away = repeats[row, members, members.squeeze(1)], others[row, members, columns]
+            found[row, members, columns] = torch.linalg.solve_triangular(own.neg(), away, upper=True, unitriangular=True)
+    return found
 
 
 def _relative_to_rows(links: Tensor, same: Tensor, token_scores: Tensor, vertex_lengths: Tensor) -> Tensor:
@@ -68,7 +86,7 @@ def _relative_to_rows(links: Tensor, same: Tensor, token_scores: Tensor, vertex_
     # Rows that lead nowhere, such as the last one, stay empty.
     sums.masked_fill_(sums == float("-inf"), 0.0)
     onwards, away = (repeats + sums.unsqueeze(1) - sums.unsqueeze(2)).exp(), (others - sums.unsqueeze(2)).exp()
-    through = torch.linalg.solve_triangular(onwards.neg(), away, upper=True, unitriangular=True)
+    through = _through_repeats(onwards, away, same)
     return through.log() + sums.unsqueeze(2)
 
 

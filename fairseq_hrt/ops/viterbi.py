@@ -1,6 +1,7 @@
 """The best path of each length and the best length (Shao et al., 2022, as FA-DAT decodes)."""
 
-from typing import NamedTuple, Union
+import math
+from typing import List, NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
@@ -20,6 +21,110 @@ class ViterbiPath(NamedTuple):
     paths: Tensor
     scores: Tensor
     ranks: Tensor
+
+
+#: Sums of all layers from which on it pays to know first which states a better path may pass; that takes steps, one a vertex.
+_MANY = 1 << 26
+#: Passes over all links that look for bounds.
+_ROUNDS = 16
+
+
+class _Bound(NamedTuple):
+    """What a path can have at best behind each vertex where every further one earns ``earns``. If a path of k inner vertices passes one as
+    its n-th, its score is at most (score up to there) + rest + (n - k) * earns.
+
+    Attributes:
+        rest: ``[L]``, -inf where nothing leads to the last vertex.
+        count: inner vertices of the best path.
+    """
+
+    earns: float
+    rest: Tensor
+    count: int
+
+
+def _bound(edges: Tensor, scores: Tensor, earns: float) -> _Bound:
+    """Of one sentence: ``edges`` ``[L, L]`` and ``scores`` ``[L]`` in float64, without padding."""
+    last = len(scores) - 1
+    rest, value, follower = torch.zeros_like(scores), scores + earns, torch.full_like(scores, last, dtype=torch.long)
+    value[last] = 0.0
+    for vertex in reversed(range(last)):
+        rest[vertex], place = (edges[vertex, vertex + 1 :] + value[vertex + 1 :]).max(0)
+        follower[vertex] = place + vertex + 1
+        value[vertex] += rest[vertex]
+    path, place, count = follower.tolist(), 0, 0
+    while (place := path[place]) < last:
+        count += 1
+    return _Bound(earns, rest, count)
+
+
+class _Promise:
+    """Which states of one sentence a path of a better rank than a known one may pass.
+
+    With the exponent 1 this is Dinkelbach's algorithm (1967): the best ratio of score and number is what each vertex must earn for the best
+    path to come to nothing, and then only its own states are left. Where that path has more vertices than it may, the bounds close in on
+    those that are just short enough.
+
+    Args:
+        edges: ``[L, L]``, scores: ``[L]``, without padding; limit, beta: see :func:`joint_viterbi`.
+    """
+
+    def __init__(self, edges: Tensor, scores: Tensor, limit: int, beta: float) -> None:
+        self.rank, self.limit, self.beta = -math.inf, limit, beta
+        # Sums are rounded.
+        self.near = len(scores) * torch.finfo(edges.dtype).eps
+        self.short: Optional[_Bound] = None
+        self.long: Optional[_Bound] = None
+        inner = edges.to(torch.float64, copy=True)
+        # There is an inner vertex at least.
+        inner[0, -1] = -math.inf
+        self._find(inner, scores.double())
+        numbers = torch.arange(1, limit + 1, dtype=torch.float64)
+        ranked = self.rank * numbers**beta
+        self.bounds = [bound for bound in (self.short, self.long) if bound is not None]
+        # What (score up to the n-th) + rest + n * earns must reach, by n - 1.
+        needed = [(bound.earns * numbers + ranked).nan_to_num(nan=-math.inf) for bound in self.bounds]
+        self.least = [each.flip(0).cummin(0).values.flip(0).tolist() for each in needed]
+
+    def _find(self, edges: Tensor, scores: Tensor) -> None:
+        earns, step, converged = 0.0, 1.0, False
+        for _ in range(_ROUNDS):
+            bound = _bound(edges, scores, earns)
+            total = float(bound.rest[0] + scores[0]) - earns * bound.count
+            if not math.isfinite(total):
+                return
+            try:
+                rank = total / bound.count**self.beta
+                tangent = -rank * self.beta * bound.count ** (self.beta - 1)
+            except OverflowError:
+                return
+            if bound.count > self.limit:
+                self.long = bound
+            else:
+                self.short, self.rank = bound, max(self.rank, rank)
+            if not converged and abs(tangent - earns) > 1e-9 * (1 + abs(earns)):
+                earns = tangent
+                continue
+            if self.long is None or (not converged and bound is self.short):
+                return
+            converged = True
+            if self.short is None:
+                earns, step = self.long.earns - step, 4 * step
+                continue
+            if self.short.count == self.limit or self.long.earns - self.short.earns < 1e-3 * abs(self.long.earns):
+                return
+            earns = (self.short.earns + self.long.earns) / 2
+
+    def keep(self, best: Tensor, number: int) -> None:
+        """Leaves out, in place, the states of which no better path may have its ``number``-th vertex. best: ``[L]``,
+        padded or not, scores up to there."""
+        if number > self.limit:
+            best.fill_(float("-inf"))
+        for bound, least in zip(self.bounds, self.least):
+            own, rest, earnt = best[: len(bound.rest)], bound.rest, bound.earns * number
+            near = self.near * (1 + own.abs() + abs(earnt) + rest.abs())
+            hopeless = (rest == float("-inf")) | (own.double() + earnt + rest + near < least[min(number, self.limit) - 1])
+            own.masked_fill_(hopeless, float("-inf"))
 
 
 @torch.no_grad()
@@ -59,15 +164,30 @@ def joint_viterbi(
     tokens = vertex_scores.masked_fill(~interior, float("-inf"))
     count = max(min(int(limits.max()), size - 2), 1)
     best = edges[:, 0] + vertex_scores[:, :1] + tokens
+    promises: List[_Promise] = []
+    if batch * count * size * size > _MANY:
+        promises = [
+            _Promise(edges[row, :own, :own], vertex_scores[row, :own], min(limit, count), length_beta)
+            for row, (own, limit) in enumerate(zip(vertex_lengths.tolist(), limits.tolist()))
+        ]
     totals, ends, parents = [], [], []
     for length in range(1, count + 1):
         if length > 1:
-            best, parent = (best.unsqueeze(2) + edges).max(1)
-            best = best + tokens
+            columns = vertex
+            if promises:
+                for own, promise in zip(best, promises):
+                    promise.keep(own, length - 1)
+                columns = (best > float("-inf")).any(0).nonzero().squeeze(1)
+            if not len(columns):
+                # No path of more vertices is as good.
+                break
+            best, parent = (best[:, columns].unsqueeze(2) + edges[:, columns]).max(1)
+            best, parent = best + tokens, columns[parent]
             parents.append(parent)
         total, end = (best + to_end).max(1)
         totals.append(total.masked_fill(length > limits, float("-inf")))
         ends.append(end)
+    count = len(totals)
     lengths = torch.arange(1, count + 1, device=links.device)
     scores = torch.stack(totals, 1)
     ranks, chosen = (scores / lengths.to(scores.dtype) ** length_beta).max(1)

@@ -4,6 +4,7 @@ from dataclasses import MISSING, fields
 from types import SimpleNamespace
 
 import pytest
+from omegaconf import OmegaConf
 
 from fairseq_hrt import option_effects
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig
@@ -177,6 +178,8 @@ def test_what_asks_for_nothing():
 def test_values_are_read_from_any_configuration():
     found = read(HRTTaskConfig(hrt_decode_chunk="3"), SimpleNamespace(beam=3, other=1), DagModelConfig(dag_count_bos=True))
     assert (found["hrt_decode_chunk"], found["beam"], found["dag_count_bos"]) == ("3", 3, True) and "other" not in found
+    # As a mapping, too, without a value that is still to be given.
+    assert read(OmegaConf.create({"hrt_nat_beam": 2, "beam": "???", "other": 1})) == {"hrt_nat_beam": 2}
     assert option_effects.defaults_of_model("dag")["dag_upsample_base"] == "source"
     assert option_effects.defaults_of_model("") == {}
 

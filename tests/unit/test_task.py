@@ -141,10 +141,10 @@ def test_a_training_does_not_begin_with_an_option_without_effect(tiny, options, 
 
 
 def test_options_that_come_with_a_checkpoint_are_nobodys_mistake(tiny):
-    """fairseq's own ``from_pretrained`` decodes with what the training held; its configuration has a model beside the task."""
+    """fairseq's own ``from_pretrained`` decodes with what the training held; a command names a checkpoint beside the task."""
     whole = OmegaConf.create({"task": {**vars(hrt_task(tiny, hrt_chunk_table="9:1,inf:2").cfg), "seed": 1, "max_update": 9}})
-    for model, allowed in ((None, False), ({"_name": "hrt_transformer"}, True)):
-        whole.model = model
+    for path, allowed in (("model.pt", False), (None, True)):
+        whole.common_eval = {"path": path}
         task = HRTTranslationTask(whole.task, tiny.dictionary(), tiny.dictionary())
         built = task.build_model(tiny.arguments("hrt_transformer"), from_checkpoint=True)
         if allowed:

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_hrt.jacobi import task as module
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
@@ -41,10 +42,11 @@ def test_a_draft_that_would_never_be_asked_is_refused_before_it_is_loaded(tiny, 
 
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_models_draft_from_a_checkpoint_and_nothing_else_does(tiny, draft):
-    path = None if draft in MODEL_DRAFTS else "draft.pt"
-    verb = "needs" if draft in MODEL_DRAFTS else "does not take"
-    with pytest.raises(ValueError, match=f"--jacobi-draft {draft} {verb} --jacobi-draft-path; .* hrt, bidirectional, dag"):
-        make_task(tiny, draft=draft, draft_path=path).make_drafter([tiny.model()])
+    of_model = draft in MODEL_DRAFTS
+    task = make_task(tiny, draft=draft, draft_path=None if of_model else "draft.pt")
+    message = f"draft {draft} needs --jacobi-draft-path" if of_model else "draft-path draft.pt has an effect only with"
+    with pytest.raises(ValueError, match=f"--jacobi-{message}"):
+        task.build_generator([tiny.model()], GenerationConfig(beam=1))
 
 
 @pytest.mark.parametrize("family", MODEL_DRAFTS)

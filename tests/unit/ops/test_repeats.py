@@ -33,7 +33,10 @@ def test_every_path_is_counted_under_the_vertices_where_its_words_begin(graphs, 
     tokens[torch.arange(len(lengths)), torch.tensor(lengths) - 1] = 2
     scores = -3 * torch.rand(links.shape[:2], dtype=torch.double, generator=generator)
     # As if all rows were small, too.
-    with mock.patch.object(repeats, "_LEAST_MASS", data.draw(st.sampled_from([repeats._LEAST_MASS, 2.0]))):
+    small = mock.patch.object(repeats, "_LEAST_MASS", data.draw(st.sampled_from([repeats._LEAST_MASS, 2.0])))
+    # As if the graphs were large.
+    large = mock.patch.object(repeats, "_LARGE", data.draw(st.sampled_from([repeats._LARGE, 0])))
+    with small, large:
         found = without_repeats(links, tokens, scores, torch.tensor(lengths))
     for row, length in enumerate(lengths):
         expected = defaultdict(float)

@@ -1,13 +1,15 @@
 """Best paths of every length against all paths."""
 
 import math
+from unittest import mock
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_hrt.ops import joint_viterbi
+from fairseq_hrt.ops import joint_viterbi, viterbi
 
 
 @settings(max_examples=80, deadline=None)
@@ -36,6 +38,67 @@ def test_the_best_path_of_the_best_length(graphs, data):
             score, path = candidates[0][1:]
         assert [v for v in found.paths[row].tolist() if v >= 0] == list(path)
         assert float(found.scores[row]) == pytest.approx(score, abs=1e-9)
+
+
+def large_graph(graphs, seed, size, *, spread, reach=None):
+    """(scores, links) of one sentence; links lead no further than ``reach``."""
+    links = graphs.links(1, size, [size], seed=seed, spread=spread)
+    if reach is not None:
+        links[0, torch.ones(size, size).triu(reach + 1).bool()] = -math.inf
+    return -3 * torch.rand(1, size, dtype=links.dtype, generator=torch.Generator().manual_seed(seed)), links
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 999),
+    sizes=st.lists(st.integers(2, 40), min_size=1, max_size=3),
+    limits=st.tuples(*[st.integers(1, 45)] * 3),
+    beta=st.sampled_from([-1.0, 0.0, 0.5, 1.0, 1.0, 1.4, 3.0, 1e6]),
+    reach=st.sampled_from([None, None, 2, 7]),
+    spread=st.sampled_from([0.1, 1.0, 5.0]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    words=st.sampled_from([0.0, 1.0, -0.5]),
+)
+def test_states_that_are_left_out_lead_nowhere(graphs, seed, sizes, limits, beta, reach, spread, dtype, words):
+    """The same paths and scores, to the last bit."""
+    size = max(sizes)
+    scores, links = torch.zeros(len(sizes), size), torch.full((len(sizes), size, size), -math.inf)
+    for row, own in enumerate(sizes):
+        found = large_graph(graphs, seed + row, own, spread=spread, reach=reach)
+        scores[row, :own], links[row, :own, :own] = (part[0] for part in found)
+    arguments = (words * scores).to(dtype), links.to(dtype), torch.tensor(sizes)
+    options = dict(max_interior=torch.tensor(limits[: len(sizes)]), length_beta=beta)
+    whole = joint_viterbi(*arguments, **options)
+    with mock.patch.object(viterbi, "_MANY", 0):
+        found = joint_viterbi(*arguments, **options)
+    for name in ("scores", "ranks"):
+        assert torch.equal(getattr(found, name).nan_to_num(), getattr(whole, name).nan_to_num())
+    width = found.paths.size(1)
+    assert torch.equal(found.paths, whole.paths[:, :width]) and (whole.paths[:, width:] == -1).all()
+
+
+class Elements(TorchDispatchMode):
+    """Counts the elements that operations read and write."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        found = function(*arguments, **(options or {}))
+        for value in (*arguments, *(found if isinstance(found, (tuple, list)) else (found,))):
+            self.count += value.numel() if isinstance(value, torch.Tensor) and not function.is_view else 0
+        return found
+
+
+@pytest.mark.parametrize("limit", [10**6, 0.2, 0.1])
+def test_the_work_is_that_of_a_few_passes_over_the_links(graphs, limit):
+    """Whether the best path is short enough or not; layer by layer it would be the cube of the size."""
+    work = []
+    for size in (60, 120, 240):
+        scores, links = large_graph(graphs, 3, size, spread=2.0)
+        with mock.patch.object(viterbi, "_MANY", 0), Elements() as elements:
+            joint_viterbi(scores, links, torch.tensor([size]), max_interior=max(int(limit * size), 1), length_beta=1.0)
+        work.append(elements.count)
+    assert work[2] < 5 * work[1] < 25 * work[0]
 
 
 def test_a_larger_beta_gives_longer_paths(graphs):

@@ -240,3 +240,30 @@ def test_calls_that_ended_early_leave_no_memory_behind(runtime):
         end_early(10)
         # The lists of a step alone have 4 MB.
         assert resident() - before < 10 << 20
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("strategy", ["lookahead", "joint-viterbi"])
+def test_graphs_of_long_sentences_cost_the_square_of_their_length(runtime, strategy, keep):
+    """Of few words, which are repeated everywhere. The cube would be 64 times as much for four times the words."""
+    small = dict(encoder_embed_dim=8, decoder_embed_dim=8, encoder_layers=1, decoder_layers=1)
+    model = runtime.build(
+        "dag_transformer",
+        symbols=2,
+        seed=3,
+        dag_upsample_scale="3",
+        max_source_positions=640,
+        max_target_positions=1920,
+        **small,
+    )
+    options = runtime.options(beam=1, dag_decode_strategy=strategy, dag_keep_repeats=keep, max_len_b=1000)
+    costs = []
+    with runtime.runtime_engine(model) as engine:
+        for length in (160, 640):
+            rows, own = runtime.sources([length], symbols=2), []
+            for _ in range(4):
+                start = time.process_time()
+                engine.decode(rows, options)
+                own.append(time.process_time() - start)
+            costs.append(min(own))
+    assert costs[1] < 36 * costs[0]

@@ -1,5 +1,7 @@
 """The runtime in float32 finds what the eager engine finds: tokens, scores, steps, for every family and option."""
 
+import random
+
 import pytest
 
 SHAPES = {
@@ -206,6 +208,23 @@ def test_graphs_that_must_pass_many_repeats(runtime, reach, keep):
                 model, runtime.sources(LENGTHS, symbols=1), runtime.options(**{"beam": 1, "max_len_b": 800, **options})
             )
             assert all(best[0].score > -float("inf") for best in got)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_best_paths_through_longer_graphs(runtime, seed):
+    """Whether the limit of words or the exponent of the length decides, and however often words are repeated."""
+    draw = random.Random(seed)
+    words = draw.choice((1, 2, 12, 60))
+    reach = draw.choice((None, None, 2, 6))
+    model = runtime.build(
+        "dag_transformer", symbols=words, seed=seed, dag_max_transition_length=reach, max_target_positions=150
+    )
+    options = runtime.options(
+        beam=1, dag_decode_strategy=draw.choice(("viterbi", "joint-viterbi", "joint-viterbi", "lookahead")),
+        dag_keep_repeats=draw.random() < 0.5, dag_decode_length_beta=draw.choice((-1.0, 0.0, 0.5, 1.0, 1.0, 1.4, 3.0)),
+        dag_decode_upsample_scale=draw.choice((3.0, 5.0)), max_len_b=draw.choice((2, 5, 12, 30, 1000)),
+    )  # fmt: skip
+    runtime.check_equal(model, runtime.sources((24, 11, 3), symbols=words, seed=seed), options)
 
 
 @pytest.mark.parametrize("shape, strategy", [*zip(SHAPES, 3 * ("greedy", "lookahead", "joint-viterbi"))])
