@@ -5,7 +5,8 @@ from typing import Any, Callable, List, Optional, Tuple, Type
 
 from fairseq.dataclass import ChoiceEnum
 
-from .options import EVERY_TASK, KINDS, SCHEMA, options_of
+from .options import KINDS, SCHEMA, options_of
+from .schema import EVERY_TASK
 
 
 def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:

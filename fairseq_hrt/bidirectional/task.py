@@ -41,9 +41,7 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     ) -> BidirectionalGenerator:
         return BidirectionalGenerator(models, self.target_dictionary, options)
 
-    def make_scorer(
-        self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
-    ) -> SlotScorer:
+    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions) -> SlotScorer:
         require_one_order(models)
         self.decoder = models[0].decoder
         return SlotScorer(self.target_dictionary, self.slots)

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List,
 
 from ..files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
 from ..hub.pretrained import from_pretrained
-from ..options import ENGINES
+from ..schema import ENGINES
 from .reporting import reporting
 
 if TYPE_CHECKING:

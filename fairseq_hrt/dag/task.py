@@ -38,9 +38,7 @@ class DagTranslationTask(EngineTranslationTask):
     def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> DagGenerator:
         return DagGenerator(models, self.target_dictionary, options, seed=self.cfg.seed)
 
-    def make_scorer(
-        self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
-    ) -> GraphScorer:
+    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions) -> GraphScorer:
         self.decoder = models[0].decoder
         return GraphScorer(self.target_dictionary, lambda sample: self.graph(sample, None))
 

@@ -7,7 +7,8 @@ from typing import Any, Dict, List, Union
 from fairseq.dataclass.configs import GenerationConfig
 from omegaconf import DictConfig
 
-from ..options import FAIRSEQ, SCHEMA, DecodingOptions, flag, options_of, read_value
+from ..options import SCHEMA, DecodingOptions, flag, options_of, read_value
+from ..schema import FAIRSEQ
 
 Arguments = Union[Namespace, DictConfig, GenerationConfig]
 

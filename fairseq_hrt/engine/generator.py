@@ -212,6 +212,7 @@ class EngineGenerator:
         with attached(self.step_hooks, hook):
             yield
 
+
 def source_rows(tokens: Tensor, pad: int) -> List[List[int]]:
     """The sources of a batch ``[B, S]`` without their padding."""
     return [[token for token in row if token != pad] for row in tokens.tolist()]

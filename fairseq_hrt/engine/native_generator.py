@@ -14,6 +14,7 @@ from torch import Tensor
 from ..decoding import Hypothesis, Rescorer, candidates, require_candidates
 from ..options import DecodingOptions, UnsupportedOption
 from ..runtime import Engine, check_dictionaries, options_for
+from ..runtime.format import Header
 from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows
@@ -48,21 +49,25 @@ class NativeGenerator:
         options_for(engine.header, options)
         self._set_up(target, options)
         self._engine: Optional[Engine] = engine
+        self.rescorer: Optional[Rescorer] = rescorer
         if rescorer is not None:
-            header = engine.header
-            self._rank_by(rescorer, header.family, header.chunk_sizes)
+            self.require_candidates()
 
     def _set_up(self, target: Dictionary, options: DecodingOptions) -> None:
         self.options, self.pad, self.words = options, target.pad(), len(target)
         self.eos = target.eos()
         self.symbols_to_strip_from_output = {self.eos}
         self.counters = GenerationCounters()
-        self.rescorer: Optional[Rescorer] = None
 
-    def _rank_by(self, rescorer: Rescorer, family: str, trained: Sequence[int]) -> None:
-        count = candidates(self.options, family, words=self.words, trained=trained)
-        require_candidates(count, family)
-        self.rescorer = rescorer
+    @property
+    def header(self) -> Header:
+        """Of the model."""
+        return self.engine.header
+
+    def require_candidates(self) -> None:
+        """Raises ValueError where there is only one translation to choose from."""
+        family, trained = self.header.family, self.header.chunk_sizes
+        require_candidates(candidates(self.options, family, words=self.words, trained=trained), family)
 
     @property
     def engine(self) -> Engine:
@@ -134,10 +139,10 @@ class PackedGenerator(NativeGenerator):
         self._set_up(target, options)
         self._make_torch = torch_generator
         self._torch: Optional[EngineGenerator] = None
-        self._engine = None
+        self._engine, self.rescorer = None, None
         family = check_convertible(self.model, source, target)
-        self.header = header_of(self.model, source, target, family, options.weights)
-        options_for(self.header, options)
+        self._header = header_of(self.model, source, target, family, options.weights)
+        options_for(self._header, options)
         check_dictionaries(options, source.symbols, target.symbols)
         reason = self._not_on_cpu()
         if options.static_weights and reason is not None:
@@ -158,6 +163,10 @@ class PackedGenerator(NativeGenerator):
         return self._torch
 
     @property
+    def header(self) -> Header:
+        return self._header
+
+    @property
     def engine(self) -> Engine:
         if self._engine is None:
             header, tensors = convert(self.model, self.source, self.target, weights=self.options.weights)
@@ -176,7 +185,8 @@ class PackedGenerator(NativeGenerator):
             ValueError: there is only one translation to choose from.
             UnsupportedOption: that model reads shorter translations than are written.
         """
-        self._rank_by(rescorer, self.header.family, self.header.chunk_sizes)
+        self.require_candidates()
+        self.rescorer = rescorer
         longest = self.options.max_len_a * self.header.longest_source + self.options.max_len_b
         if rescorer.judge.longest_target < min(self.header.longest_target, int(longest) + 1):
             raise UnsupportedOption("--rescore-path: that model reads shorter translations than this one may write")

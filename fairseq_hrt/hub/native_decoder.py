@@ -166,9 +166,7 @@ class NativeDecoder:
             scored.steps, scored.token_steps = 0, []
         return [scored for (scored,) in found]
 
-    def graphs(
-        self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch
-    ) -> List[Dict[str, Any]]:
+    def graphs(self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[Dict[str, Any]]:
         """See :class:`.translator.BundleDecoder`; each vertex with its most probable word alone."""
         return [self._document(best[0]) for best in self.decode(prepared, rows, wanted, watch)]
 

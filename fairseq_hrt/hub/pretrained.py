@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from ..escaping import printable
-from ..options import ENGINES, UnsupportedOption
+from ..options import UnsupportedOption
 from ..runtime import LibraryUnavailable
+from ..schema import ENGINES
 from .bundle import Bundle, load_bundle
 from .native_decoder import NativeDecoder
 from .translator import BundleDecoder, Translator

@@ -14,9 +14,10 @@ from ..decoding import Hypothesis
 from ..engine.native_model import convert
 from ..loading.checkpoints import task_name
 from ..loading.data_options import options_of_training
-from ..options import CALLER, EVERY_TASK, FAIRSEQ, SCHEMA, DecodingOptions
+from ..options import SCHEMA, DecodingOptions
 from ..runtime.engine import Engine
 from ..runtime.format import STORED, write_model
+from ..schema import CALLER, EVERY_TASK, FAIRSEQ
 from .bundle import Bundle
 from .dictionary import Words
 from .native_decoder import NativeDecoder

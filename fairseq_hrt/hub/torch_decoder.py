@@ -71,7 +71,9 @@ class TorchDecoder:
         """See :class:`.translator.BundleDecoder`."""
         chosen = {**options, **({"score_reference": "true"} if wanted.given else {})}
         if not wanted.given and chosen.get("score_reference", "false") != "false":
-            raise ValueError("score_reference=true rates given translations: use score(), or fairseq-generate --score-reference")
+            raise ValueError(
+                "score_reference=true rates given translations: use score(), or fairseq-generate --score-reference"
+            )
         key = (wanted.alignments, wanted.graphs, given, *sorted(chosen.items()))
         with self._lock:
             if key not in self._kept:
@@ -82,9 +84,7 @@ class TorchDecoder:
             self._kept.move_to_end(key)
             return self._kept[key]
 
-    def decode(
-        self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
-    ) -> List[List[Hypothesis]]:
+    def decode(self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[List[Hypothesis]]:
         """See :class:`.translator.BundleDecoder`."""
         found: List[List[Hypothesis]] = [[] for _ in rows]
         order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
@@ -113,9 +113,7 @@ class TorchDecoder:
                     found[members[number]] = best[0]
         return found
 
-    def graphs(
-        self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
-    ) -> List[Dict[str, Any]]:
+    def graphs(self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[Dict[str, Any]]:
         """See :class:`.translator.BundleDecoder`."""
         found: List[Dict[str, Any]] = []
         with self._lock:
@@ -155,9 +153,7 @@ class TorchDecoder:
 
     # ------------------------------------------------------------------ loading
 
-    def _build(
-        self, chosen: Dict[str, str], folder: Path, wanted: Wanted, given: FrozenSet[str]
-    ) -> Prepared:
+    def _build(self, chosen: Dict[str, str], folder: Path, wanted: Wanted, given: FrozenSet[str]) -> Prepared:
         """A decoder with all its options; the first one loads the models."""
         config = self._configuration(chosen, folder)
         if config.generation.prefix_size:

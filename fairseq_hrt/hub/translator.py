@@ -97,9 +97,7 @@ class BundleDecoder(Protocol):
     def decode(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[List[Hypothesis]]:
         """Hypotheses of sources that end in ``</s>``, best first, as many as ``nbest`` says."""
 
-    def score(
-        self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
-    ) -> List[Hypothesis]:
+    def score(self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted) -> List[Hypothesis]:
         """Given translations with their log-probabilities."""
 
     def graphs(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[Dict[str, Any]]:
@@ -186,9 +184,7 @@ class Translator:
         for line, own in zip(rows, pieces):
             best = found[place : place + len(own)]
             place += len(own)
-            written = [
-                [self._written(one, piece, lexicon) for one in hypotheses] for piece, hypotheses in zip(own, best)
-            ]
+            written = [[self._written(one, piece, lexicon) for one in hypotheses] for piece, hypotheses in zip(own, best)]
             results.append(self._joined(raw_text(line), own, best, written) if details else self._text(written))
         return results[0] if single else results
 
@@ -317,9 +313,7 @@ class Translator:
         words = self.target.words
         return [words[token] for token in hypothesis.tokens]
 
-    def _written(
-        self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]
-    ) -> List[str]:
+    def _written(self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]) -> List[str]:
         """The subwords of a hypothesis, those of the source or of the lexicon in place of ``<unk>``."""
         symbols = self._symbols(hypothesis)
         if lexicon is None:

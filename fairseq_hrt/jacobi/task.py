@@ -8,7 +8,8 @@ from fairseq.tasks import register_task
 from torch import Tensor
 
 from ..engine import EngineGenerator, Memory, on_device
-from ..options import MODEL_DRAFTS, DecodingOptions
+from ..options import DecodingOptions
+from ..schema import MODEL_DRAFTS
 from ..task import EngineTranslationTask
 from .config import JacobiTaskConfig
 from .drafts import (

@@ -14,7 +14,7 @@ Sources are dictionary ids that end in ``</s>``; results have their order and nu
 depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the last bit (excepted
 the steps of ``hrt_draft_chunk`` and ``jacobi_mode`` where no width is given).
 Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads them from text. What this engine does
-not honour is refused by name with :class:`UnsupportedOption` (the eager engine does it then, ``--engine torch``), bad values with ValueError; both name the option.
+not honour is refused by name with :class:`UnsupportedOption` (PyTorch's does it then, ``--engine torch``), bad values with ValueError.
 Calls release the interpreter's lock; calls from several threads take turns. Ctrl-C and what other signals' handlers raise end a call
 within a fraction of a second, and so does ``cancelled``, asked some 20 times a second; the engine is as before then::
 
@@ -24,15 +24,15 @@ within a fraction of a second, and so does ``cancelled``, asked some 20 times a 
 
 import ctypes as C
 import threading
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Generator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ..decoding import Graph, Hypothesis, NumericalError, without_repeated_ngrams
 from ..options import DecodingOptions
 from . import binding, library
+from .caller import Caller, Cancelled
 from .format import Header, ModelFileError, read_header, read_model
 from .options import UnsupportedOption, options_for
 
@@ -52,10 +52,6 @@ __all__ = [
 ]
 
 
-class Cancelled(Exception):
-    """A call ended because ``cancelled`` said so."""
-
-
 class Shortlist(NamedTuple):
     """Which target words a source word may lead to. Probabilities, and so scores, are then shares among the sentence's candidates.
 
@@ -68,46 +64,6 @@ class Shortlist(NamedTuple):
     offsets: np.ndarray
     candidates: np.ndarray
     always: np.ndarray
-
-
-@dataclass
-class _State:
-    """Of a call: whether nobody wants its results any more, and what was raised while the kernel worked."""
-
-    cancelled: Optional[Callable[[], bool]] = None
-    raised: Optional[BaseException] = None
-
-
-class _Caller:
-    """What the kernel asks, some 20 times a second, whether a call is to go on. Made once, for that takes microseconds.
-
-    Attributes:
-        state: of the call; one that has raised something ends whatever asks it.
-        ask: for the kernel.
-    """
-
-    def __init__(self) -> None:
-        self.state = _State()
-        answers = _answers(self.state)
-        next(answers)
-        self.ask = binding.Ask(answers.send)
-
-
-def _answers(state: _State) -> Generator[None, Any, None]:
-    """Says whether a call is to go on, each time that the kernel sends the place for the answer.
-
-    A generator, for it goes on within its ``try``: that is where Python runs the handlers of signals that have come since. In the first line of a
-    function they would run before any ``try``, and what they raise, such as KeyboardInterrupt, would be lost in the kernel.
-    """
-    while True:
-        try:
-            while True:
-                goes_on = yield
-                goes_on[0] = state.raised is None and not (state.cancelled and state.cancelled())
-        except GeneratorExit:
-            return
-        except BaseException as error:  # the caller's, whatever it is
-            state.raised = error
 
 
 _DEFAULT = DecodingOptions()
@@ -143,7 +99,7 @@ class Engine:
         _check(status, message)
         _check(self._kernel.fh_engine_new(C.byref(self._engine), self._model, threads, message, len(message)), message)
         self._options: Tuple[Any, Any] = (None, None)
-        self._caller = _Caller()
+        self._caller = Caller()
 
     @classmethod
     def open(cls, path: Union[str, Path], *, threads: int = 1, isa: Optional[str] = None) -> "Engine":
@@ -256,7 +212,7 @@ class Engine:
             with self._lock:
                 engine = self._alive(self._engine)
                 if self._caller.state.raised is not None:
-                    self._caller = _Caller()
+                    self._caller = Caller()
                 caller, self._caller.state.cancelled = self._caller, cancelled
                 if self._options[0] != (options, every):
                     self._options = ((options, every), options_for(self.header, options))

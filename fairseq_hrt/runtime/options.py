@@ -9,10 +9,8 @@ from typing import Any, Container, Dict, List, Sequence, Tuple
 from .. import option_effects
 from ..families import FAMILIES
 from ..options import (
-    CALLER,
     SCHEMA,
     DecodingOptions,
-    Option,
     UnsupportedOption,
     check_dag,
     check_hrt,
@@ -21,6 +19,7 @@ from ..options import (
     flag,
     require_native,
 )
+from ..schema import CALLER, Option
 from . import binding
 from .format import Header
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence
 
-from .. import options
 from ..loading.models import option_arguments, option_text
+from ..schema import ENGINES as OURS
 
 _NAMED_IN_SYSTEM = ("name", "path", "task", "engine")
-ENGINES = (*options.ENGINES, "ctranslate2")
+ENGINES = (*OURS, "ctranslate2")
 # What engines were called before.
 _FORMERLY = {"fairseq": "torch", "runtime": "native"}
 _NAMED_IN_DATA = ("gen_subset", "source_lang", "target_lang", "data")

@@ -8,9 +8,6 @@ from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_hrt.families import NAMES
 from fairseq_hrt.options import (
-    CALLER,
-    EVERY_TASK,
-    FAIRSEQ,
     KINDS,
     SCHEMA,
     DecodingOptions,
@@ -24,6 +21,7 @@ from fairseq_hrt.options import (
     require_native,
     require_torch,
 )
+from fairseq_hrt.schema import CALLER, EVERY_TASK, FAIRSEQ
 
 
 @pytest.mark.parametrize("name", SCHEMA)
@@ -76,7 +74,9 @@ def test_forbidding_the_unknown_word_is_a_value():
 def test_every_option_is_read_from_its_text():
     texts = {name: str(getattr(DecodingOptions(), name)) for name in SCHEMA}
     assert DecodingOptions.parse(texts) == DecodingOptions()
-    assert DecodingOptions.parse({"beam": "9", "scores": "true"}, beam=7, scores=False) == DecodingOptions(beam=7, scores=False)
+    assert DecodingOptions.parse({"beam": "9", "scores": "true"}, beam=7, scores=False) == DecodingOptions(
+        beam=7, scores=False
+    )
     assert read_value("unkpen", "inf") == math.inf and read_value("hrt_nat_beam", "None") is None
     for name, value, kind in (
         ("scores", "maybe", "neither"), ("unnormalized", "2", "neither"), ("beam", "2.5", "not an integer"), ("lenpen", "x", "not a number"),
@@ -96,7 +96,12 @@ def test_flags_that_are_not_in_the_schema():
 
 def test_which_engine_honours_what():
     require_native(DecodingOptions()), require_torch(DecodingOptions())
-    for values in (dict(temperature=2.0), dict(no_repeat_ngram_size=3), dict(bidirectional_scoring="paper"), dict(dag_decode_strategy="beam")):
+    for values in (
+        dict(temperature=2.0),
+        dict(no_repeat_ngram_size=3),
+        dict(bidirectional_scoring="paper"),
+        dict(dag_decode_strategy="beam"),
+    ):
         with pytest.raises(UnsupportedOption, match=f"--{next(iter(values)).replace('_', '-')} .*use --engine torch"):
             require_native(DecodingOptions(**values))
         require_torch(DecodingOptions(**values))
@@ -113,7 +118,17 @@ def test_chunk_sizes():
     for choice in ("0", "-1", "2.0", "two", ""):
         with pytest.raises(ValueError, match=r"--hrt-decode-chunk .* is neither a chunk size \(1, 2, …\) nor auto"):
             table(choice)
-    for text in ("", "10:1", "30:1,10:2,inf:1", "10:1,10:2,inf:1", "nan:1,inf:2", "10:0,inf:1", "10,inf:1", "10:x,inf:1", "inf:1,inf:2"):
+    for text in (
+        "",
+        "10:1",
+        "30:1,10:2,inf:1",
+        "10:1,10:2,inf:1",
+        "nan:1,inf:2",
+        "10:0,inf:1",
+        "10,inf:1",
+        "10:x,inf:1",
+        "inf:1,inf:2",
+    ):
         with pytest.raises(ValueError, match="--hrt-chunk-table .*10:1,30:2,inf:1"):
             table("auto", text)
     for choice, text in (("7", ""), ("auto", "9:1,inf:4")):

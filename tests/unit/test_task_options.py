@@ -8,7 +8,8 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 import fairseq_hrt.hrt.task  # noqa: F401
 from fairseq_hrt.families import FAMILIES
-from fairseq_hrt.options import EVERY_TASK, SCHEMA, options_of
+from fairseq_hrt.options import SCHEMA, options_of
+from fairseq_hrt.schema import EVERY_TASK
 from fairseq_hrt.task_options import with_decoding_options
 
 

@@ -19,7 +19,9 @@ def test_decoding_happens_on_the_device(family, strategy):
 
     def decode(model, sample):
         options = DecodingOptions(beam=3 if strategy == "beam" else 1, unkpen=float("inf"))
-        generator = DagGenerator([model], family.dictionary(), replace(options, dag_decode_strategy=strategy, dag_decode_upsample_scale=2.0))
+        generator = DagGenerator(
+            [model], family.dictionary(), replace(options, dag_decode_strategy=strategy, dag_decode_upsample_scale=2.0)
+        )
         return [[hypothesis["tokens"].tolist() for hypothesis in best] for best in generator.generate([model], sample)]
 
     expected = decode(model, sample)

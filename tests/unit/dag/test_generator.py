@@ -20,9 +20,7 @@ STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample
 
 def make_generator(tiny, models, strategy, *, options=None, scale=2.0, symbols=12, **config):
     own = {f"dag_{name}": value for name, value in config.items()}
-    chosen = DecodingOptions(
-        dag_decode_strategy=strategy, dag_decode_upsample_scale=scale, **own, **(options or {})
-    )
+    chosen = DecodingOptions(dag_decode_strategy=strategy, dag_decode_upsample_scale=scale, **own, **(options or {}))
     return DagGenerator(models, tiny.dictionary(symbols), chosen)
 
 

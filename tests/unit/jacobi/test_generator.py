@@ -51,7 +51,9 @@ def test_given_beginnings(tiny, mode):
 
 def test_history_and_steps(tiny):
     model, sample = tiny.lively(seed=2), tiny.sample([6, 3], seed=2)
-    generator = make_generator(tiny, [model], options=dict(max_len_b=11, retain_iter_history=True), mode="frontier", window=4)
+    generator = make_generator(
+        tiny, [model], options=dict(max_len_b=11, retain_iter_history=True), mode="frontier", window=4
+    )
     steps = []
     generator.step_hooks.append(steps.append)
     found = generator.generate([model], sample)

@@ -59,7 +59,9 @@ def test_what_asks_for_nothing_is_read_over():
 def test_every_option_is_read_from_its_text():
     texts = {item.name: str(item.default) for item in dataclasses.fields(DecodingOptions) if item.default is not None}
     assert DecodingOptions.parse(texts) == DecodingOptions()
-    assert DecodingOptions.parse({"beam": "9", "scores": "true"}, beam=7, scores=False) == DecodingOptions(beam=7, scores=False)
+    assert DecodingOptions.parse({"beam": "9", "scores": "true"}, beam=7, scores=False) == DecodingOptions(
+        beam=7, scores=False
+    )
     for name, value in (
         ("scores", "maybe"),
         ("unnormalized", "2"),
