@@ -33,18 +33,19 @@ def with_base(base, *choices):
 
 
 GREEDY, BEAM = {"beam": 1}, {"beam": 4}
+# Of every model; of every family; where several hypotheses are searched for.
+ALL = [{}, *with_base(GREEDY, {}, {"max_len_a": 0.5, "max_len_b": 2}, {"unkpen": 0}, {"min_len": 6}), {**BEAM, "nbest": 3}]
 COMMON = [
-    {},
-    *with_base(
-        GREEDY,
-        {}, {"batch_size": 3}, {"min_len": 6}, {"max_len_a": 0.5, "max_len_b": 2}, {"unkpen": 0}, {"no_repeat_ngram_size": 2},
-        {"replace_unk": True, "min_len": 4}, {"prefix_size": 1}, {"sampling": True}, {"nbest": 2},
-    ),
+    *ALL,
+    *with_base(GREEDY, {"batch_size": 3}, {"no_repeat_ngram_size": 2}, {"replace_unk": True, "min_len": 4}, {"prefix_size": 1}, {"nbest": 2}),
+    {**BEAM, "rescore_path": "@autoregressive.pt", "nbest": 2},
+]  # fmt: skip
+SEARCHED = [
+    {**GREEDY, "sampling": True},
     *with_base(
         BEAM,
-        {"nbest": 3}, {"nbest": 2, "batch_size": 3}, {"lenpen": 0.6, "nbest": 2}, {"unnormalized": True}, {"min_len": 6},
-        {"max_len_a": 0.5, "max_len_b": 2}, {"unkpen": 1.5, "nbest": 2}, {"temperature": 1.7}, {"no_repeat_ngram_size": 2},
-        {"replace_unk": "@lexicon", "unkpen": 0}, {"rescore_path": "@autoregressive.pt", "nbest": 2},
+        {"nbest": 2, "batch_size": 3}, {"lenpen": 0.6, "nbest": 2}, {"unnormalized": True}, {"min_len": 6}, {"max_len_a": 0.5, "max_len_b": 2},
+        {"unkpen": 1.5, "nbest": 2}, {"temperature": 1.7}, {"no_repeat_ngram_size": 2}, {"replace_unk": "@lexicon", "unkpen": 0},
         {"rescore_path": "@autoregressive.pt", "rescore_lenpen": 0.4},
     ),
 ]  # fmt: skip
@@ -76,7 +77,7 @@ BIDIRECTIONAL = [
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi")
 DAG = [
     *(
-        {**GREEDY, "dag_decode_strategy": strategy, "dag_keep_repeats": keep, "dag_allow_unk": allow, "unkpen": 0}
+        {**GREEDY, "dag_decode_strategy": strategy, "dag_keep_repeats": keep, "dag_allow_unk": allow, "unkpen": -3}
         for strategy, keep, allow in product(STRATEGIES, (False, True), (False, True))
     ),
     *({**GREEDY, "dag_decode_strategy": strategy, "dag_decode_upsample_scale": 2.5} for strategy in STRATEGIES),
@@ -87,7 +88,7 @@ DAG = [
     ),
     *(
         {**BEAM, "nbest": 3, "dag_decode_strategy": "beam", **choice}
-        for choice in ({}, {"dag_keep_repeats": True}, {"dag_decode_beta": 0.5, "lenpen": 0.6}, {"min_len": 5}, {"dag_allow_unk": True})
+        for choice in ({}, {"dag_keep_repeats": True}, {"dag_decode_beta": 0.5, "lenpen": 0.6}, {"min_len": 8}, {"dag_allow_unk": True, "unkpen": -3})
     ),
     {**BEAM, "dag_decode_strategy": "beam", "rescore_path": "@autoregressive.pt"},
     {**BEAM, "nbest": 2, "dag_decode_strategy": "sample", "temperature": 0.7, "seed": 3},
@@ -110,19 +111,23 @@ JACOBI = [
         {"jacobi_window": 6, "jacobi_draft": "dag", "jacobi_draft_path": "@dag.pt"}, {"jacobi_draft": "hrt"},
     )
 ] + [{**GREEDY, "jacobi_mode": "pj"}]  # fmt: skip
-# family: options of translate, of score, of graphs
-OF_FAMILY = {
-    "autoregressive": (COMMON + JACOBI, [{}, {"task": "translation_jacobi"}], [{}]),
-    "hrt": (COMMON + HRT, [{}, *({"hrt_decode_chunk": size} for size in (1, 3)), HRT_TABLE], []),
-    "bidirectional": (COMMON + BIDIRECTIONAL, [{}], []),
+ALIGNED = [{**GREEDY, "alignments": True}]
+# model: options of translate, of score, of graphs
+OF_MODEL = {
+    "autoregressive": (COMMON + SEARCHED + ALIGNED + JACOBI, [{}, {"task": "translation_jacobi"}], [{}]),
+    "hrt": (COMMON + SEARCHED + ALIGNED + HRT, [{}, *({"hrt_decode_chunk": size} for size in (1, 3)), HRT_TABLE], []),
+    "bidirectional_2x1": (COMMON + SEARCHED + BIDIRECTIONAL, [{}], []),
+    "bidirectional_2x2": (ALL + BIDIRECTIONAL, [{}], []),
+    "bidirectional_1x2": (ALL + [{**BEAM, "lenpen": 0.6}], [{}], []),
     "dag": (COMMON + DAG, [{}, {"dag_decode_upsample_scale": 3.0}], [{}, {"dag_decode_strategy": "joint-viterbi"}]),
+    "dag_length": (ALL + DAG[: 4 * len(STRATEGIES)], [{}], [{}]),
 }
-# family: options of fairseq-generate, and where these are not for the task of that name
+# model: options of fairseq-generate, and the task where it is not that of the family
 GENERATE = {
     "autoregressive": [
         "--beam 1 --print-step --retain-iter-history", "--beam 4 --nbest 2 --print-step --retain-iter-history --batch-size 3",
         "--beam 4 --prefix-size 2 --unkpen inf", "--score-reference", "--beam 4 --lenpen 0.6 --no-repeat-ngram-size 2",
-        "--beam 4 --rescore-path @autoregressive.pt", "--beam 4 --replace-unk", "--beam 4 --sampling",
+        "--beam 4 --rescore-path @autoregressive.pt", "--beam 1 --sampling",
         "--task translation_jacobi --beam 1 --jacobi-window 3 --print-step --retain-iter-history --prefix-size 1",
         "--task translation_jacobi --beam 1 --jacobi-window 3 --jacobi-draft hrt --jacobi-draft-path @hrt.pt --print-step",
     ],
@@ -131,7 +136,7 @@ GENERATE = {
         "--beam 4 --hrt-decode-chunk auto --hrt-chunk-table 4:1,8:2,inf:3 --print-step", "--hrt-decode-chunk 1 --beam 4 --prefix-size 2",
         "--beam 1 --prefix-size 2", "--score-reference", "--score-reference --hrt-decode-chunk 1", "--beam 2 --hrt-nat-beam 3",
     ],
-    "bidirectional": [
+    "bidirectional_2x1": [
         "--beam 1 --print-step --retain-iter-history", "--beam 4 --nbest 2 --print-step --retain-iter-history", "--score-reference",
         "--beam 1 --prefix-size 2", "--beam 4 --bidirectional-scoring paper --bidirectional-length-penalty gnmt --lenpen 0.6",
     ],
@@ -139,9 +144,12 @@ GENERATE = {
         "--beam 1 --print-step --retain-iter-history", "--beam 4 --nbest 3 --dag-decode-strategy beam", "--score-reference",
         "--beam 1 --dag-decode-strategy joint-viterbi --dag-keep-repeats --dag-decode-length-beta 0.5", "--beam 1 --prefix-size 1",
     ],
+    "bidirectional_2x2": ["--beam 4 --nbest 2 --print-step --retain-iter-history"],
+    "bidirectional_1x2": ["--beam 4 --nbest 2 --print-step --retain-iter-history"],
+    "dag_length": ["--beam 1 --print-step --retain-iter-history"],
 }  # fmt: skip
-# Whatever its own choice of an engine is.
-AUTO = [GREEDY, {**BEAM, "temperature": 1.7}]
+# For the runtime, and for PyTorch; which one decodes is left open.
+OPEN = [GREEDY, {**GREEDY, "no_repeat_ngram_size": 2}]
 
 
 def steps_vary(options):
@@ -163,7 +171,7 @@ def calls(folder, model, family, lines, pairs):
         lines: raw sources.
         pairs: raw sources and targets.
     """
-    translate, score, graphs = OF_FAMILY[family]
+    translate, score, graphs = OF_MODEL[model]
     for engine, weights in ENGINES:
         translator = fairseq_hrt.from_pretrained(folder / f"{model}_{weights}", device="cpu", engine=engine)
         name = f"{engine} {weights}"
@@ -176,12 +184,9 @@ def calls(folder, model, family, lines, pairs):
             yield f"{name} score {shown(options)}", asking(scores, translator, folder, options, pairs)
         for options in graphs:
             yield f"{name} graphs {shown(options)}", asking(drawings, translator, folder, options, lines[:4])
-    for engine in ("auto", "torch", "runtime"):
-        for options in AUTO:
-            yield f"{engine} opened with {shown(options)}", lambda engine=engine, options=options: translations(
-                fairseq_hrt.from_pretrained(folder / f"{model}_float32", device="cpu", engine=engine, threads=1, **options), {}, lines
-            )  # fmt: skip
-    for options in GENERATE[family]:
+    for options in OPEN:
+        yield f"opened with {shown(options)}", asking(opened, folder / f"{model}_float32", folder, options, lines)
+    for options in GENERATE[model]:
         yield f"fairseq-generate {options}", asking(generated, model, folder, options, family)
 
 
@@ -203,6 +208,10 @@ def asking(function, subject, folder, options, *others):
 def translations(translator, options, lines):
     found = translator.translate(lines, details=True, **options)
     return [[hypothesis(each, options) for each in (one, *one.alternatives)] for one in found]
+
+
+def opened(bundle, options, lines):
+    return translations(fairseq_hrt.from_pretrained(bundle, device="cpu", threads=1, **options), {}, lines)
 
 
 def texts(translator, options, lines):
@@ -368,7 +377,9 @@ class Comparison:
                     self.ties += 1
                     continue
                 fields = [name for name, a, b in zip(FIELDS, one, two) if a != b]
-                self.differences.append(f"{call}: line {line}, hypothesis {rank}: {two} instead of {one} ({', '.join(fields)})")
+                self.differences.append(
+                    f"{call}: line {line}, hypothesis {rank}: {two} instead of {one} ({', '.join(fields)})"
+                )
 
     @property
     def too_many_ties(self):
