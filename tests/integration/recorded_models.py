@@ -4,15 +4,12 @@ The weights are drawn from NumPy's legacy generator, whose numbers never change,
 added or removed leaves the others alone.
 """
 
-import contextlib
-import io
-import sys
 import zlib
-from pathlib import Path
 
 import numpy as np
 import torch
 from fairseq_cli import preprocess
+from recorded_calls import run
 from tiny_models import write_checkpoint
 
 from fairseq_hrt.__main__ import main
@@ -110,19 +107,3 @@ def make_models(folder):
                 "--subwords", "subword-nmt", "--codes", folder / "data" / "codes", "--set", "max_len_b=16",
                 "--runtime", weights, "--output", folder / f"{name}_{weights}", *([] if task is None else ["--task", task]),
             )  # fmt: skip
-
-
-def run(entry, *command):
-    """Calls the entry point of a command in this process; returns what it prints."""
-    before, output = sys.argv, io.StringIO()
-    sys.argv = [*map(str, command)]
-    try:
-        with contextlib.redirect_stdout(output):
-            entry()
-    finally:
-        sys.argv = before
-    return output.getvalue()
-
-
-if __name__ == "__main__":
-    make_models(Path(sys.argv[1]))

@@ -57,6 +57,10 @@ def test_what_was_found_is_found(folder, record, model):
 def main():
     if sys.argv[1:] != ["--record"]:
         sys.exit(__doc__)
+    sys.path.append(str(Path(__file__).parents[1]))
+    import composed_configs
+
+    composed_configs.install()
     record = Record()
     with tempfile.TemporaryDirectory() as folder:
         make_models(Path(folder))
