@@ -81,8 +81,8 @@ UNKNOWN = {"dag_allow_unk": True, "unkpen": -3}
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi")
 DAG = [
     *(
-        {**GREEDY, "dag_decode_strategy": strategy, **keep, **unknown}
-        for strategy, keep, unknown in product(STRATEGIES, ({}, {"dag_keep_repeats": True}), ({}, UNKNOWN))
+        {**GREEDY, "dag_decode_strategy": strategy, **choice}
+        for strategy, choice in product(STRATEGIES, ({}, {"dag_keep_repeats": True}, UNKNOWN))
     ),
     *({**GREEDY, "dag_decode_strategy": strategy, "dag_decode_upsample_scale": 2.5} for strategy in STRATEGIES),
     *({**GREEDY, "dag_decode_strategy": "lookahead", "dag_decode_beta": beta} for beta in (0.3, 2.0)),
@@ -124,7 +124,7 @@ OF_MODEL = {
     "bidirectional_2x2": (ALL + BIDIRECTIONAL, [{}], []),
     "bidirectional_1x2": (ALL + [{**BEAM, "lenpen": 0.6}], [{}], []),
     "dag": (COMMON + DAG, [{}, {"dag_decode_upsample_scale": 3.0}], [{}, {"dag_decode_strategy": "joint-viterbi"}]),
-    "dag_length": (ALL + DAG[: 4 * len(STRATEGIES)], [{}], [{}]),
+    "dag_length": (ALL + [{**GREEDY, "dag_decode_strategy": strategy} for strategy in STRATEGIES], [{}], [{}]),
 }
 # model: options of fairseq-generate, and the task where it is not that of the family
 GENERATE = {
