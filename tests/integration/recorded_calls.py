@@ -9,9 +9,11 @@ import gzip
 import io
 import json
 import math
+import os
 import re
 import sys
 from itertools import product
+from unittest import mock
 
 from fairseq_cli import generate
 
@@ -23,8 +25,8 @@ SCORES = FIELDS.index("score"), FIELDS.index("positional_scores")
 DIGITS, NEAR, TIES = 5, 1e-4, 0.5
 # fairseq-generate prints four digits: what is nearly equal may be rounded to different sides.
 PRINTED = 1e-4
-# (engine, weights of the runtime)
-ENGINES = (("torch", "float32"), ("runtime", "float32"), ("runtime", "int8"))
+# (engine, weights of the runtime, instruction set): rounded to int8, sums in another order are other numbers.
+ENGINES = (("torch", "float32", ""), ("runtime", "float32", ""), ("runtime", "int8", "plain"))
 # Names of files in a folder of models begin with this sign.
 FILE = "@"
 
@@ -178,8 +180,9 @@ def calls(folder, model, family, lines, pairs):
         pairs: raw sources and targets.
     """
     translate, score, graphs = OF_MODEL[model]
-    for engine, weights in ENGINES:
-        translator = fairseq_hrt.from_pretrained(folder / f"{model}_{weights}", device="cpu", engine=engine)
+    for engine, weights, instructions in ENGINES:
+        with mock.patch.dict(os.environ, FAIRSEQ_HRT_RUNTIME_ISA=instructions):
+            translator = fairseq_hrt.from_pretrained(folder / f"{model}_{weights}", device="cpu", engine=engine)
         name = f"{engine} {weights}"
         for options in translate:
             yield f"{name} translate {shown(options)}", asking(translations, translator, folder, options, lines)

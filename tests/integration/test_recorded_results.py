@@ -15,8 +15,10 @@ from recorded_models import MODELS, joined, make_models, sources
 
 pytestmark = pytest.mark.slow
 RECORD = Path(__file__).with_name("recorded_results.json.gz")
-# A line without words, one with letters that no dictionary has, and one that is translated in pieces.
-LINES = [*map(joined, sources(10, 14, 5)), "", "zab qz", *map(joined, [sources(1, 1, 6)[0] + sources(40, 1, 7)[0] * 30])]
+# Without three whose last places in the beam hang on the last bit of a sum: on another processor they are others.
+WORDS = [row for number, row in enumerate(sources(13, 14, 5)) if number not in (1, 9, 11)]
+# And a line without words, one with letters that no dictionary has, and one that is translated in pieces.
+LINES = [*map(joined, WORDS), "", "zab qz", joined(sources(1, 1, 6)[0] + sources(40, 1, 7)[0] * 30)]
 PAIRS = [*zip(map(joined, sources(6, 12, 8)), map(joined, sources(6, 12, 9))), ("", "ab"), ("ab", ""), ("za b", "ezra")]
 
 
