@@ -113,6 +113,7 @@ class DecodingTask(TranslationTask):
         options = self.decoding_options(args, static_weights=not self._building_model)
         if getattr(args, "score_reference", False):
             self.require_family(models)
+            logger.info("rating the references with PyTorch (--score-reference)")
             return self.make_scorer(models, args, options)
         if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
             raise ValueError(

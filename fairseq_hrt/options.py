@@ -294,6 +294,5 @@ _NEUTRAL: Dict[str, Tuple[str, ...]] = {
     "constraints": ("None",),
     "match_source_len": ("False", "false"),
     "lm_path": ("None",),
-    "prefix_size": ("0",),
     "score_reference": ("False", "false"),
 }

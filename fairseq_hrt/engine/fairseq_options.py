@@ -16,8 +16,6 @@ Arguments = Union[Namespace, DictConfig, GenerationConfig]
 HONOURED = frozenset(
     (
         *(own.name for own in options_of(FAIRSEQ)),
-        # A given beginning comes with each batch; the decoder that cannot continue one refuses it.
-        "prefix_size",
         # Where a generator is built, a scorer instead.
         "score_reference",
     )
