@@ -1,7 +1,7 @@
 """Every family once: its names, and what its models can do. Nothing else lists families. Standard library only."""
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Dict, Mapping, Optional, Tuple
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,7 @@ class Family:
         tasks: further tasks whose checkpoints it decodes.
         decodes: the family whose models it decodes, if that is not itself.
         left_to_right: whether its models can write word by word, and so rank, align and continue translations.
-        several: the options by which it finds several translations, besides beam and nbest, and None for as many as hypotheses; None
-            where it finds only one.
+        several: whether it finds several translations of a sentence.
         graphs: whether its translations are paths of graphs.
         default: options that its task sets.
     """
@@ -29,7 +28,7 @@ class Family:
     tasks: Tuple[str, ...] = ()
     decodes: str = ""
     left_to_right: bool = False
-    several: Optional[Mapping[str, Any]] = None
+    several: bool = False
     graphs: bool = False
     default: Mapping[str, str] = field(default_factory=dict)
 
@@ -41,7 +40,7 @@ FAMILIES: Tuple[Family, ...] = (
         "translation_autoregressive",
         tasks=("translation",),
         left_to_right=True,
-        several={},
+        several=True,
     ),
     Family(
         "hrt",
@@ -49,21 +48,21 @@ FAMILIES: Tuple[Family, ...] = (
         "hrt_transformer",
         ("hrt_loss",),
         left_to_right=True,
-        several={"hrt_nat_beam": None},
+        several=True,
     ),
     Family(
         "bidirectional",
         "translation_bidirectional",
         "bidirectional_transformer",
         ("bidirectional_loss",),
-        several={},
+        several=True,
     ),
     Family(
         "dag",
         "translation_dag",
         "dag_transformer",
         ("dag_nll_loss", "dag_fuzzy_loss"),
-        several={"dag_decode_strategy": "beam"},
+        several=True,
         graphs=True,
     ),
     Family(

@@ -4,7 +4,7 @@ Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
 
 import math
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, fields, replace
 from typing import Any, Dict, List, Mapping, Sequence, Tuple, get_args, get_type_hints
 
 from .families import FAMILIES
@@ -76,6 +76,23 @@ class DecodingOptions(Schema):
                     f"{flag(name)} {_text(value)}: the native engine has no such option; use --engine torch"
                 )
         return cls(**{**values, **own})
+
+    def candidates(self, family: str, *, words: int, trained: Sequence[int] = ()) -> int:
+        """Most translations of a sentence that a search finds.
+
+        Args:
+            family: that decodes.
+            words: size of the target dictionary; no search keeps more hypotheses than there are words besides padding.
+            trained: the chunk sizes of an hrt model.
+        """
+        beam = min(self.beam, words - 1)
+        if family == "jacobi" or self.jacobi_mode is not None:
+            return 1
+        if family == "dag":
+            return beam if self.dag_decode_strategy in ("beam", "sample") else 1
+        if family != "hrt" or self.hrt_nat_beam is None or 1 in (size for _, size in chunk_table(self, trained)):
+            return beam
+        return min(beam, self.hrt_nat_beam)
 
     def of_family(self, name: str) -> Dict[str, Any]:
         """The options that the models of a family have, as :mod:`.option_effects` reads them."""
@@ -172,8 +189,8 @@ def chunk_table(options: DecodingOptions, trained: Sequence[int]) -> List[Tuple[
     return table
 
 
-def check_hrt(options: DecodingOptions, table: Sequence[Tuple[float, int]]) -> int:
-    """How many hypotheses of the first stage the second one completes.
+def settled_hrt(options: DecodingOptions, table: Sequence[Tuple[float, int]]) -> DecodingOptions:
+    """The options with the number of hypotheses of the first stage that the second one completes.
 
     Args:
         table: :func:`chunk_table`.
@@ -202,7 +219,7 @@ def check_hrt(options: DecodingOptions, table: Sequence[Tuple[float, int]]) -> i
         raise ValueError(
             "--hrt-draft-chunk: drafts are corrected by greedy decoding word by word; give --beam 1 and --hrt-decode-chunk 1"
         )
-    return completed
+    return replace(options, hrt_nat_beam=completed)
 
 
 def check_dag(options: DecodingOptions) -> None:

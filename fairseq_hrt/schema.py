@@ -2,13 +2,15 @@
 
 fairseq's task options are made from it (:mod:`.task_options`), the fields of the kernel's ``fh_options`` (:mod:`.runtime.binding`), what
 a bundle may set (:mod:`.loading.data_options`) and what a request of the server may choose (:mod:`.server.requests`). So a new option
-stands here, in the generator that reads it, and in the kernel's file; when it has an effect stands in :mod:`.option_effects`.
+stands here, in the generator that reads it, and in the kernel's file.
 
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
 
 from dataclasses import dataclass, field
 from typing import Any, Optional, Tuple, Union
+
+from .conditions import FRONTIER, IN_CHUNKS, NORMALISED, SUPPRESSING, WITH_CANDIDATES, Condition, chosen, given, other_than
 
 # Where an option comes from: fairseq-generate's own flags, a family's task, every task of ours, or a caller in Python.
 FAIRSEQ, CALLER, EVERY_TASK = "fairseq", "caller", "task"
@@ -40,6 +42,8 @@ class Option:
         torch: whether PyTorch's engine honours it.
         kernel: its field in ``fh_options``, if it has one.
         request: what a request of the server may choose: (least, most) of a number, words, or True for a switch.
+        several: its value where several translations are wanted; True: at least as many.
+        when: what it needs to have an effect; None: nothing.
         task_default: the default where a task declares it, if that is another.
     """
 
@@ -52,6 +56,8 @@ class Option:
     torch: bool = True
     kernel: str = ""
     request: Any = None
+    several: Any = None
+    when: Optional[Condition] = None
     task_default: Optional[str] = None
 
 
@@ -104,6 +110,7 @@ class Schema:
         "length penalty of that model: its log-probability is divided by the length to this power; only with --rescore-path",
         least=-LARGEST_PENALTY,
         most=LARGEST_PENALTY,
+        when=given("rescore_path"),
     )
 
     engine: str = _option(
@@ -119,6 +126,7 @@ class Schema:
         "weights of the native engine: float32 translates as PyTorch does, int8 is about twice as fast and changes a few "
         "translations in a hundred",
         choices=WEIGHTS,
+        when=other_than("engine", "torch"),
     )
 
     # ---- hrt
@@ -134,6 +142,7 @@ class Schema:
         "hrt",
         "for --hrt-decode-chunk auto: upper limit of the source length in subwords and the chunk size used up to it, ascending; "
         "the last limit is inf",
+        when=chosen("hrt_decode_chunk", "auto"),
     )
     hrt_nat_beam: Optional[int] = _option(
         None,
@@ -143,12 +152,15 @@ class Schema:
         most=LARGEST_COUNT,
         kernel="nat_beam",
         request=(1, 16),
+        several=True,
+        when=IN_CHUNKS,
     )
     hrt_eos_last_chunk: bool = _option(
         False,
         "hrt",
         "forbid </s> in the second stage before the last chunk, where it contradicts the first stage",
         kernel="eos_last_chunk",
+        when=IN_CHUNKS,
     )
     hrt_draft_chunk: Optional[int] = _option(
         None,
@@ -168,6 +180,7 @@ class Schema:
         most=4096,
         torch=False,
         kernel="draft_width",
+        when=given("hrt_draft_chunk"),
     )
 
     # ---- bidirectional
@@ -186,6 +199,7 @@ class Schema:
         "power of --lenpen, as published with --lenpen 0.6",
         choices=("power", "gnmt"),
         native=("power",),
+        when=NORMALISED,
     )
     bidirectional_deduplicate: bool = _option(
         False,
@@ -211,6 +225,7 @@ class Schema:
         choices=STRATEGIES,
         native=NATIVE_STRATEGIES,
         kernel="strategy",
+        several="beam",
         request=STRATEGIES[:5],
     )
     dag_decode_beta: float = _option(
@@ -222,6 +237,7 @@ class Schema:
         most=LARGEST_WEIGHT,
         kernel="beta",
         request=(0, 10),
+        when=chosen("dag_decode_strategy", "lookahead", "sample", "beam"),
     )
     dag_decode_length_beta: float = _option(
         1.0,
@@ -232,6 +248,7 @@ class Schema:
         most=LARGEST_WEIGHT,
         kernel="length_beta",
         request=(0, 10),
+        when=chosen("dag_decode_strategy", "viterbi", "joint-viterbi"),
     )
     dag_keep_repeats: bool = _option(
         False,
@@ -252,6 +269,7 @@ class Schema:
         least=0,
         most=LARGEST_COUNT,
         native=False,
+        when=SUPPRESSING,
     )
     dag_candidates: int = _option(
         5,
@@ -260,18 +278,28 @@ class Schema:
         least=1,
         most=LARGEST_COUNT,
         native=False,
+        when=WITH_CANDIDATES,
     )
     dag_sample_topp: float = _option(
         1.0,
         "dag",
         "sample: draw from the most probable candidates that together have this share",
         native=False,
+        when=chosen("dag_decode_strategy", "sample"),
     )
     dag_lm_path: Optional[str] = _option(
-        None, "dag", "beam: n-gram language model of target subwords, read by the package kenlm", native=False
+        None,
+        "dag",
+        "beam: n-gram language model of target subwords, read by the package kenlm",
+        native=False,
+        when=chosen("dag_decode_strategy", "beam"),
     )
     dag_lm_weight: float = _option(
-        0.1, "dag", "beam: weight of the language model's log-probability (natural logarithm)", native=False
+        0.1,
+        "dag",
+        "beam: weight of the language model's log-probability (natural logarithm)",
+        native=False,
+        when=given("dag_lm_path"),
     )
 
     # ---- jacobi
@@ -285,7 +313,13 @@ class Schema:
         task_default="frontier",
     )
     jacobi_block_size: int = _option(
-        3, "jacobi", "pgj, hgj: tokens of a block (b)", least=1, most=LARGEST_COUNT, kernel="jacobi_block"
+        3,
+        "jacobi",
+        "pgj, hgj: tokens of a block (b)",
+        least=1,
+        most=LARGEST_COUNT,
+        kernel="jacobi_block",
+        when=chosen("jacobi_mode", "pgj", "hgj"),
     )
     jacobi_window: Optional[int] = _option(
         None,
@@ -294,6 +328,7 @@ class Schema:
         least=1,
         most=LARGEST_COUNT,
         kernel="jacobi_window",
+        when=FRONTIER,
     )
     jacobi_prefix_length: Optional[int] = _option(
         None,
@@ -302,6 +337,7 @@ class Schema:
         least=0,
         most=LARGEST_COUNT,
         kernel="jacobi_prefix",
+        when=chosen("jacobi_mode", "hgj"),
     )
     jacobi_draft: str = _option(
         "previous",
@@ -312,18 +348,21 @@ class Schema:
         choices=JACOBI_DRAFTS,
         native=NATIVE_DRAFTS,
         kernel="jacobi_draft",
+        when=FRONTIER & other_than("jacobi_window", 1),
     )
     jacobi_draft_path: Optional[str] = _option(
         None,
         "jacobi",
         "checkpoint of the model whose translation is checked; greedy, with its own task",
         native=False,
+        when=chosen("jacobi_draft", *MODEL_DRAFTS),
     )
     jacobi_draft_options: str = _option(
         "{}",
         "jacobi",
         "options of that model's task as a Python dictionary, e.g. \"{'hrt_decode_chunk': '3'}\"",
         native=False,
+        when=given("jacobi_draft_path"),
     )
 
     # ---- what a caller wants besides

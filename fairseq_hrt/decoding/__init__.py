@@ -5,7 +5,7 @@ from .errors import NumericalError
 from .graphs import describe_graph
 from .hypothesis import Graph, Hypothesis, best_first
 from .repeats import without_repeated_ngrams
-from .rescoring import Rescorer, candidates, require_candidates
+from .rescoring import Rescorer, require_candidates
 
 __all__ = [
     "Decoder",
@@ -15,7 +15,6 @@ __all__ = [
     "Rescorer",
     "Scorer",
     "best_first",
-    "candidates",
     "describe_graph",
     "require_candidates",
     "without_repeated_ngrams",

@@ -7,7 +7,7 @@ translations, and an autoregressive model, mostly its teacher, rates them in a s
 from dataclasses import replace
 from typing import List, Sequence
 
-from ..options import DecodingOptions, chunk_table
+from ..options import DecodingOptions
 from .decoder import Scorer
 from .errors import NumericalError
 from .hypothesis import Hypothesis, best_first
@@ -18,26 +18,8 @@ _MORE = {
 }
 
 
-def candidates(options: DecodingOptions, family: str, *, words: int, trained: Sequence[int] = ()) -> int:
-    """Most translations of a sentence that a search finds.
-
-    Args:
-        family: that decodes.
-        words: size of the target dictionary; no search keeps more hypotheses than there are words besides padding.
-        trained: the chunk sizes of an hrt model.
-    """
-    beam = min(options.beam, words - 1)
-    if family == "jacobi" or options.jacobi_mode is not None:
-        return 1
-    if family == "dag":
-        return beam if options.dag_decode_strategy in ("beam", "sample") else 1
-    if family != "hrt" or options.hrt_nat_beam is None or 1 in (size for _, size in chunk_table(options, trained)):
-        return beam
-    return min(beam, options.hrt_nat_beam)
-
-
 def require_candidates(count: int, family: str) -> None:
-    """Raises ValueError where there is only one translation to choose from; see :func:`candidates`."""
+    """Raises ValueError where there is only one translation to choose from; see :meth:`~..options.DecodingOptions.candidates`."""
     if count < 2:
         more = _MORE.get(family, "--beam 2 or more")
         raise ValueError(f"--rescore-path: there is only one translation to choose from; give {more}")

@@ -8,7 +8,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import Hypothesis, Rescorer, candidates, require_candidates
+from ..decoding import Hypothesis, Rescorer, require_candidates
 from ..options import DecodingOptions, require_torch
 from .alignment import align
 from .beam_search import SearchPlan, require_found, search
@@ -129,7 +129,7 @@ class EngineGenerator:
     @property
     def candidates(self) -> int:
         """Most translations of a sentence that :meth:`decode` finds."""
-        return candidates(self.options, self.family, words=len(self.dictionary), trained=self.chunk_sizes)
+        return self.options.candidates(self.family, words=len(self.dictionary), trained=self.chunk_sizes)
 
     @property
     def chunk_sizes(self) -> Sequence[int]:

@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import Hypothesis, Rescorer, candidates, require_candidates
+from ..decoding import Hypothesis, Rescorer, require_candidates
 from ..options import DecodingOptions, UnsupportedOption
 from ..runtime import Engine, check_dictionaries, options_for
 from ..runtime.format import Header
@@ -67,7 +67,7 @@ class NativeGenerator:
     def require_candidates(self) -> None:
         """Raises ValueError where there is only one translation to choose from."""
         family, trained = self.header.family, self.header.chunk_sizes
-        require_candidates(candidates(self.options, family, words=self.words, trained=trained), family)
+        require_candidates(self.options.candidates(family, words=self.words, trained=trained), family)
 
     @property
     def engine(self) -> Engine:
@@ -102,7 +102,7 @@ class NativeGenerator:
         found = self.engine.decode(rows, self.options, every=self.rescorer is not None)
         self.counters.encoder_calls += 1
         if self.rescorer is not None:
-            found = self.rescorer.rank(rows, found)
+            found = [best[: self.options.nbest] for best in self.rescorer.rank(rows, found)]
             self.counters.encoder_calls += 1
         self.counters.sentences += len(found)
         # The passes of a batch are those of its longest translation.

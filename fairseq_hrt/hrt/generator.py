@@ -18,7 +18,7 @@ from ..engine import (
     lists_to_host,
     search,
 )
-from ..options import DecodingOptions, check_hrt, chunk_table
+from ..options import DecodingOptions, chunk_table, settled_hrt
 from .chunking import ChunkChooser
 from .sample import skip_cmlm_input
 
@@ -39,7 +39,7 @@ class HRTGenerator(AutoregressiveGenerator):
     ) -> None:
         super().__init__(models, dictionary, options)
         self.chooser = ChunkChooser(chunk_table(options, self.chunk_sizes))
-        self.nat_beam = check_hrt(options, self.chooser.table)
+        self.nat_beam = settled_hrt(options, self.chooser.table).hrt_nat_beam
         if len({tuple(model.decoder.chunk_sizes) for model in models}) > 1:
             raise ValueError("the models of an ensemble must be trained for the same --hrt-chunk-sizes")
         self._layouts: Dict[Tuple[int, int, torch.device], Tuple[Tensor, Tensor]] = {}

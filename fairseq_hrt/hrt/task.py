@@ -30,7 +30,7 @@ class HRTTranslationTask(EngineTranslationTask):
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> HRTTransformerModel:
         model = super().build_model(cfg, from_checkpoint)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
-            options = replace(self.sequence_generator.options, hrt_decode_chunk="1", hrt_nat_beam=None)
+            options = replace(self.sequence_generator.options, hrt_decode_chunk="1")
             self.autoregressive_generator = self.generator_for([model], options)
         self.decoder = model.decoder
         # A checkpoint that is decoded gets no training for what it lacks.

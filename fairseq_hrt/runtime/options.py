@@ -13,11 +13,11 @@ from ..options import (
     DecodingOptions,
     UnsupportedOption,
     check_dag,
-    check_hrt,
     check_jacobi,
     chunk_table,
     flag,
     require_native,
+    settled_hrt,
 )
 from ..schema import CALLER, Option
 from . import binding
@@ -41,16 +41,16 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     require_native(options)
     _check_results(header, options)
     _check_jacobi(header, options)
+    table: List[Tuple[float, int]] = [(math.inf, 1)]
+    if header.family == "hrt":
+        table = chunk_table(options, header.chunk_sizes)
+        options = settled_hrt(options, table)
     values: Dict[str, Any] = {
         option.kernel: _number(getattr(options, name), option) for name, option in SCHEMA.items() if option.kernel
     }
-    table: List[Tuple[float, int]] = [(math.inf, 1)]
-    values["nat_beam"], values["normalize"] = options.beam, options.normalize
+    values["normalize"] = options.normalize
     values["scale"] = options.dag_decode_upsample_scale or header.scale or 1.0
     values["alignments"] = options.alignments or options.print_alignment is not None
-    if header.family == "hrt":
-        table = chunk_table(options, header.chunk_sizes)
-        values["nat_beam"] = check_hrt(options, table)
     if header.family == "dag":
         check_dag(options)
         # Vertices never write the unknown word unless they are allowed to.

@@ -10,7 +10,7 @@ from ..families import family_of_task
 from ..hub.bundle import Bundle, load_bundle
 from ..hub.translation import PreparedLine, join_pieces
 from ..option_effects import set_aside
-from ..options import DecodingOptions, UnsupportedOption
+from ..options import SCHEMA, DecodingOptions, UnsupportedOption
 from ..runtime import LibraryUnavailable
 from .batching import Batcher
 from .errors import RequestError, invalid
@@ -151,10 +151,13 @@ def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
     return True
 
 
-def _several(bundle: Bundle) -> Optional[Mapping[str, Any]]:
+def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
     """The options by which a bundle's family finds several translations; None where it finds only one."""
     family = family_of_task(bundle.task)
-    return None if family is None else family.several
+    if family is None or not family.several:
+        return None
+    own = {name: option.several for name, option in SCHEMA.items() if option.origin == family.name}
+    return {name: value for name, value in own.items() if value is not None}
 
 
 def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> Dict[str, Any]:
@@ -162,7 +165,7 @@ def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> D
     usual = _usual(bundle, given)
     beam = max(hypotheses, int(usual.get("beam", DecodingOptions().beam)))
     more = {
-        name: min(beam, max(hypotheses, int(usual.get(name, beam)))) if value is None else value
+        name: min(beam, max(hypotheses, int(usual.get(name, beam)))) if value is True else value
         for name, value in (_several(bundle) or {}).items()
     }
     found = {"beam": beam, "nbest": hypotheses, **more}

@@ -12,7 +12,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 
 from .. import option_effects
-from ..decoding import NumericalError, Rescorer, candidates, require_candidates
+from ..decoding import NumericalError, Rescorer, require_candidates
 from ..engine import NativeGenerator
 from ..engine.native_model import write_runtime_model
 from ..families import tasks_for
@@ -112,7 +112,7 @@ class NativeSystem(TaskSystem):
         folder: Path,
         threads: int,
     ) -> Rescorer:
-        count = candidates(options, header.family, words=header.target_vocabulary, trained=header.chunk_sizes)
+        count = options.candidates(header.family, words=header.target_vocabulary, trained=header.chunk_sizes)
         require_candidates(count, header.family)
         with naming(judge):
             self.judge_file = _judge_file(judge, task, header.weights, folder / "judge.safetensors")

@@ -51,7 +51,7 @@ class TaskSystem:
         """See :class:`.system.System`."""
         limits = [cast(Any, model).max_positions()[0] for model in self.models]
         rescorer = getattr(self.generator, "rescorer", None)
-        return min(limits if rescorer is None else [*limits, rescorer.source_positions], default=None)
+        return min(limits if rescorer is None else [*limits, rescorer.judge.longest_source], default=None)
 
     @property
     def dataset(self) -> FairseqDataset:

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 import pytest
 from fairseq.dataclass.configs import GenerationConfig
 
+from fairseq_hrt import option_effects
 from fairseq_hrt.families import NAMES
 from fairseq_hrt.options import (
     KINDS,
@@ -13,13 +14,13 @@ from fairseq_hrt.options import (
     DecodingOptions,
     UnsupportedOption,
     check_dag,
-    check_hrt,
     check_jacobi,
     chunk_table,
     options_of,
     read_value,
     require_native,
     require_torch,
+    settled_hrt,
 )
 from fairseq_hrt.schema import CALLER, EVERY_TASK, FAIRSEQ
 
@@ -87,9 +88,9 @@ def test_every_option_is_read_from_its_text():
 
 
 def test_flags_that_are_not_in_the_schema():
-    neutral = {"sampling": False, "diverse_beam_groups": -1, "constraints": None, "lm_path": None, "prefix_size": "0"}
+    neutral = {"sampling": False, "diverse_beam_groups": -1, "constraints": None, "lm_path": None}
     assert DecodingOptions.parse(neutral) == DecodingOptions()
-    for wrong in ({"sampling": True}, {"prefix_size": "2"}, {"nonsense": 1}):
+    for wrong in ({"sampling": True}, {"nonsense": 1}):
         with pytest.raises(UnsupportedOption, match=next(iter(wrong)).replace("_", "-")):
             DecodingOptions.parse(wrong)
 
@@ -146,13 +147,13 @@ def test_chunk_sizes():
 )  # fmt: skip
 def test_options_of_hrt_that_do_not_go_together(values, chunk, message):
     with pytest.raises(ValueError, match=message):
-        check_hrt(DecodingOptions(**values), [(math.inf, chunk)])
+        settled_hrt(DecodingOptions(**values), [(math.inf, chunk)])
 
 
 def test_how_many_hypotheses_the_second_stage_completes():
-    assert check_hrt(DecodingOptions(beam=4), [(math.inf, 2)]) == 4
-    assert check_hrt(DecodingOptions(beam=4, hrt_nat_beam=2), [(9, 1), (math.inf, 2)]) == 2
-    assert check_hrt(DecodingOptions(beam=2, nbest=2, hrt_nat_beam=7), [(math.inf, 1)]) == 2, "there is none"
+    assert settled_hrt(DecodingOptions(beam=4), [(math.inf, 2)]).hrt_nat_beam == 4
+    assert settled_hrt(DecodingOptions(beam=4, hrt_nat_beam=2), [(9, 1), (math.inf, 2)]).hrt_nat_beam == 2
+    assert settled_hrt(DecodingOptions(beam=2, nbest=2, hrt_nat_beam=7), [(math.inf, 1)]).hrt_nat_beam == 2, "there is none"
 
 
 ALL = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
@@ -163,17 +164,22 @@ ALL = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
     [
         ("nbest", 2, {"beam", "sample"}), ("temperature", 0.5, {"sample"}), ("no_repeat_ngram_size", 1, {"lookahead", "sample"}), ("min_len", 2, {"beam"}),
         ("dag_no_repeat_consecutive", 1, {"lookahead", "sample"}), ("dag_lm_path", "lm.arpa", {"beam"}), ("min_len", 1, set(ALL)), ("unkpen", -1.0, set()),
-        ("dag_decode_beta", 0.0, set(ALL) - {"beam"}), ("dag_decode_beta", 0.5, set(ALL)), ("unkpen", math.inf, set(ALL)),
+        ("dag_decode_beta", 0.0, {"lookahead", "sample"}), ("dag_decode_beta", 0.5, {"lookahead", "beam", "sample"}), ("unkpen", math.inf, set(ALL)),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("strategy", ALL)
 def test_options_by_strategy(name, value, allowed, strategy):
     options = DecodingOptions(**{"beam": 4, "dag_decode_strategy": strategy, name: value})
-    if strategy in allowed:
+
+    def check():
+        option_effects.check(options.of_family("dag"))
         check_dag(options)
+
+    if strategy in allowed:
+        check()
     else:
         with pytest.raises(ValueError, match=f"--{name.replace('_', '-')}"):
-            check_dag(options)
+            check()
 
 
 def test_the_unknown_word_may_be_favoured_where_it_is_allowed():
@@ -184,8 +190,6 @@ def test_parallel_decoding_is_greedy():
     check_jacobi(DecodingOptions(beam=1, jacobi_mode="frontier", jacobi_draft="ngram"))
     with pytest.raises(ValueError, match="--beam 5: parallel decoding is exact for greedy search only"):
         check_jacobi(DecodingOptions())
-    with pytest.raises(ValueError, match="--jacobi-draft ngram needs --jacobi-mode frontier, not pj"):
-        check_jacobi(DecodingOptions(beam=1, jacobi_mode="pj", jacobi_draft="ngram"))
 
 
 def test_what_was_changed():

@@ -3,7 +3,7 @@
 import pytest
 
 from fairseq_hrt.decoding.hypothesis import Hypothesis
-from fairseq_hrt.decoding.rescoring import Rescorer, candidates, require_candidates
+from fairseq_hrt.decoding.rescoring import Rescorer, require_candidates
 from fairseq_hrt.options import DecodingOptions
 
 
@@ -43,7 +43,7 @@ def test_the_judge_decides():
     ],
 )
 def test_how_many_there_are(family, options, count):
-    assert candidates(DecodingOptions(**options), family, words=16, trained=[2, 3]) == count
+    assert DecodingOptions(**options).candidates(family, words=16, trained=[2, 3]) == count
 
 
 def test_one_is_no_choice():
