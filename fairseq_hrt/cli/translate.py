@@ -7,7 +7,7 @@ Example:
     fairseq-hrt translate bundle input.txt --output output.txt --resume
     fairseq-hrt translate bundle input.txt --json --set beam=5 --set nbest=3
     tail -f log | fairseq-hrt translate bundle --line-buffered
-    fairseq-hrt translate bundle input.txt --engine runtime --threads 2
+    fairseq-hrt translate bundle input.txt --engine native --threads 2
 
 The output has as many lines as the input, in its order; empty lines stay empty. Bytes that are no UTF-8 are read as U+FFFD, a byte
 order mark is left out, gzip is recognised in the input and written to an output whose name ends in .gz. An output file appears when

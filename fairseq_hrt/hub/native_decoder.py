@@ -82,16 +82,6 @@ class NativeDecoder:
             self.engine.set_shortlist(read_shortlist(bundle.folder / bundle.shortlist))
         self._kept: Dict[Tuple[Any, ...], DecodingOptions] = {}
 
-    @property
-    def longest_source(self) -> int:
-        """See :class:`.translator.BundleDecoder`."""
-        return self.engine.longest_source
-
-    @property
-    def longest_target(self) -> int:
-        """See :class:`.translator.BundleDecoder`."""
-        return self.engine.longest_target
-
     def identity(self) -> Dict[str, Any]:
         """See :class:`.translator.BundleDecoder`."""
         return {"engine": "native", "shortlist": self.use_shortlist}
@@ -138,6 +128,10 @@ class NativeDecoder:
         options_for(self.engine.header, found)
         check_dictionaries(found, self.source.words, self.target.words)
         return found
+
+    def longest(self, prepared: DecodingOptions) -> Tuple[int, int]:
+        """See :class:`.translator.BundleDecoder`."""
+        return self.engine.longest_source, self.engine.longest_target
 
     def decode(
         self, prepared: DecodingOptions, rows: List[List[int]], wanted: Wanted, watch: Watch

@@ -43,25 +43,12 @@ class TorchDecoder:
 
     def __init__(self, bundle: Bundle, *, device: Optional[str] = None) -> None:
         self.bundle, self.device = bundle, choose_device(device)
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._kept: OrderedDict[Tuple[Any, ...], Prepared] = OrderedDict()
         # Read once: for the options of the training here, for the model below.
         self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
         self.trained_task = self._states[str(bundle.paths[0])]["cfg"].task
         self.models: List[Any] = []
-
-    @property
-    def longest_source(self) -> int:
-        """See :class:`.translator.BundleDecoder`."""
-        with self._lock:
-            prepared = next(reversed(self._kept.values()))
-        limits = [prepared.task.max_positions(), *(model.max_positions() for model in self.models)]
-        return min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
-
-    @property
-    def longest_target(self) -> int:
-        """See :class:`.translator.BundleDecoder`."""
-        return min(model.max_decoder_positions() for model in self.models)
 
     def identity(self) -> Dict[str, Any]:
         """See :class:`.translator.BundleDecoder`."""
@@ -83,6 +70,12 @@ class TorchDecoder:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(key)
             return self._kept[key]
+
+    def longest(self, prepared: Prepared) -> Tuple[int, int]:
+        """See :class:`.translator.BundleDecoder`."""
+        limits = [prepared.task.max_positions(), *(model.max_positions() for model in self.models)]
+        source = min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
+        return source, min(model.max_decoder_positions() for model in self.models)
 
     def decode(self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[List[Hypothesis]]:
         """See :class:`.translator.BundleDecoder`."""

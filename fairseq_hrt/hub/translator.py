@@ -68,17 +68,7 @@ class Wanted(NamedTuple):
 
 
 class BundleDecoder(Protocol):
-    """A bundle's model on one engine. Options come as texts, by the names of ``fairseq-generate``.
-
-    Attributes:
-        longest_source, longest_target: tokens that the model takes, ``</s>`` included.
-    """
-
-    @property
-    def longest_source(self) -> int: ...
-
-    @property
-    def longest_target(self) -> int: ...
+    """A bundle's model on one engine. Options come as texts, by the names of ``fairseq-generate``."""
 
     def identity(self) -> Dict[str, Any]:
         """What translations depend on besides bundle and options."""
@@ -93,6 +83,9 @@ class BundleDecoder(Protocol):
             UnsupportedOption: the other engine has to do it.
             ValueError: a bad option.
         """
+
+    def longest(self, prepared: Any) -> Tuple[int, int]:
+        """Tokens of a source and of a translation that it takes, ``</s>`` included; nobody is waited for."""
 
     def decode(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[List[Hypothesis]]:
         """Hypotheses of sources that end in ``</s>``, best first, as many as ``nbest`` says."""
@@ -139,7 +132,9 @@ class Translator:
         self._fallback = fallback
         self._other: Optional[BundleDecoder] = None
         self._lock = threading.Lock()
-        decoder.prepare(self._chosen({})[0], Wanted(32), frozenset(decoding))
+        options, lexicon = self._chosen({})
+        wanted = Wanted(32, alignments=lexicon is not None)
+        self._longest = _longest_piece(decoder, decoder.prepare(options, wanted, frozenset(decoding)))
 
     def identity(self) -> Dict[str, Any]:
         """What its translations depend on besides bundle and options."""
@@ -177,7 +172,8 @@ class Translator:
         options, lexicon = self._chosen(decoding)
         wanted = Wanted(_checked(batch_size), scores=details, alignments=lexicon is not None)
         decoder, prepared = self._prepared(options, wanted, decoding)
-        pieces = [self._pieces(line, decoder) for line in rows]
+        longest = _longest_piece(decoder, prepared)
+        pieces = [self._pieces(line, longest) for line in rows]
         flat = [self._ids(piece) for own in pieces for piece in own]
         found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
         results, place = [], 0
@@ -194,7 +190,7 @@ class Translator:
         The translation of the line is that of its pieces, joined by :func:`.translation.join_pieces`. A line without words is one piece.
         Safe to use while another thread translates, which it does not wait for.
         """
-        return PreparedLine.pieces(line, self.pipeline, _longest_piece(self.decoder))
+        return PreparedLine.pieces(line, self.pipeline, self._longest)
 
     def graphs(
         self,
@@ -218,7 +214,8 @@ class Translator:
         """
         wanted = Wanted(_checked(batch_size), graphs=True)
         decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
-        pieces = [self._pieces(line, decoder) for line in lines]
+        longest = _longest_piece(decoder, prepared)
+        pieces = [self._pieces(line, longest) for line in lines]
         flat = [self._ids(piece) for own in pieces for piece in own]
         documents = iter(decoder.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
         return [[next(documents) for _ in own] for own in pieces]
@@ -241,7 +238,7 @@ class Translator:
         require_pairs(sources, targets, batch_size)
         wanted = Wanted(batch_size, given=True)
         decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
-        longest = (decoder.longest_source, decoder.longest_target)
+        longest = decoder.longest(prepared)
         results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
         eos, chosen, pairs = self.source.eos, [], []
         for number, (source, target) in enumerate(zip(sources, targets)):
@@ -299,11 +296,11 @@ class Translator:
 
     def pieces(self, lines: Sequence[str]) -> List[List[int]]:
         """The source ids of the pieces of lines, as they are decoded."""
-        return [self._ids(piece) for line in lines for piece in self._pieces(line, self.decoder)]
+        return [self._ids(piece) for line in lines for piece in self._pieces(line, self._longest)]
 
-    def _pieces(self, line: Line, decoder: BundleDecoder) -> List[PreparedLine]:
+    def _pieces(self, line: Line, longest: int) -> List[PreparedLine]:
         """The pieces of a line that have words."""
-        return [piece for piece in PreparedLine.pieces(line, self.pipeline, _longest_piece(decoder)) if piece.words]
+        return [piece for piece in PreparedLine.pieces(line, self.pipeline, longest) if piece.words]
 
     def _ids(self, piece: PreparedLine) -> List[int]:
         """Source ids, ``</s>`` at the end."""
@@ -357,8 +354,9 @@ class Translator:
         )
 
 
-def _longest_piece(decoder: BundleDecoder) -> int:
-    return max(min(LONGEST, decoder.longest_source - 1), 1)
+def _longest_piece(decoder: BundleDecoder, prepared: Any) -> int:
+    """Subwords of a piece, without ``</s>``."""
+    return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
 
 
 def _checked(batch_size: int) -> int:

@@ -117,7 +117,7 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
 def load_translator(folder: Path, settings: Settings) -> Any:
     """The bundle on the engine of the settings.
 
-    With ``auto`` that is decided here, once: a translator that were left to change from the runtime to PyTorch for the options of one
+    With ``auto`` that is decided here, once: a translator that were left to change from the native engine to PyTorch for the options of one
     request would load PyTorch while others wait, or find none.
 
     Raises:

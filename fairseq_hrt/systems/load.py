@@ -31,5 +31,13 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
 
 
 def load_watched(spec: SystemSpec, data: Sequence[str]) -> System:
-    """A loaded system that says in which pass each word was written: CTranslate2 does not, its model is decoded by our engine."""
+    """A loaded system that says in which pass each word was written; with ``auto`` PyTorch's, whose steps can be watched.
+
+    Raises:
+        ValueError: CTranslate2, which does not say it; besides what :func:`load_system` raises.
+    """
+    if spec.engine == "ctranslate2":
+        raise ValueError(
+            f"system {spec.name!r}: engine=ctranslate2 translates, but its steps cannot be watched: leave it out"
+        )
     return load_system(spec, data) if spec.engine == "native" else FairseqSystem(spec, data)

@@ -106,7 +106,7 @@ def test_guesses_are_right_or_wrong_until_they_are_confirmed(tiny):
 
 def test_a_real_search(tiny):
     model, dictionary, sample = tiny.lively(), tiny.dictionary(), tiny.sample([5])
-    options = DecodingOptions.from_args(SimpleNamespace(beam=1, max_len_a=0, max_len_b=6))
+    options = DecodingOptions(beam=1, max_len_a=0, max_len_b=6)
     generator = AutoregressiveGenerator([model], dictionary, options)
     system = SimpleNamespace(
         name="AT", generator=generator, counters=generator.counters, task=SimpleNamespace(target_dictionary=dictionary),

@@ -43,7 +43,7 @@ def translations(system):
 
 def test_it_decodes_what_the_others_decode(load, folder):
     at = "path=FOLDER/autoregressive.pt,task=translation_autoregressive,beam=2,max_len_b=9"
-    eager, native = load(f"name=a,{at}"), load(f"name=b,{at},engine=runtime,weights=float32")
+    eager, native = load(f"name=a,{at}"), load(f"name=b,{at},engine=native,weights=float32")
     assert isinstance(native, NativeSystem) and translations(native) == translations(eager)
     found = native.decode(native.collate_text(LINES[:1]))[0][0]
     assert native.text(found["tokens"]) == eager.text(found["tokens"])
@@ -62,29 +62,29 @@ def test_it_decodes_what_the_others_decode(load, folder):
 
 def test_bundles_and_their_options(load):
     eager = load("name=a,path=FOLDER/bundle/model.pt,beam=1,max_len_b=20")
-    native = load("name=b,path=FOLDER/bundle,engine=runtime")
+    native = load("name=b,path=FOLDER/bundle,engine=native")
     assert (
         translations(native) == translations(eager) and native.dtype == "float32" and native.task_name == "translation_hrt"
     )
-    assert native.signature()["beam"] == "1" and native.signature()["engine"].startswith("runtime ")
-    slower = load("name=b,path=FOLDER/bundle,engine=runtime,hrt_decode_chunk=1")
-    assert slower.decode_options.hrt_decode_chunk == "1" and slower.decode_options.max_len_b == 20
+    assert native.signature()["beam"] == "1" and native.signature()["engine"].startswith("native ")
+    slower = load("name=b,path=FOLDER/bundle,engine=native,hrt_decode_chunk=1")
+    assert slower.generator.options.hrt_decode_chunk == "1" and slower.generator.options.max_len_b == 20
 
 
 def test_jacobi_is_a_task_of_the_teacher(load):
     at = "path=FOLDER/autoregressive.pt,beam=1,max_len_b=9"
-    greedy = load(f"name=a,{at},engine=runtime,task=translation_autoregressive,weights=float32")
+    greedy = load(f"name=a,{at},engine=native,task=translation_autoregressive,weights=float32")
     for options in ("", ",jacobi_mode=pj", ",jacobi_mode=hgj,jacobi_block_size=2"):
-        found = load(f"name=b,{at},engine=runtime,task=translation_jacobi,weights=float32{options}")
+        found = load(f"name=b,{at},engine=native,task=translation_jacobi,weights=float32{options}")
         assert translations(found) == translations(greedy) and found.task_name == "translation_jacobi"
     assert translations(load(f"name=c,{at},task=translation_jacobi,jacobi_mode=pj")) == translations(greedy)
     with pytest.raises(ValueError, match="one dictionary for both sides"):
-        load(f"name=d,{at},engine=runtime,task=translation_jacobi,jacobi_draft=source")
+        load(f"name=d,{at},engine=native,task=translation_jacobi,jacobi_draft=source")
 
 
 def test_a_shortlist_from_a_file(load, folder):
     (folder / "lex").write_text("A a 0.9\n")
-    assert translations(load("name=a,path=FOLDER/hrt.pt,engine=runtime,beam=1,weights=float32,shortlist=FOLDER/lex"))
+    assert translations(load("name=a,path=FOLDER/hrt.pt,engine=native,beam=1,weights=float32,shortlist=FOLDER/lex"))
 
 
 @pytest.mark.parametrize(
@@ -99,17 +99,17 @@ def test_a_shortlist_from_a_file(load, folder):
 )  # fmt: skip
 def test_what_is_refused(load, text, message):
     with pytest.raises(ValueError, match=message):
-        load(f"name=a,engine=runtime,{text}")
+        load(f"name=a,engine=native,{text}")
 
 
 def test_other_dictionaries(load, folder, tmp_path):
     write_dictionaries(tmp_path)
     with open(tmp_path / "dict.en.txt", "a") as file:
         file.write("more 1\n")
-    spec = parse_system(f"name=a,engine=runtime,path={folder}/bundle")
+    spec = parse_system(f"name=a,engine=native,path={folder}/bundle")
     with pytest.raises(ValueError, match="other dictionaries than the data"):
         load_system(spec, [str(tmp_path), "-s", "de", "-t", "en"])
-    assert torch.is_tensor(load(f"name=a,engine=runtime,path={folder}/bundle").collate_text(["a"])["id"])
+    assert torch.is_tensor(load(f"name=a,engine=native,path={folder}/bundle").collate_text(["a"])["id"])
 
 
 RESCORED = "path=FOLDER/hrt.pt,beam=4,hrt_nat_beam=4,nbest=3,max_len_b=9,rescore_path=FOLDER/autoregressive.pt"
@@ -118,8 +118,8 @@ RESCORED = "path=FOLDER/hrt.pt,beam=4,hrt_nat_beam=4,nbest=3,max_len_b=9,rescore
 def test_a_teacher_chooses(load, folder):
     """As in PyTorch; again from the converted files, which is what a measurement of memory loads."""
     eager = load(f"name=a,{RESCORED},rescore_lenpen=0.5")
-    native = load(f"name=b,{RESCORED},rescore_lenpen=0.5,engine=runtime,weights=float32")
-    plain = load("name=c,path=FOLDER/hrt.pt,beam=4,hrt_nat_beam=4,nbest=3,max_len_b=9,engine=runtime,weights=float32")
+    native = load(f"name=b,{RESCORED},rescore_lenpen=0.5,engine=native,weights=float32")
+    plain = load("name=c,path=FOLDER/hrt.pt,beam=4,hrt_nat_beam=4,nbest=3,max_len_b=9,engine=native,weights=float32")
     assert translations(native) == translations(eager) != translations(plain)
     sample, other = native.collate_text(LINES), eager.collate_text(LINES)
     expected = dict(zip(other["id"].tolist(), eager.decode(other)))
@@ -132,9 +132,9 @@ def test_a_teacher_chooses(load, folder):
     native.decode(sample)
     assert (native.counters.encoder_calls, native.counters.sentences) == (2, len(LINES))
     assert native.model_bytes > 1.5 * plain.model_bytes
-    native.engine.header = replace(native.engine.header, longest_source=9)
+    native.generator.engine.header = replace(native.generator.engine.header, longest_source=9)
     assert native.longest_source == 9 < plain.longest_source == eager.longest_source
-    judge = native.rescorer.judge
+    judge = native.generator.rescorer.judge
     judge.header = replace(judge.header, longest_source=7)
     assert native.longest_source == 7
     again = native.reloadable
@@ -147,22 +147,22 @@ def test_a_teacher_chooses(load, folder):
 def test_a_teacher_chooses_among_the_translations_of_a_bundle(load, folder):
     options = "beam=4,hrt_nat_beam=4,max_len_b=9,rescore_path=FOLDER/autoregressive.pt"
     eager = load(f"name=a,path=FOLDER/bundle/model.pt,{options}")
-    native = load(f"name=b,path=FOLDER/bundle,{options},engine=runtime")
+    native = load(f"name=b,path=FOLDER/bundle,{options},engine=native")
     assert translations(native) == translations(eager)
     again = native.reloadable
     assert again.path == native.spec.path and again.options["rescore_path"].endswith(".safetensors")
     assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(eager)
-    plain = load("name=c,path=FOLDER/bundle,rescore_lenpen=1.0,engine=runtime")
-    assert plain.rescorer is None and plain.reloadable == plain.spec
+    plain = load("name=c,path=FOLDER/bundle,rescore_lenpen=1.0,engine=native")
+    assert plain.generator.rescorer is None and plain.reloadable == plain.spec
 
 
 @pytest.mark.parametrize(
     "text, message",
     [
         ("path=FOLDER/hrt.pt,beam=4,rescore_lenpen=2", "--rescore-lenpen 2.0 has an effect only with --rescore-path"),
-        (f"{RESCORED}:FOLDER/hrt.pt", "'b': engine=runtime chooses by one model, rescore_path= names 2; leave engine away"),
-        (f"{RESCORED},rescore_lenpen=21", "--rescore-lenpen 21.0 must lie between"),
-        (f"{RESCORED},hrt_nat_beam=1,nbest=1", "there is only one translation to choose from; give --beam 2 or more"),
+        (f"{RESCORED}:FOLDER/hrt.pt", "'b': the native engine chooses by one model, rescore_path= names 2; give engine=torch"),
+        (f"{RESCORED},rescore_lenpen=21", "--rescore-lenpen 21.0: give a number from -20 to 20"),
+        (f"{RESCORED},hrt_nat_beam=1,nbest=1", "only one translation to choose from; give --beam and --hrt-nat-beam 2 or more"),
         ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/no.pt", "--rescore-path: No such file"),
         ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/dict.de.txt", "--rescore-path .*dict.de.txt"),
         ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/no.safetensors", "--rescore-path .*no.safetensors: "),
@@ -173,4 +173,4 @@ def test_a_teacher_chooses_among_the_translations_of_a_bundle(load, folder):
 )
 def test_a_judge_that_cannot_choose(load, text, message):
     with pytest.raises((ValueError, OSError), match=message):
-        load(f"name=b,{text},engine=runtime")
+        load(f"name=b,{text},engine=native")
