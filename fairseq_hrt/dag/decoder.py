@@ -50,10 +50,10 @@ class DagDecoder(TransformerDecoderBase):
         length_head: with ``--dag-upsample-base predict``, else None.
         scale: the :class:`UpsampleScale`.
         count_bos: whether the source length counts a start symbol.
-        family = "dag"
-    only_task: the task that alone can decode this model.
+        only_task: the task that alone can decode this model.
     """
 
+    family = "dag"
     only_task = "translation_dag"
 
     def __init__(self, cfg: DagModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:

@@ -8,6 +8,7 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
+from .. import option_effects
 from ..options import DecodingOptions, chunk_table
 from ..task import EngineTranslationTask, log_bleu
 from ..training import truncate_targets
@@ -31,7 +32,9 @@ class HRTTranslationTask(EngineTranslationTask):
         model = super().build_model(cfg, from_checkpoint)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
             options = replace(self.sequence_generator.options, hrt_decode_chunk="1")
-            self.autoregressive_generator = self.generator_for([model], options)
+            # Those of the second stage have no effect there.
+            aside = option_effects.set_aside(options.of_family(self.family), ("hrt_decode_chunk",))
+            self.autoregressive_generator = self.generator_for([model], replace(options, **aside))
         self.decoder = model.decoder
         # A checkpoint that is decoded gets no training for what it lacks.
         model.decoder.may_gain_sizes = not from_checkpoint

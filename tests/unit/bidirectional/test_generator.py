@@ -8,6 +8,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.slots import slot_order
+from fairseq_hrt.engine import to_fairseq
 from fairseq_hrt.options import DecodingOptions
 
 EOS, PAD = 2, 1
@@ -27,7 +28,7 @@ def test_one_word_a_step_decodes_like_fairseq(family, beam, lenpen):
     mine = family.generator(model, beam=beam, nbest=beam, max_len_b=12, lenpen=lenpen)
     found = mine.generate(None, sample)
     memories = mine.ensemble.encode(sample["net_input"])
-    blocks = [[h.to_fairseq() for h in best] for best in mine.decode_blocks(memories)]
+    blocks = [[to_fairseq(h) for h in best] for best in mine.decode_blocks(memories)]
     for result in (found, blocks):
         for theirs_best, my_best in zip(expected, result):
             assert [h["tokens"].tolist() for h in theirs_best] == [h["tokens"].tolist() for h in my_best]

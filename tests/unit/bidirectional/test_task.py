@@ -72,7 +72,7 @@ def test_validation_decodes_with_weights_that_change(family, monkeypatch):
 
 def test_other_criterions_and_models_are_refused(family):
     task, _ = family.task()
-    with pytest.raises(ValueError, match="TransformerModel, no bidirectional_transformer"):
+    with pytest.raises(ValueError, match="TransformerModel, not a bidirectional_transformer"):
         task.build_generator([family.model()], SimpleNamespace())
     with pytest.raises(ValueError, match="bidirectional_loss, not cross_entropy"):
         task.build_criterion(SimpleNamespace(_name="cross_entropy"))

@@ -12,22 +12,29 @@ class Fixed(EngineGenerator):
     """Finds the same for every sentence."""
 
     def decode(self, net_input, *, prefix, start):
-        found = [Hypothesis([5, 2], -rank, [-0.5, -0.5], [1, 2], 2, history=[[5], [5, 2]]) for rank in range(4)]
+        found = [Hypothesis([5, 2], -rank, [-0.5, -0.5], [1, 2], 2) for rank in range(4)]
         self.asked = prefix, start, torch.is_inference_mode_enabled()
         return [found] * net_input["src_tokens"].size(0)
 
 
 def test_a_family_says_how_a_batch_is_decoded(tiny):
     model, prefix = tiny.model(), torch.tensor([[5], [5]])
-    for retained in (False, True):
-        generator = Fixed([model], tiny.dictionary(), DecodingOptions(beam=3, retain_iter_history=retained))
-        # What validation passes for distributed training is ignored.
-        found = generator.generate(["wrapped"], tiny.sample([3, 4]), prefix_tokens=prefix, bos_token=7)
-        assert generator.asked == (prefix, 7, True) and generator.counters.sentences == 2
-        assert [[float(hypothesis["score"]) for hypothesis in best] for best in found] == [[0, -1, -2]] * 2
-        assert [len(best[0]["history"]) for best in found] == [2 * retained] * 2
+    generator = Fixed([model], tiny.dictionary(), DecodingOptions(beam=3))
+    # What validation passes for distributed training is ignored.
+    found = generator.generate(["wrapped"], tiny.sample([3, 4]), prefix_tokens=prefix, bos_token=7)
+    assert generator.asked == (prefix, 7, True) and generator.counters.sentences == 2
+    assert [[float(hypothesis["score"]) for hypothesis in best] for best in found] == [[0, -1, -2]] * 2
     with pytest.raises(ValueError, match="--constraints: not supported.*--task translation"):
         generator.generate([model], tiny.sample([3]), constraints=torch.zeros(1, 1))
+
+
+@pytest.mark.parametrize("retained", [False, True])
+def test_what_was_there_after_each_step(tiny, retained):
+    """With ``--retain-iter-history``."""
+    model, options = tiny.model(), DecodingOptions(beam=2, max_len_b=5, retain_iter_history=retained)
+    for best in AutoregressiveGenerator([model], tiny.dictionary(), options).find(tiny.sample([3, 4])):
+        for one in best:
+            assert one.history == [one.tokens[: end + 1] for end in range(len(one.tokens)) if retained]
 
 
 def test_the_start_symbol_can_be_another(tiny):
@@ -105,4 +112,4 @@ def test_models_that_do_not_write_from_left_to_right_are_refused(tiny):
     model = tiny.model()
     model.decoder.only_task = "translation_dag"
     with pytest.raises(ValueError, match="--replace-unk: .*TransformerModel.*--unkpen inf"):
-        AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions()).align_words({})
+        AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions()).align_words()

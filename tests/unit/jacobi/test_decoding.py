@@ -12,7 +12,8 @@ from fairseq_hrt.engine.cache import DecoderState
 from fairseq_hrt.engine.constraints import Constraints
 from fairseq_hrt.jacobi.decoding import JacobiPlan, jacobi_decode
 from fairseq_hrt.jacobi.drafts import Drafter, ModelDrafter
-from fairseq_hrt.jacobi.windows import MODES, WindowPlan
+from fairseq_hrt.jacobi.windows import WindowPlan
+from fairseq_hrt.schema import JACOBI_MODES
 
 RULES = [
     {},
@@ -148,7 +149,7 @@ def test_broken_weights_are_named(tiny):
 
 
 def test_every_mode_is_tested():
-    assert {mode["mode"] for mode in MODE_OPTIONS} == set(MODES)
+    assert {mode["mode"] for mode in MODE_OPTIONS} == set(JACOBI_MODES)
 
 
 def test_the_models_of_these_tests_are_worth_it(tiny):
