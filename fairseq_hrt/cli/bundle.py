@@ -42,7 +42,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--card", action="append", default=[], metavar="NAME=VALUE", help="something to know, e.g. BLEU=38.0; repeatable"
     )
     native = parser.add_argument_group("native engine")
-    native.add_argument("--runtime", choices=("int8", "float32"), help="also a model for the native engine, with such weights")
+    native.add_argument(
+        "--runtime", choices=("int8", "float32"), help="also a model for the native engine, with such weights"
+    )
     native.add_argument(
         "--runtime-lines",
         type=Path,

@@ -196,20 +196,25 @@ def run(options: argparse.Namespace) -> None:
     jobs = plan_jobs(options.files, options.output, resume=options.resume)
     if options.threads is not None and options.threads < 1:
         raise ValueError(f"--threads {options.threads} must be at least 1")
+    settings = read_settings(options.set)
+    for name in ("device", "engine", "threads", "use_shortlist"):
+        if name in settings:
+            flag = "shortlist" if name == "use_shortlist" else name
+            raise ValueError(f"--set {name}={settings[name]} is not an option of decoding: give --{flag}")
     model = from_pretrained(
         options.bundle, device=options.device, engine=options.engine, threads=options.threads, use_shortlist=options.shortlist,
-        **read_settings(options.set),
+        **settings,
     )  # fmt: skip
     if not options.resume:
         translate_jobs(model, jobs, options)
         return
     from ..hub.resume import ResumableOutput, bundle_hash, identified_options
 
-    settings = {
+    identity = {
         "bundle": bundle_hash(model.bundle), "options": identified_options(model.defaults), "json": options.json,
         "batch_size": options.batch_size, "line_buffered": options.line_buffered, **model.identity(),
     }  # fmt: skip
-    outputs = [ResumableOutput(cast(Path, job.target), settings) for job in jobs]
+    outputs = [ResumableOutput(cast(Path, job.target), identity) for job in jobs]
     for job, output in zip(jobs, outputs):
         with output, reading(job.source) as source:
             lines = raw_lines(source, shown(job.source))

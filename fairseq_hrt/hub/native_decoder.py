@@ -18,7 +18,6 @@ from .translator import Wanted, Watch
 WITHOUT_EFFECT = (
     "cpu", "post_process", "remove_bpe", "quiet", "log_format", "log_interval", "num_workers", "max_tokens", "print_step", "seed",
     "required_batch_size_multiple", "skip_invalid_size_inputs_valid_test", "batch_size", "left_pad_source", "retain_iter_history",
-    "engine", "weights",
 )  # fmt: skip
 
 
@@ -116,13 +115,14 @@ class NativeDecoder:
         if wanted.given:
             # How many translations a search keeps does not matter.
             chosen = {name: value for name, value in chosen.items() if name not in ("beam", "nbest", "jacobi_mode")}
-        found = DecodingOptions.parse(
-            chosen,
-            batch_size=wanted.batch_size,
-            scores=wanted.scores,
-            alignments=wanted.alignments,
-            graphs=wanted.graphs,
-        )
+        if wanted.alignments:
+            chosen["alignments"] = "true"
+        found = DecodingOptions.parse(chosen, batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs)
+        if found.rescore_path is not None:
+            raise UnsupportedOption(
+                f"--rescore-path {found.rescore_path}: the native engine translates with the model of the bundle "
+                "alone; use --engine torch"
+            )
         found = settled(self.engine.header, found, given)
         # Refused now and not at the first line.
         options_for(self.engine.header, found)

@@ -267,7 +267,16 @@ class Translator:
         """The options of a call as texts, and what is written for words of the source that the model does not know.
 
         The latter is None where ``<unk>`` is not replaced; a switch alone copies source words, otherwise it names a lexicon.
+
+        Raises:
+            ValueError: the lexicon cannot be read, or an option belongs to the loading of a bundle.
         """
+        for name in ("engine", "weights"):
+            if name in decoding or name in self.defaults:
+                raise ValueError(
+                    f"{name} is not an option of translating: a bundle has its weights (fairseq-hrt bundle "
+                    "--runtime), and its engine is chosen when it is loaded (--engine); leave it out"
+                )
         chosen = {**self.defaults, **_texts(decoding)}
         asked = chosen.pop("replace_unk", "false")
         if asked == "false":

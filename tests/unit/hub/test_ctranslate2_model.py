@@ -27,7 +27,7 @@ VARIANTS = {
 
 
 def greedy(model, sample, dictionary, longest):
-    options = DecodingOptions.from_args(Namespace(beam=1, max_len_a=0, max_len_b=longest))
+    options = DecodingOptions(beam=1, max_len_a=0, max_len_b=longest)
     found = AutoregressiveGenerator([model], dictionary, options).generate([model], sample)
     return [best[0]["tokens"].tolist()[:-1] for best in found]
 

@@ -160,9 +160,15 @@ def test_a_teacher_chooses_among_the_translations_of_a_bundle(load, folder):
     "text, message",
     [
         ("path=FOLDER/hrt.pt,beam=4,rescore_lenpen=2", "--rescore-lenpen 2.0 has an effect only with --rescore-path"),
-        (f"{RESCORED}:FOLDER/hrt.pt", "'b': the native engine chooses by one model, rescore_path= names 2; give engine=torch"),
+        (
+            f"{RESCORED}:FOLDER/hrt.pt",
+            "'b': the native engine chooses by one model, rescore_path= names 2; give engine=torch",
+        ),
         (f"{RESCORED},rescore_lenpen=21", "--rescore-lenpen 21.0: give a number from -20 to 20"),
-        (f"{RESCORED},hrt_nat_beam=1,nbest=1", "only one translation to choose from; give --beam and --hrt-nat-beam 2 or more"),
+        (
+            f"{RESCORED},hrt_nat_beam=1,nbest=1",
+            "only one translation to choose from; give --beam and --hrt-nat-beam 2 or more",
+        ),
         ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/no.pt", "--rescore-path: No such file"),
         ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/dict.de.txt", "--rescore-path .*dict.de.txt"),
         ("path=FOLDER/hrt.pt,beam=4,rescore_path=FOLDER/no.safetensors", "--rescore-path .*no.safetensors: "),

@@ -1,4 +1,4 @@
-"""Bundles for the native runtime: made, proved, loaded and refused; the translations are those of PyTorch's engine."""
+"""Bundles on the native engine: loaded and refused; the translations are those of PyTorch's engine."""
 
 import json
 import os
@@ -14,16 +14,16 @@ from dataclasses import replace
 import pytest
 import tiny_models
 from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
-from fairseq_hrt.hub.runtime_translator import RuntimeTranslator, UnsupportedOption, default_threads
 from native_bundles import LINES, with_runtime
 from tiny_models import FAMILIES
 
 import fairseq_hrt
 import fairseq_hrt.hub.bundle as bundle_module
 from fairseq_hrt.cli import translate as verb
-from fairseq_hrt.hub.translation import join_pieces
-from fairseq_hrt.hub.translator import Translator
-from fairseq_hrt.runtime.engine import Cancelled
+from fairseq_hrt.hub.native_decoder import NativeDecoder, default_threads, options_of_task
+from fairseq_hrt.hub.torch_decoder import TorchDecoder
+from fairseq_hrt.hub.translator import Wanted
+from fairseq_hrt.options import UnsupportedOption
 
 # A bundle for each way of decoding.
 pytestmark = [pytest.mark.slow, pytest.mark.mutants]
@@ -38,7 +38,7 @@ def test_translations_are_those_of_pytorch(bundles, family):
     native, torch = (
         fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("auto", "torch")
     )
-    assert isinstance(native, RuntimeTranslator) and isinstance(torch, Translator)
+    assert isinstance(native.decoder, NativeDecoder) and isinstance(torch.decoder, TorchDecoder)
     expected, found = torch.translate(LINES, details=True), native.translate(LINES, details=True, batch_size=3)
     assert shown(found) == shown(expected)
     for one, other in zip(found, expected):
@@ -53,7 +53,7 @@ def test_translations_are_those_of_pytorch(bundles, family):
 
 def test_options_of_a_call(bundles):
     native, torch = (
-        fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu", engine=engine, beam=3) for engine in ("runtime", "torch")
+        fairseq_hrt.from_pretrained(bundles / "hrt", device="cpu", engine=engine, beam=3) for engine in ("native", "torch")
     )
     for options in (
         {"nbest": 2},
@@ -68,20 +68,20 @@ def test_options_of_a_call(bundles):
         ), options
 
 
-def test_what_the_runtime_does_not_know(bundles, caplog):
-    native = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime")
+def test_what_the_native_engine_does_not_know(bundles, caplog):
+    native = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="native")
     for options, message in (
         ({"sampling": True}, "--sampling"),
         ({"task": "translation_hrt"}, "translation_hrt"),
         ({"task": "translation_jacobi", "jacobi_draft": "ngram"}, "--jacobi-draft ngram"),
-        ({"task": "translation_jacobi", "jacobi_draft_path": "a.pt"}, "--jacobi-draft-path a.pt"),
+        ({"task": "translation_jacobi", "jacobi_draft": "hrt", "jacobi_draft_path": "a.pt"}, "--jacobi-draft hrt"),
         ({"rescore_path": "a.pt"}, "--rescore-path a.pt"),
         ({"no_such": 1}, "--no-such"),
     ):
         with pytest.raises(UnsupportedOption, match=f"{message}.*--engine torch"):
             native.translate(["a"], **options)
         with pytest.raises(UnsupportedOption, match=message):
-            fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime", **options)
+            fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="native", **options)
     with pytest.raises(UnsupportedOption, match="--sampling"):
         native.score(["a"], ["A"], sampling=True)
     with pytest.raises(ValueError, match="batch_size=0"):
@@ -92,7 +92,7 @@ def test_what_the_runtime_does_not_know(bundles, caplog):
     jacobi = {"task": "translation_jacobi", "jacobi_window": 3, "jacobi_draft": "ngram"}
     assert [auto.translate(LINES, **jacobi) for _ in range(2)] == [torch.translate(LINES)] * 2
     assert sum("PyTorch takes over" in record.message for record in caplog.records) == 1
-    assert isinstance(fairseq_hrt.from_pretrained(bundles / "autoregressive", **jacobi), Translator)
+    assert isinstance(fairseq_hrt.from_pretrained(bundles / "autoregressive", **jacobi).decoder, TorchDecoder)
 
 
 SOURCES = ["a b c", "", "j i h", "zzz a", "a", "b"]
@@ -102,7 +102,7 @@ TARGETS = ["A B", "A", " ", "I zzz </s>", "A B C D E", "B"]
 def test_given_translations_have_the_scores_of_pytorch(bundles):
     native, torch = (
         fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
-        for engine in ("runtime", "torch")
+        for engine in ("native", "torch")
     )
     jacobi = {"task": "translation_jacobi"}
     for options in (
@@ -135,13 +135,14 @@ def test_given_translations_have_the_scores_of_pytorch(bundles):
 
 
 def test_given_translations_are_prepared_as_their_language_wants(bundles, monkeypatch):
-    native, made = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime"), []
+    native, made = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="native"), []
     original = bundle_module.TextPipeline
     monkeypatch.setattr(bundle_module, "TextPipeline", lambda *given: made.append(given[0]) or original(*given))
     for _ in range(2):
         native.score(["a b"], ["A B"])
     assert [(recipe.source_lang, recipe.target_lang) for recipe in made] == [("en", "de")]
-    native.engine.header = replace(native.engine.header, longest_target=3)
+    engine = native.decoder.engine
+    engine.header = replace(engine.header, longest_target=3)
     with pytest.raises(ValueError, match="the target of pair 1 has 4 subwords with </s>, the model takes 3"):
         native.score(["a b c d", "a"], ["A B", "A B C"])
 
@@ -158,14 +159,14 @@ def test_given_translations_of_models_that_write_several_words_at_once(bundles, 
             in caplog.text
         )
         with pytest.raises(UnsupportedOption, match=f"this one is of the family {family}"):
-            fairseq_hrt.from_pretrained(bundles / family, engine="runtime").score(["a"], ["A"])
+            fairseq_hrt.from_pretrained(bundles / family, engine="native").score(["a"], ["A"])
 
 
 def test_jacobi_modes_of_a_call(bundles):
     """Any bundle of a teacher decodes losslessly in parallel; options of that task need the task."""
     native, torch = (
         fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
-        for engine in ("runtime", "torch")
+        for engine in ("native", "torch")
     )
     expected = native.translate(LINES)
     for options in (
@@ -176,7 +177,6 @@ def test_jacobi_modes_of_a_call(bundles):
         found, other = (one.translate(LINES, details=True, task="translation_jacobi", **options) for one in (native, torch))
         assert shown(found) == shown(other), options
         assert [one.text for one in found] == expected
-    assert native.translate(LINES, task="translation_jacobi", jacobi_cost_file="nowhere.json") == expected
     assert native.translate(LINES, task="translation_jacobi", replace_unk=True) == native.translate(LINES, replace_unk=True)
     for options, message in (
         (
@@ -185,7 +185,7 @@ def test_jacobi_modes_of_a_call(bundles):
         ),
         ({"task": "translation_jacobi", "beam": 2}, "--beam 2: parallel decoding is exact for greedy search only"),
         ({"task": "translation_jacobi", "jacobi_mode": "fast"}, "--jacobi-mode fast: choose one of frontier, hgj, pgj, pj"),
-        ({"task": "translation_jacobi", "jacobi_window": "wide"}, "--jacobi-window 'wide' is no number"),
+        ({"task": "translation_jacobi", "jacobi_window": "wide"}, "--jacobi-window 'wide' is not an integer"),
         ({"task": "translation_jacobi", "jacobi_draft": "source"}, "one dictionary for both sides"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -197,7 +197,7 @@ def test_a_training_with_the_task_of_jacobi(tmp_path, monkeypatch):
     monkeypatch.setitem(tiny_models.FAMILIES, "jacobi", ("translation_jacobi", *FAMILIES["jacobi"][1:]))
     bundle = with_runtime(tmp_path / "bundle", "jacobi", options={"beam": "1", "max_len_b": "20"})
     assert bundle.runtime_options == {"jacobi_mode": "frontier"}
-    native, torch = (fairseq_hrt.from_pretrained(bundle.folder, engine=engine) for engine in ("runtime", "torch"))
+    native, torch = (fairseq_hrt.from_pretrained(bundle.folder, engine=engine) for engine in ("native", "torch"))
     expected = torch.translate(LINES)
     assert native.translate(LINES) == expected
     for task in ("translation", "translation_autoregressive"):
@@ -208,7 +208,7 @@ def test_a_training_with_the_task_of_jacobi(tmp_path, monkeypatch):
 @pytest.mark.parametrize("family", ["autoregressive", "hrt"])
 def test_words_for_unknown_ones(bundles, tmp_path, family):
     native, torch = (
-        fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("runtime", "torch")
+        fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine) for engine in ("native", "torch")
     )
     (tmp_path / "lexicon").write_text("zebra Zebra\n")
     lines = ["zebra a zoo", "a zebra b", "", "zoo", " ".join(["zebra"] * 300)]
@@ -229,7 +229,7 @@ def test_words_for_unknown_ones(bundles, tmp_path, family):
 
 
 def test_where_words_come_from(bundles):
-    native = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="runtime")
+    native = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="native")
     plain, aligned = (native.translate(LINES, details=True, **options) for options in ({}, {"alignments": True}))
     for bare, one in zip(plain, aligned):
         assert (bare.text, bare.alignment) == (one.text, []) and len(one.alignment) == len(one.tokens)
@@ -237,37 +237,12 @@ def test_where_words_come_from(bundles):
     # A line that was cut: its second piece stands behind the first.
     assert max(aligned[-2].alignment) >= 256
     with pytest.raises(ValueError, match="not aligned"):
-        fairseq_hrt.from_pretrained(bundles / "dag", engine="runtime").translate(LINES, replace_unk=True)
-
-
-@pytest.mark.parametrize("engine", ["runtime", "torch"])
-def test_prepared_lines_are_translated_like_raw_ones(bundles, engine, monkeypatch):
-    model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
-    lines = [*LINES, " ".join(["zebra a"] * 300), " \t"]
-    options = [{}, {"beam": 2, "nbest": 2}, {"replace_unk": True, "unkpen": -100, "max_len_b": 5}]
-    expected = [model.translate(lines, details=True, **chosen) for chosen in options]
-    prepared = [model.prepare(line) for line in lines]
-    assert [len(pieces) for pieces in prepared][-2:] == [3, 1] and all(prepared)
-    # Nothing is prepared a second time.
-    monkeypatch.setattr(model.pipeline, "words", None)
-    for chosen, wanted in zip(options, expected):
-        found = iter(model.translate([piece for pieces in prepared for piece in pieces], details=True, **chosen))
-        translated = [[next(found) for _ in pieces] for pieces in prepared]
-        assert [
-            join_pieces(line, [[one, *one.alternatives] for one in pieces]) for line, pieces in zip(lines, translated)
-        ] == wanted
-
-
-def test_graphs_of_prepared_lines(bundles):
-    for engine in ("runtime", "torch"):
-        model = fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine)
-        prepared = [piece for line in ("a b c", "", "j") for piece in model.prepare(line)]
-        assert model.graphs(prepared) == model.graphs(["a b c", "", "j"])
+        fairseq_hrt.from_pretrained(bundles / "dag", engine="native").translate(LINES, replace_unk=True)
 
 
 def test_graphs_are_those_of_pytorch(bundles):
     native, torch = (
-        fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine) for engine in ("runtime", "torch")
+        fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine) for engine in ("native", "torch")
     )
     lines = ["a b c d", "", "j", "a b"]
     for documents, others in zip(native.graphs(lines, batch_size=2), torch.graphs(lines, batch_size=2)):
@@ -286,7 +261,7 @@ def test_graphs_are_those_of_pytorch(bundles):
                 assert vertex["tokens"][0]["token"] == same["tokens"][0]["token"]
                 assert vertex["tokens"][0]["probability"] == pytest.approx(same["tokens"][0]["probability"], abs=1e-4)
     with pytest.raises(ValueError, match="writes no graph"):
-        fairseq_hrt.from_pretrained(bundles / "hrt", engine="runtime").graphs(["a"])
+        fairseq_hrt.from_pretrained(bundles / "hrt", engine="native").graphs(["a"])
     with pytest.raises(ValueError, match="no model that writes graphs"):
         fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch", device="cpu").graphs(["a"])
 
@@ -297,8 +272,32 @@ def test_a_switch_set_to_false_leaves_the_training_its_say(bundles, tmp_path):
     document = json.loads((folder / "bundle.json").read_text())
     document["runtime_options"] = {"dag_keep_repeats": "true"}
     (folder / "bundle.json").write_text(json.dumps(document))
-    native = fairseq_hrt.from_pretrained(folder, engine="runtime", dag_keep_repeats=False)
-    assert native.decode_options({}).dag_keep_repeats
+    native = fairseq_hrt.from_pretrained(folder, engine="native", dag_keep_repeats=False)
+    options = native.decoder.prepare(native.defaults, Wanted(32), frozenset())
+    assert options.dag_keep_repeats
+
+
+def test_options_are_read_once_for_calls_alike(bundles):
+    decoder = fairseq_hrt.from_pretrained(bundles / "hrt", engine="native").decoder
+    first = decoder.prepare({"beam": "2", "lenpen": "2"}, Wanted(4), frozenset())
+    assert decoder.prepare({"lenpen": "2", "beam": "2"}, Wanted(4), frozenset()) is first
+    assert (first.beam, first.lenpen, first.batch_size, first.scores) == (2, 2.0, 4, True)
+    other = decoder.prepare({"beam": "2", "lenpen": "2"}, Wanted(5, scores=False), frozenset())
+    assert (other.batch_size, other.scores) == (5, False)
+    for number in range(100):
+        decoder.prepare({"max_len_b": str(number + 5)}, Wanted(4), frozenset())
+    assert len(decoder._kept) == 64, "a server is asked with many"
+    header = decoder.engine.header
+    assert decoder.longest(first) == (header.longest_source, header.longest_target)
+    assert decoder.identity() == {"engine": "native", "shortlist": False}
+
+
+def test_tasks_set_options():
+    assert options_of_task("translation_jacobi", {"beam": "1"}) == {"beam": "1", "jacobi_mode": "frontier"}
+    assert options_of_task("translation_jacobi", {"jacobi_mode": "pj"}) == {"jacobi_mode": "pj"}
+    assert options_of_task("translation_hrt", {"beam": "1"}) == options_of_task("another", {"beam": "1"}) == {"beam": "1"}
+    with pytest.raises(ValueError, match="--jacobi-window 3 belongs to --task translation_jacobi, not translation: give"):
+        options_of_task("translation", {"jacobi_window": "3"})
 
 
 def test_threads(bundles, monkeypatch):
@@ -306,7 +305,7 @@ def test_threads(bundles, monkeypatch):
     assert default_threads() == 1
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert 1 <= default_threads() <= os.cpu_count()
-    model = fairseq_hrt.from_pretrained(bundles / "bidirectional", engine="runtime", threads=2)
+    model = fairseq_hrt.from_pretrained(bundles / "bidirectional", engine="native", threads=2)
     expected, found = model.translate(LINES), {}
     callers = [threading.Thread(target=lambda n=n: found.__setitem__(n, model.translate(LINES))) for n in range(3)]
     for caller in callers:
@@ -356,7 +355,7 @@ def test_damaged_bundles_are_refused(bundles, tmp_path, damage, message):
     shutil.copytree(bundles / "autoregressive", folder)
     damage(folder)
     with pytest.raises(ValueError, match=message):
-        fairseq_hrt.from_pretrained(folder, engine="runtime")
+        fairseq_hrt.from_pretrained(folder, engine="native")
 
 
 def test_translating_needs_neither_pytorch_nor_fairseq(bundles, tmp_path):
@@ -373,24 +372,6 @@ def test_translating_needs_neither_pytorch_nor_fairseq(bundles, tmp_path):
     assert (tmp_path / "y").read_text() == "".join(text + "\n" for text in model.translate(["a b", "", "c"]))
 
 
-@pytest.mark.parametrize("engine", ["runtime", "torch"])
-def test_translations_that_nobody_wants_any_more(bundles, engine):
-    for family in ("autoregressive", "dag"):
-        model, asked = fairseq_hrt.from_pretrained(bundles / family, engine=engine, device="cpu", threads=1), []
-
-        def cancelled():
-            asked.append(1)  # noqa: B023
-            return True
-
-        lines = [" ".join("abcdefghij" * 5)] * 4000
-        for translate in [model.translate] + [model.graphs] * (family == "dag"):
-            with pytest.raises(Cancelled):
-                translate(lines, cancelled=cancelled)
-            assert asked.count(1) == 1
-            asked.clear()
-        assert model.translate("a b", cancelled=lambda: False) == model.translate("a b")
-
-
 def test_the_verb_ends_in_the_middle_of_a_call(bundles, tmp_path):
     """And goes on where it was: the blocks that were done stay."""
     generator = random.Random(3)
@@ -404,7 +385,7 @@ def test_the_verb_ends_in_the_middle_of_a_call(bundles, tmp_path):
         bundles / "autoregressive",
         tmp_path / "x",
         "--engine",
-        "runtime",
+        "native",
     ]
     command = [*map(str, command), "--threads", "1", "--set", "beam=8", "--set", "max_len_b=60"]
     partial = tmp_path / "parts.partial"
@@ -430,12 +411,12 @@ def test_the_verb(bundles, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x").write_text("a b\n\nc\n")
     found = {}
-    for engine in ("torch", "runtime"):
+    for engine in ("torch", "native"):
         verb.main([str(bundles / "dag"), "x", "--engine", engine, "--json", "--threads", "1", "--output", engine])
         found[engine] = [json.loads(line) for line in (tmp_path / engine).read_text().splitlines()]
-    for one, other in zip(found["torch"], found["runtime"]):
+    for one, other in zip(found["torch"], found["native"]):
         assert {**one, "score": None, "positional_scores": []} == {**other, "score": None, "positional_scores": []}
         assert one["positional_scores"] == pytest.approx(other["positional_scores"], abs=1e-4)
     with pytest.raises(SystemExit):
-        verb.main([str(bundles / "dag"), "x", "--engine", "runtime", "--set", "dag_decode_strategy=beam"])
+        verb.main([str(bundles / "dag"), "x", "--engine", "native", "--set", "dag_decode_strategy=beam"])
     assert "--engine torch" in capfd.readouterr().err
