@@ -217,6 +217,7 @@ TOGETHER = {
     "int8": "the runtime equals an emulation of its arithmetic",
     "files": "damaged model files are refused",
     "given": "the runtime scores given translations as fairseq's modules do",
+    "judges": "either engine chooses among translations",
     "other_builds": "the kernel under sanitizers and on ARM",
     "enlarge": "a script that makes models larger",
     "example": "the example of a server",

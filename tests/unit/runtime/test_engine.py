@@ -112,7 +112,7 @@ def collapsed(words):
 def test_no_ngram_is_repeated_at_once(words):
     tokens = [*words, 2]
     places = list(range(len(tokens)))
-    result = Hypothesis(list(tokens), -1.0, [float(-place) for place in places], 3, list(places))
+    result = Hypothesis(list(tokens), -1.0, [float(-place) for place in places], list(places), 3)
     _deduplicate(result)
     kept = result.tokens[:-1]
     assert result.tokens[-1] == 2 and collapsed(kept) == kept

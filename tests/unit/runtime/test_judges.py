@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from runtime_models import NEAR, eager_results, runtime_engine, sources
 
-from fairseq_hrt.decoding import NumericalError, Rescorer, candidates, require_candidates
+from fairseq_hrt.decoding import NumericalError, Rescorer, require_candidates
 from fairseq_hrt.engine.native_model import convert
 from fairseq_hrt.options import DecodingOptions
 from fairseq_hrt.runtime.engine import Engine
@@ -72,7 +72,7 @@ def test_how_many_there_are_to_choose_from(runtime, arch, way, count):
     options = DecodingOptions(max_len_b=9, **way)
     with runtime_engine(model) as engine, runtime_engine(judge) as other:
         header = engine.header
-        known = candidates(options, header.family, words=header.target_vocabulary, trained=header.chunk_sizes)
+        known = options.candidates(header.family, words=header.target_vocabulary, trained=header.chunk_sizes)
         assert known == count
         if count > 1:
             require_candidates(count, header.family)
