@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Sequence
 
 from fairseq import tasks, utils
 
-from ..engine import GenerationCounters
+from ..engine import GenerationCounters, PackedGenerator
 from ..loading.checkpoints import reading, task_of_checkpoint
 from ..loading.models import build_generator, choose_device, generation_config, load_models
 from .specification import SystemSpec, generate_arguments
@@ -72,6 +72,8 @@ class FairseqSystem(TaskSystem):
         """How the system decodes: task, checkpoint, every given option, number type, device."""
         names = "+".join(Path(path).name for path in utils.split_paths(self.spec.path))
         entries = {"task": self.task_name, "checkpoint": names, **self.spec.options}
+        if self.spec.engine == "auto":
+            entries["engine"] = "native" if isinstance(self.generator, PackedGenerator) else "torch"
         return {**entries, "beam": str(self.beam), "dtype": self.dtype, "device": self.device.type}
 
 

@@ -60,6 +60,19 @@ def test_it_decodes_what_the_others_decode(load, folder):
     assert translations(load_system(again, [str(folder), "-s", "de", "-t", "en"])) == translations(eager)
 
 
+def test_the_task_may_choose_the_engine(load):
+    """As in ``fairseq-generate``."""
+    options = "path=FOLDER/autoregressive.pt,task=translation_autoregressive,beam=2,max_len_b=9"
+    torch, auto = load(f"name=a,{options}"), load(f"name=b,{options},engine=auto")
+    assert translations(auto) == translations(torch)
+    assert auto.signature() == {**torch.signature(), "engine": "native"}
+    left = load(f"name=b,{options},engine=auto,temperature=0.5")
+    assert left.signature()["engine"] == "torch"
+    # fairseq's own task has its own generator.
+    own = load(f"name=c,{options},engine=auto".replace("translation_autoregressive", "translation"))
+    assert own.signature()["engine"] == "torch" and translations(own) == translations(torch)
+
+
 def test_bundles_and_their_options(load):
     eager = load("name=a,path=FOLDER/bundle/model.pt,beam=1,max_len_b=20")
     native = load("name=b,path=FOLDER/bundle,engine=native")
