@@ -10,12 +10,12 @@ from fairseq_hrt import option_effects
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig
 from fairseq_hrt.bidirectional.config import BidirectionalLossConfig, BidirectionalModelConfig, BidirectionalTaskConfig
 from fairseq_hrt.dag.config import DagFuzzyLossConfig, DagModelConfig, DagNllLossConfig, DagTaskConfig
-from fairseq_hrt.decoding import DecodingOptions
 from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
 from fairseq_hrt.hrt.task import HRTTranslationTask
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.jacobi.task import JacobiTranslationTask
 from fairseq_hrt.option_effects import DECODING, EVERYTHING, MODEL, OPTIONS, TRAINING, check, in_effect, read, set_aside
+from fairseq_hrt.options import DecodingOptions
 from fairseq_hrt.runtime.options import DecodeOptions
 
 CONFIGS = (
