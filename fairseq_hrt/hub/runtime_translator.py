@@ -157,12 +157,7 @@ class RuntimeTranslator:
         return results[0] if single else results
 
     def graphs(
-        self,
-        lines: Sequence[str],
-        *,
-        batch_size: int = 32,
-        cancelled: Optional[Callable[[], bool]] = None,
-        **decoding: Any,
+        self, lines: Sequence[str], *, batch_size: int = 32, cancelled: Optional[Callable[[], bool]] = None, **decoding: Any
     ) -> List[List[Dict[str, Any]]]:
         """The graphs that a ``dag_transformer`` writes for raw lines; see :meth:`.translator.Translator.graphs`."""
         try:

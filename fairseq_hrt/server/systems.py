@@ -88,9 +88,7 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
     def decode(sentences: Sequence[str], options: Dict[str, Any]) -> Sequence[Any]:
         options = {**own, **options}
         if options.pop("graph", False):
-            return translator.graphs(
-                list(sentences), batch_size=settings.max_batch, cancelled=batcher.given_up, **options
-            )
+            return translator.graphs(list(sentences), batch_size=settings.max_batch, cancelled=batcher.given_up, **options)
         return translator.translate(
             list(sentences), details=True, batch_size=settings.max_batch, cancelled=batcher.given_up, **options
         )
