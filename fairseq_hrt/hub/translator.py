@@ -146,14 +146,9 @@ class Translator:
         return min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
 
     def _decode(
-        self,
-        task: Any,
-        generator: Any,
-        pieces: List[torch.Tensor],
-        batch_size: int,
-        progress: Optional[Callable],
-        cancelled: Optional[Callable[[], bool]] = None,
-    ) -> List[List[Dict[str, Any]]]:
+        self, task: Any, generator: Any, pieces: List[torch.Tensor], batch_size: int,
+        progress: Optional[Callable], cancelled: Optional[Callable[[], bool]] = None,
+    ) -> List[List[Dict[str, Any]]]:  # fmt: skip
         order = sorted(range(len(pieces)), key=lambda number: -len(pieces[number]))
         found: List[List[Dict[str, Any]]] = [[] for _ in pieces]
         for start in range(0, len(order), batch_size):

@@ -25,64 +25,22 @@ fraction of a second, and so does ``cancelled``, asked some 20 times a second; t
 
 import ctypes as C
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Generator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ..decoding_rules import NumericalError, without_repeated_ngrams
+from ..decoding_rules import NumericalError
 from . import binding, library
+from .caller import Caller, Cancelled
 from .format import Header, ModelFileError, read_header, read_model
 from .options import DecodeOptions, UnsupportedOption, options_for
+from .results import Graph, Result, deduplicate, read_results
 
 __all__ = [
     "Cancelled", "DecodeOptions", "Engine", "Graph", "Header", "ModelFileError", "NumericalError", "Result", "Shortlist", "UnsupportedOption",
     "read_header", "read_model",
 ]  # fmt: skip
-
-
-class Graph(NamedTuple):
-    """The graph that a translation is a path of (dag).
-
-    Attributes:
-        tokens: int32 ``[L]``, what each vertex writes.
-        scores: float32 ``[L]``, its log-probability.
-        links: float32 ``[L, L]``, P(v | u).
-        path: the vertex of each token of the translation.
-    """
-
-    tokens: np.ndarray
-    scores: np.ndarray
-    links: np.ndarray
-    path: List[int]
-
-
-class Cancelled(Exception):
-    """A call ended because ``cancelled`` said so."""
-
-
-@dataclass
-class Result:
-    """One hypothesis.
-
-    Attributes:
-        tokens: dictionary ids, ``</s>`` last.
-        score: what hypotheses are ranked by; None without scores.
-        positional_scores: log-probability of each token; empty without scores.
-        steps: decoder passes that the sentence needed.
-        token_steps: the pass (1 = first) in which each token was fixed.
-        alignment: place in the source of each token, where alignments were asked for.
-        graph: where graphs were asked for.
-    """
-
-    tokens: List[int]
-    score: Optional[float]
-    positional_scores: List[float]
-    steps: int
-    token_steps: List[int] = field(default_factory=list)
-    alignment: List[int] = field(default_factory=list)
-    graph: Optional[Graph] = field(default=None, compare=False)
 
 
 class Shortlist(NamedTuple):
@@ -97,46 +55,6 @@ class Shortlist(NamedTuple):
     offsets: np.ndarray
     candidates: np.ndarray
     always: np.ndarray
-
-
-@dataclass
-class _State:
-    """Of a call: whether nobody wants its results any more, and what was raised while the kernel worked."""
-
-    cancelled: Optional[Callable[[], bool]] = None
-    raised: Optional[BaseException] = None
-
-
-class _Caller:
-    """What the kernel asks, some 20 times a second, whether a call is to go on. Made once, for that takes microseconds.
-
-    Attributes:
-        state: of the call; one that has raised something ends whatever asks it.
-        ask: for the kernel.
-    """
-
-    def __init__(self) -> None:
-        self.state = _State()
-        answers = _answers(self.state)
-        next(answers)
-        self.ask = binding.Ask(answers.send)
-
-
-def _answers(state: _State) -> Generator[None, Any, None]:
-    """Says whether a call is to go on, each time that the kernel sends the place for the answer.
-
-    A generator, for it goes on within its ``try``: that is where Python runs the handlers of signals that have come since. In the first line of a
-    function they would run before any ``try``, and what they raise, such as KeyboardInterrupt, would be lost in the kernel.
-    """
-    while True:
-        try:
-            while True:
-                goes_on = yield
-                goes_on[0] = state.raised is None and not (state.cancelled and state.cancelled())
-        except GeneratorExit:
-            return
-        except BaseException as error:  # the caller's, whatever it is
-            state.raised = error
 
 
 class Engine:
@@ -169,7 +87,7 @@ class Engine:
         _check(status, message)
         _check(self._kernel.fh_engine_new(C.byref(self._engine), self._model, threads, message, len(message)), message)
         self._options: Tuple[Any, Any] = (None, None)
-        self._caller = _Caller()
+        self._caller = Caller()
 
     @classmethod
     def open(cls, path: Union[str, Path], *, threads: int = 1, isa: Optional[str] = None) -> "Engine":
@@ -219,7 +137,7 @@ class Engine:
         if options.bidirectional_deduplicate and self.header.family == "bidirectional":
             for best in results:
                 for result in best:
-                    _deduplicate(result)
+                    deduplicate(result)
         return results
 
     def score(
@@ -272,7 +190,7 @@ class Engine:
             with self._lock:
                 engine = self._alive(self._engine)
                 if self._caller.state.raised is not None:
-                    self._caller = _Caller()
+                    self._caller = Caller()
                 caller, self._caller.state.cancelled = self._caller, cancelled
                 if self._options[0] != (options, every):
                     self._options = ((options, every), options_for(self.header, options))
@@ -287,7 +205,7 @@ class Engine:
             if caller.state.raised is not None:
                 raise caller.state.raised
             _check(status, message)
-            return _results(found.contents, options)
+            return read_results(found.contents, options)
         finally:
             self._kernel.fh_results_free(found)
 
@@ -393,50 +311,3 @@ def _flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, 
     if bad:
         raise ValueError(f"{bad[0]!r} is no token id; each {what} is a list of integers from the dictionary")
     return (C.c_int32 * max(len(flat), 1))(*flat), offsets
-
-
-def _results(found: binding.Results, options: DecodeOptions) -> List[List[Result]]:
-    scores = options.scores
-    results: List[List[Result]] = []
-    number = 0
-    for sentence in range(found.sentences):
-        best = []
-        for _ in range(found.counts[sentence]):
-            start = found.starts[number]
-            end = start + found.lengths[number]
-            best.append(
-                Result(
-                    tokens=found.tokens[start:end],
-                    score=found.scores[number] if scores else None,
-                    positional_scores=found.positional[start:end] if scores else [],
-                    steps=found.steps[number],
-                    token_steps=found.token_steps[start:end],
-                    alignment=found.places[start:end] if options.alignments else [],
-                    graph=_graph(found, number, found.places[start:end]) if options.graphs else None,
-                )
-            )
-            number += 1
-        results.append(best)
-    return results
-
-
-def _graph(found: binding.Results, number: int, path: List[int]) -> Graph:
-    """The graph of a hypothesis, copied."""
-    size, vertex, link = found.graph_sizes[number], found.vertex_starts[number], found.link_starts[number]
-
-    def copy(values: Any, start: int, count: int, kind: Any) -> np.ndarray:
-        return np.array(values[start : start + count], kind)
-
-    links = copy(found.links, link, size * size, np.float32).reshape(size, size)
-    return Graph(
-        copy(found.vertex_tokens, vertex, size, np.int32), copy(found.vertex_scores, vertex, size, np.float32), links, path
-    )
-
-
-def _deduplicate(result: Result) -> None:
-    """Collapses repeated n-grams; scores are those of the search."""
-    kept = without_repeated_ngrams(result.tokens[:-1])
-    kept.append(len(result.tokens) - 1)
-    for name in ("tokens", "positional_scores", "token_steps", "alignment"):
-        values = getattr(result, name)
-        setattr(result, name, [values[place] for place in kept] if values else values)
