@@ -113,7 +113,10 @@ def test_interactive_keeps_every_line(command, toy_data, teacher, costs):
         ("--beam 4", "--beam 4: parallel decoding is exact for greedy search only"),
         ("--sampling", "--sampling: not supported"),
         ("--jacobi-draft hrt", "--jacobi-draft hrt needs --jacobi-draft-path"),
-        ("--jacobi-draft-path x.pt", "--jacobi-draft-path x.pt has an effect only with --jacobi-draft hrt or bidirectional or dag"),
+        (
+            "--jacobi-draft-path x.pt",
+            "--jacobi-draft-path x.pt has an effect only with --jacobi-draft hrt or bidirectional or dag",
+        ),
         ("--jacobi-draft source", "one dictionary for both sides"),
         ("--jacobi-mode pgj --jacobi-draft ngram", "has an effect only with --jacobi-mode frontier"),
         ("--jacobi-window 0", "--jacobi-window 0 must be at least 1"),
