@@ -24,7 +24,7 @@ class ViterbiPath(NamedTuple):
 
 
 #: Sums of all layers from which on it pays to know first which states a better path may pass; that takes steps, one a vertex.
-_MANY = 1 << 26
+_MANY = 1 << 24
 #: Passes over all links that look for bounds.
 _ROUNDS = 16
 
