@@ -28,19 +28,12 @@ class Condition:
         return any(name not in values for name in self.reads) or self.test(*(values[name] for name in self.reads))
 
     def __and__(self, other: "Condition") -> "Condition":
-        return _joined(self, other, "and", all)
-
-    def __or__(self, other: "Condition") -> "Condition":
-        return _joined(self, other, "or", any)
-
-
-def _joined(one: Condition, other: Condition, word: str, how: Callable[[Any], bool]) -> Condition:
-    count = len(one.reads)
-    return Condition(
-        f"{one.text} {word} {other.text}",
-        one.reads + other.reads,
-        lambda *values: how((one.test(*values[:count]), other.test(*values[count:]))),
-    )
+        count = len(self.reads)
+        return Condition(
+            f"{self.text} and {other.text}",
+            self.reads + other.reads,
+            lambda *values: self.test(*values[:count]) and other.test(*values[count:]),
+        )
 
 
 def chosen(name: str, *choices: str) -> Condition:

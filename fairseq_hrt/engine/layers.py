@@ -172,6 +172,7 @@ class PackedCrossAttention:
         """``[R, q, D]`` attends ``[B * H, S, d]``; ``bias`` is ``[B, 1, 1, S]`` or None."""
         queries, bias = self._queries(x, keys, bias)
         mixed = attend(queries, keys, values, bias)
+        # Heads of width 1 are merged without a copy, into strides that no view takes.
         return self.output(_merge_heads(mixed, keys.size(0) // self.heads, self.heads).reshape(x.shape))
 
     def weights(self, x: Tensor, keys: Tensor, bias: Optional[Tensor]) -> Tensor:

@@ -1,7 +1,7 @@
 """The best path of each length and the best length (Shao et al., 2022, as FA-DAT decodes)."""
 
 import math
-from typing import List, NamedTuple, Optional, Union
+from typing import List, NamedTuple, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ class ViterbiPath(NamedTuple):
 
 
 #: Sums of all layers from which on it pays to know first which states a better path may pass; that takes steps, one a vertex.
-_MANY = 1 << 26
+_MANY = 1 << 24
 #: Passes over all links that look for bounds.
 _ROUNDS = 16
 
@@ -35,12 +35,12 @@ class _Bound(NamedTuple):
 
     Attributes:
         rest: ``[L]``, -inf where nothing leads to the last vertex.
-        count: inner vertices of the best path.
+        length: inner vertices of the best path.
     """
 
     earns: float
     rest: Tensor
-    count: int
+    length: int
 
 
 def _bound(edges: Tensor, scores: Tensor, earns: float) -> _Bound:
@@ -52,10 +52,11 @@ def _bound(edges: Tensor, scores: Tensor, earns: float) -> _Bound:
         rest[vertex], place = (edges[vertex, vertex + 1 :] + value[vertex + 1 :]).max(0)
         follower[vertex] = place + vertex + 1
         value[vertex] += rest[vertex]
-    path, place, count = follower.tolist(), 0, 0
-    while (place := path[place]) < last:
-        count += 1
-    return _Bound(earns, rest, count)
+    path = follower.tolist()
+    at, length = path[0], 0
+    while at < last:
+        at, length = path[at], length + 1
+    return _Bound(earns, rest, length)
 
 
 class _Promise:
@@ -81,7 +82,8 @@ class _Promise:
         self._find(inner, scores.double())
         numbers = torch.arange(1, limit + 1, dtype=torch.float64)
         ranked = self.rank * numbers**beta
-        self.bounds = [bound for bound in (self.short, self.long) if bound is not None]
+        found: Tuple[Optional[_Bound], ...] = (self.short, self.long)
+        self.bounds = [bound for bound in found if bound is not None]
         # What (score up to the n-th) + rest + n * earns must reach, by n - 1.
         needed = [(bound.earns * numbers + ranked).nan_to_num(nan=-math.inf) for bound in self.bounds]
         self.least = [each.flip(0).cummin(0).values.flip(0).tolist() for each in needed]
@@ -90,15 +92,15 @@ class _Promise:
         earns, step, converged = 0.0, 1.0, False
         for _ in range(_ROUNDS):
             bound = _bound(edges, scores, earns)
-            total = float(bound.rest[0] + scores[0]) - earns * bound.count
+            total = float(bound.rest[0] + scores[0]) - earns * bound.length
             if not math.isfinite(total):
                 return
             try:
-                rank = total / bound.count**self.beta
-                tangent = -rank * self.beta * bound.count ** (self.beta - 1)
+                rank = total / bound.length**self.beta
+                tangent = -rank * self.beta * bound.length ** (self.beta - 1)
             except OverflowError:
                 return
-            if bound.count > self.limit:
+            if bound.length > self.limit:
                 self.long = bound
             else:
                 self.short, self.rank = bound, max(self.rank, rank)
@@ -111,7 +113,7 @@ class _Promise:
             if self.short is None:
                 earns, step = self.long.earns - step, 4 * step
                 continue
-            if self.short.count == self.limit or self.long.earns - self.short.earns < 1e-3 * abs(self.long.earns):
+            if self.short.length == self.limit or self.long.earns - self.short.earns < 1e-3 * abs(self.long.earns):
                 return
             earns = (self.short.earns + self.long.earns) / 2
 

@@ -1,4 +1,4 @@
-"""Whoever waits for a call of the kernel: asked some 20 times a second whether it is to go on."""
+"""Whether a call of the kernel is to go on, and what is raised in the thread that made it."""
 
 from dataclasses import dataclass
 from typing import Any, Callable, Generator, Optional
@@ -11,7 +11,7 @@ class Cancelled(Exception):
 
 
 @dataclass
-class State:
+class _State:
     """Of a call: whether nobody wants its results any more, and what was raised while the kernel worked."""
 
     cancelled: Optional[Callable[[], bool]] = None
@@ -27,13 +27,13 @@ class Caller:
     """
 
     def __init__(self) -> None:
-        self.state = State()
-        asked = answers(self.state)
-        next(asked)
-        self.ask = binding.Ask(asked.send)
+        self.state = _State()
+        answers = _answers(self.state)
+        next(answers)
+        self.ask = binding.Ask(answers.send)
 
 
-def answers(state: State) -> Generator[None, Any, None]:
+def _answers(state: _State) -> Generator[None, Any, None]:
     """Says whether a call is to go on, each time that the kernel sends the place for the answer.
 
     A generator, for it goes on within its ``try``: that is where Python runs the handlers of signals that have come since. In the first line of a

@@ -29,12 +29,13 @@ from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence,
 
 import numpy as np
 
-from ..decoding import Graph, Hypothesis, NumericalError, without_repeated_ngrams
+from ..decoding import Graph, Hypothesis, NumericalError
 from ..options import DecodingOptions
 from . import binding, library
 from .caller import Caller, Cancelled
 from .format import Header, ModelFileError, read_header, read_model
 from .options import UnsupportedOption, options_for
+from .results import deduplicate, read_results
 
 __all__ = [
     "Cancelled",
@@ -159,7 +160,7 @@ class Engine:
         if options.bidirectional_deduplicate and self.header.family == "bidirectional":
             for best in results:
                 for result in best:
-                    _deduplicate(result)
+                    deduplicate(result)
         return results
 
     def score(
@@ -227,7 +228,7 @@ class Engine:
             if caller.state.raised is not None:
                 raise caller.state.raised
             _check(status, message)
-            return _results(found.contents, options)
+            return read_results(found.contents, options)
         finally:
             self._kernel.fh_results_free(found)
 
@@ -333,50 +334,3 @@ def _flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, 
     if bad:
         raise ValueError(f"{bad[0]!r} is no token id; each {what} is a list of integers from the dictionary")
     return (C.c_int32 * max(len(flat), 1))(*flat), offsets
-
-
-def _results(found: binding.Results, options: DecodingOptions) -> List[List[Hypothesis]]:
-    scores = options.scores
-    results: List[List[Hypothesis]] = []
-    number = 0
-    for sentence in range(found.sentences):
-        best = []
-        for _ in range(found.counts[sentence]):
-            start = found.starts[number]
-            end = start + found.lengths[number]
-            best.append(
-                Hypothesis(
-                    tokens=found.tokens[start:end],
-                    score=found.scores[number] if scores else None,
-                    positional_scores=found.positional[start:end] if scores else [],
-                    steps=found.steps[number],
-                    token_steps=found.token_steps[start:end],
-                    alignment=found.places[start:end] if options.alignments or options.print_alignment else [],
-                    graph=_graph(found, number, found.places[start:end]) if options.graphs else None,
-                )
-            )
-            number += 1
-        results.append(best)
-    return results
-
-
-def _graph(found: binding.Results, number: int, path: List[int]) -> Graph:
-    """The graph of a hypothesis, copied."""
-    size, vertex, link = found.graph_sizes[number], found.vertex_starts[number], found.link_starts[number]
-
-    def copy(values: Any, start: int, count: int, kind: Any) -> np.ndarray:
-        return np.array(values[start : start + count], kind)
-
-    links = copy(found.links, link, size * size, np.float32).reshape(size, size)
-    return Graph(
-        copy(found.vertex_tokens, vertex, size, np.int32), copy(found.vertex_scores, vertex, size, np.float32), links, path
-    )
-
-
-def _deduplicate(result: Hypothesis) -> None:
-    """Collapses repeated n-grams; scores are those of the search."""
-    kept = without_repeated_ngrams(result.tokens[:-1])
-    kept.append(len(result.tokens) - 1)
-    for name in ("tokens", "positional_scores", "token_steps", "alignment"):
-        values = getattr(result, name)
-        setattr(result, name, [values[place] for place in kept] if values else values)

@@ -68,7 +68,7 @@ def fuzzy(command, toy_data, student, tmp_path_factory):
         "--dag-decode-strategy beam --beam 4 --nbest 2 --lenpen 1.1",
         "--dag-decode-strategy sample --nbest 2 --temperature 0.7 --dag-sample-topp 0.9",
         "--dag-decode-strategy beam --beam 4 --nbest 2 --rescore-path {teacher}",
-        "--print-step --retain-iter-history --unkpen 3",
+        "--print-step --retain-iter-history --dag-allow-unk --unkpen 3",
     ],
 )
 def test_generate(command, toy_data, fuzzy, teacher, options):
