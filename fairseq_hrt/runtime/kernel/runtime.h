@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 5 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 6 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
