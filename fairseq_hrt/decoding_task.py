@@ -187,8 +187,10 @@ class DecodingTask(TranslationTask):
             ValueError: one has no effect.
         """
         values = options.of_family(self.family)
-        # What a checkpoint holds beside what is asked for now cannot be told from it.
-        if not self._from_checkpoint:
+        if self._from_checkpoint:
+            # What a checkpoint holds beside what is asked for now cannot be told from it.
+            options = replace(options, **option_effects.set_aside(values, ()))
+        else:
             option_effects.check(values)
         effective, messages = option_effects.in_effect(values)
         for message in messages:

@@ -52,7 +52,8 @@ def options_of_command(args: Arguments, task: Any, **overrides: Any) -> Decoding
     given = _mapping(args)
     refuse_unknown(given)
     values = {own.name: given[own.name] for own in options_of(FAIRSEQ) if given.get(own.name) is not None}
-    own = _mapping(task)
+    # Not all values of a task: some stand for those of other configurations, which need not be there.
+    own = task if isinstance(task, DictConfig) else vars(task)
     values.update((name, own[name]) for name, option in SCHEMA.items() if option.origin != FAIRSEQ and name in own)
     return DecodingOptions(**{**{name: read_value(name, value) for name, value in values.items()}, **overrides})
 

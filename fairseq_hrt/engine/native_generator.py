@@ -15,6 +15,7 @@ from ..decoding import Hypothesis, Rescorer, require_candidates
 from ..options import DecodingOptions, UnsupportedOption
 from ..runtime import Engine, check_dictionaries, options_for
 from ..runtime.format import Header
+from ..runtime.library import load_library
 from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows
@@ -136,6 +137,7 @@ class PackedGenerator(NativeGenerator):
         if len(models) != 1:
             raise UnsupportedOption(f"an ensemble of {len(models)} models")
         self.model, self.source, self.target = models[0], source, target
+        load_library()
         self._set_up(target, options)
         self._make_torch = torch_generator
         self._torch: Optional[EngineGenerator] = None

@@ -96,8 +96,8 @@ def test_the_allow_list_names_flags_of_fairseq():
 def test_options_of_the_task_stand_beside_those_of_the_command():
     """As texts or as values of fairseq's enumerations; what a task does not have keeps its default."""
     config = HRTTaskConfig(hrt_decode_chunk="3", hrt_nat_beam=2)
-    held = OmegaConf.create({"hrt_decode_chunk": "3", "hrt_nat_beam": 2, "data": "folder"})
-    for task in (config, held):
+    # A structured configuration, whose references to others lead nowhere here.
+    for task in (config, OmegaConf.structured(config)):
         read_now = options_of_command(Namespace(beam=4), task)
         assert read_now == DecodingOptions(beam=4, hrt_decode_chunk="3", hrt_nat_beam=2)
         assert type(read_now.engine) is str

@@ -55,8 +55,8 @@ def checking(tiny, family, model, draft_task, draft, **options):
     task = JacobiTranslationTask(cfg, tiny.dictionary(), tiny.dictionary())
     generator = draft_task.make_generator([draft], DecodingOptions(beam=1))
     drafter = ModelDrafter(task.translate_with(generator, [model]))
-    options = DecodingOptions(beam=1, max_len_b=12, **options)
-    return JacobiGenerator([model], tiny.dictionary(), options, config=cfg, drafter=drafter), drafter, generator
+    options = task.decoding_options(Namespace(beam=1, max_len_b=12, **options))
+    return JacobiGenerator([model], tiny.dictionary(), options, drafter=drafter), drafter, generator
 
 
 @pytest.mark.parametrize("family", FAMILIES)
