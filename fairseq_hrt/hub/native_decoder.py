@@ -120,8 +120,8 @@ class NativeDecoder:
         found = DecodingOptions.parse(chosen, batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs)
         if found.rescore_path is not None:
             raise UnsupportedOption(
-                f"--rescore-path {found.rescore_path}: the native engine translates with the model of the bundle "
-                "alone; use --engine torch"
+                f"--rescore-path {found.rescore_path}: the native engine translates with the bundle's "
+                "model alone; use --engine torch"
             )
         found = settled(self.engine.header, found, given)
         # Refused now and not at the first line.

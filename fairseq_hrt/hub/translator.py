@@ -68,7 +68,7 @@ class Wanted(NamedTuple):
 
 
 class BundleDecoder(Protocol):
-    """A bundle's model on one engine. Options come as texts, by the names of ``fairseq-generate``."""
+    """A bundle's model on one engine; options are texts, by the names of ``fairseq-generate``."""
 
     def identity(self) -> Dict[str, Any]:
         """What translations depend on besides bundle and options."""
@@ -85,7 +85,7 @@ class BundleDecoder(Protocol):
         """
 
     def longest(self, prepared: Any) -> Tuple[int, int]:
-        """Tokens of a source and of a translation that it takes, ``</s>`` included; nobody is waited for."""
+        """Most tokens of a source and of a translation, ``</s>`` included; waits for nobody."""
 
     def decode(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[List[Hypothesis]]:
         """Hypotheses of sources that end in ``</s>``, best first, as many as ``nbest`` says."""
@@ -134,7 +134,8 @@ class Translator:
         self._lock = threading.Lock()
         options, lexicon = self._chosen({})
         wanted = Wanted(32, alignments=lexicon is not None)
-        self._longest = _longest_piece(decoder, decoder.prepare(options, wanted, frozenset(decoding)))
+        prepared = decoder.prepare(options, wanted, frozenset(decoding))
+        self._longest = _longest_piece(decoder, prepared)
 
     def identity(self) -> Dict[str, Any]:
         """What its translations depend on besides bundle and options."""
@@ -274,8 +275,8 @@ class Translator:
         for name in ("engine", "weights"):
             if name in decoding or name in self.defaults:
                 raise ValueError(
-                    f"{name} is not an option of translating: a bundle has its weights (fairseq-hrt bundle "
-                    "--runtime), and its engine is chosen when it is loaded (--engine); leave it out"
+                    f"{name} is not an option of translating: a bundle has its weights, and its "
+                    "engine is chosen when it is loaded (--engine); leave it out"
                 )
         chosen = {**self.defaults, **_texts(decoding)}
         asked = chosen.pop("replace_unk", "false")

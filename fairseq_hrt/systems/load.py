@@ -31,7 +31,7 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
 
 
 def load_watched(spec: SystemSpec, data: Sequence[str]) -> System:
-    """A loaded system that says in which pass each word was written; with ``auto`` PyTorch's, whose steps can be watched.
+    """A loaded system that says in which pass each word was written; PyTorch's with ``auto``.
 
     Raises:
         ValueError: CTranslate2, which does not say it; besides what :func:`load_system` raises.
