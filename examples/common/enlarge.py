@@ -180,7 +180,7 @@ def float_model(path: str, data: Sequence[str]) -> Tuple[Header, Tensors]:
     from fairseq_hrt.systems.native_system import NativeSystem
     from fairseq_hrt.systems.specification import SystemSpec
 
-    system = NativeSystem(SystemSpec("model", path, None, {"weights": "float32", "beam": "1"}, engine="runtime"), data)
+    system = NativeSystem(SystemSpec("model", path, None, {"weights": "float32", "beam": "1"}, engine="native"), data)
     return read_model(system.file)
 
 

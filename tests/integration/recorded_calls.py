@@ -228,7 +228,7 @@ def texts(translator, options, lines):
 
 
 def scores(translator, options, pairs):
-    return [[hypothesis(one, options)] for one in translator.score(*map(list, zip(*pairs)), **options)]
+    return [[hypothesis(one, {})] for one in translator.score(*map(list, zip(*pairs)), **options)]
 
 
 def hypothesis(one, options):

@@ -22,6 +22,15 @@ LINES = [*map(joined, WORDS), "", "zab qz", joined(sources(1, 1, 6)[0] + sources
 PAIRS = [*zip(map(joined, sources(6, 12, 8)), map(joined, sources(6, 12, 9))), ("", "ab"), ("ab", ""), ("za b", "ezra")]
 
 
+def recorded_as(call):
+    """The name of the recorded answer: where an engine now does what it did not, it is another's."""
+    if "replace_unk" in call:
+        # PyTorch told no alignments.
+        return call.replace("torch", "runtime")
+    # Given translations are rated as for any autoregressive model; the native engine refused it.
+    return call.replace("score task=translation_jacobi", "score ")
+
+
 def answers(folder, model):
     """Yields (call, answer) of a model."""
     (folder / "lexicon").write_text("zab Zebra\n")
@@ -49,7 +58,7 @@ def test_what_was_found_is_found(folder, record, model):
     comparison, names = Comparison(), []
     for name, found in answers(folder, model):
         names.append(name)
-        comparison.compare(name, record.get(model, name), found)
+        comparison.compare(name, record.get(model, recorded_as(name)), found)
     assert names == [*record.answers[model]]
     assert not comparison.differences, f"{len(comparison.differences)} differences, e.g. {comparison.differences[:5]}"
     assert not comparison.too_many_ties, f"{comparison.ties} of {comparison.hypotheses} hypotheses differ"
