@@ -33,7 +33,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, cast
 
 from ..files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
-from ..hub.pretrained import from_pretrained
 from ..schema import ENGINES
 from .reporting import reporting
 
@@ -201,6 +200,9 @@ def run(options: argparse.Namespace) -> None:
         if name in settings:
             flag = "shortlist" if name == "use_shortlist" else name
             raise ValueError(f"--set {name}={settings[name]} is not an option of decoding: give --{flag}")
+    # Only now, for what shows its help needs no NumPy.
+    from ..hub.pretrained import from_pretrained
+
     model = from_pretrained(
         options.bundle, device=options.device, engine=options.engine, threads=options.threads, use_shortlist=options.shortlist,
         **settings,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.cli import translate
 from fairseq_hrt.cli.translate import plan_jobs, read_line
-from fairseq_hrt.hub import resume
+from fairseq_hrt.hub import pretrained, resume
 from fairseq_hrt.hub.translator import Translation
 
 
@@ -56,7 +56,7 @@ def model(tmp_path, monkeypatch):
         loaded.defaults = decoding
         return loaded
 
-    monkeypatch.setattr(translate, "from_pretrained", load)
+    monkeypatch.setattr(pretrained, "from_pretrained", load)
     return loaded
 
 

@@ -50,6 +50,11 @@ def generator_of(tiny, family, models, engine="native", *, training=False, own=N
     return task.build_generator(models, GenerationConfig(**given))
 
 
+def both(tiny, family, models, **more):
+    """The native generator and PyTorch's."""
+    return [generator_of(tiny, family, models, engine, **more) for engine in ("native", "torch")]
+
+
 def assert_same(found, expected, nbest=1, *, steps=True):
     """All that fairseq's commands print."""
     assert len(found) == len(expected)
@@ -93,9 +98,7 @@ def test_every_family_translates_as_pytorch_does(tiny, family, own, given):
     for seed in (1, 2):
         model, sample = model_of(tiny, family, seed), tiny.sample([5, 2, 7, 1], seed=seed)
         given = {"max_len_a": 1.2, "max_len_b": 6, **given}
-        mine, theirs = (
-            generator_of(tiny, family, [model], engine, own=own, **given) for engine in ("native", "torch")
-        )
+        mine, theirs = both(tiny, family, [model], own=own, **given)
         assert type(mine) is PackedGenerator and isinstance(theirs, EngineGenerator)
         found, expected = (generator.generate([model], sample) for generator in (mine, theirs))
         # Where no width is given each engine has its own.
@@ -142,9 +145,7 @@ def no_native_decoding(monkeypatch):
 )
 def test_what_is_given_with_a_batch_is_left_to_pytorch(tiny, no_native_decoding, more):
     model, sample = model_of(tiny, "autoregressive"), tiny.sample([5, 3])
-    mine, theirs = (
-        generator_of(tiny, "autoregressive", [model], engine, max_len_b=6) for engine in ("native", "torch")
-    )
+    mine, theirs = both(tiny, "autoregressive", [model], max_len_b=6)
     found, expected = (generator.generate([model], sample, **more) for generator in (mine, theirs))
     assert_same([best[:1] for best in found], expected)
     assert mine.counters.sentences == 2 and mine.counters.decoder_calls == theirs.counters.decoder_calls
@@ -295,9 +296,8 @@ def judges(tiny, monkeypatch):
         "judge.pt": model_of(tiny, "autoregressive", 9),
         "short.pt": tiny.model(max_target_positions=8).float(),
     }
-    monkeypatch.setattr(
-        "fairseq_hrt.decoding_task.load_other_model", lambda option, path, **more: (None, [others[path]])
-    )
+    load = "fairseq_hrt.decoding_task.load_other_model"
+    monkeypatch.setattr(load, lambda option, path, **more: (None, [others[path]]))
     return others
 
 
@@ -309,7 +309,7 @@ def test_another_model_chooses(tiny, judges, family, own, nbest):
     """Among all that the search has found; what it says counts, and as many as are asked for are left."""
     model, sample = model_of(tiny, family), tiny.sample([5, 3, 6, 2])
     own, given = dict(rescore_path="judge.pt", rescore_lenpen=0.5, **own), dict(beam=4, nbest=nbest, max_len_b=6)
-    mine, theirs = (generator_of(tiny, family, [model], engine, own=own, **given) for engine in ("native", "torch"))
+    mine, theirs = both(tiny, family, [model], own=own, **given)
     assert type(mine) is PackedGenerator and isinstance(theirs, EngineGenerator)
     found, expected = mine.generate([model], sample), theirs.generate([model], sample)
     assert_same(found, expected, nbest)
