@@ -266,8 +266,7 @@ def test_without_scores_the_words_are_the_same(runtime):
                 ways = [dict(beam=1, dag_decode_strategy=strategy) for strategy in NATIVE_STRATEGIES]
             for way in ways:
                 full, bare = (
-                    engine.decode(rows, runtime.options(scores=scores, max_len_b=12, **way))
-                    for scores in (True, False)
+                    engine.decode(rows, runtime.options(scores=scores, max_len_b=12, **way)) for scores in (True, False)
                 )
                 for (one, *_), (other, *_) in zip(full, bare):
                     assert one.tokens == other.tokens
