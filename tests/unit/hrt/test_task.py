@@ -8,6 +8,7 @@ import torch
 from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
+from fairseq_hrt.decoding import DecodingOptions
 from fairseq_hrt.hrt.training_batch import ViewSettings
 
 
@@ -93,17 +94,21 @@ def test_the_task_hands_over_what_it_was_given(hrt):
 @pytest.mark.parametrize("choice", ["1", "2", "auto"])
 def test_options_of_decoding_reach_the_generator(hrt, choice):
     task = hrt.task(hrt_decode_chunk=choice, hrt_nat_beam=2, hrt_eos_last_chunk=True, hrt_chunk_table="7:3,inf:2")[0]
-    generator = task.build_generator([hrt.model(symbols=12)], SimpleNamespace(beam=4))
+    # Some of these have no effect beside others, which is refused where somebody gives them together.
+    generator = task.make_generator([hrt.model(symbols=12)], DecodingOptions(beam=4))
     assert generator.eos_last_chunk and generator.chooser.sizes == {"1": {1}, "2": {2}, "auto": {2, 3}}[choice]
     # Autoregressive decoding has no second stage, and all its hypotheses may be asked for.
     assert generator.nat_beam == (4 if choice == "1" else 2)
     task.cfg.hrt_eos_last_chunk = False
-    assert not task.build_generator([hrt.model(symbols=12)], SimpleNamespace(beam=4)).eos_last_chunk
+    assert not task.make_generator([hrt.model(symbols=12)], DecodingOptions(beam=4)).eos_last_chunk
 
 
 def test_a_second_stage_beam_does_not_stand_in_the_way_of_autoregressive_decoding(hrt):
+    """That of the validation, which is measured besides; given for it alone it is refused."""
     task = hrt.task(hrt_decode_chunk="1", hrt_nat_beam=3)[0]
-    assert task.build_generator([hrt.model(symbols=12)], SimpleNamespace(beam=2)).nat_beam == 2
+    assert task.make_generator([hrt.model(symbols=12)], DecodingOptions(beam=2)).nat_beam == 2
+    with pytest.raises(ValueError, match="--hrt-nat-beam 3 has an effect only with --hrt-decode-chunk other than 1"):
+        task.build_generator([hrt.model(symbols=12)], SimpleNamespace(beam=2))
 
 
 def test_validation_measures_autoregressive_decoding_if_asked(hrt):
@@ -113,10 +118,9 @@ def test_validation_measures_autoregressive_decoding_if_asked(hrt):
     task.build_model(args)
     assert task.autoregressive_generator.chooser.sizes == {1}
     assert task.sequence_generator.chooser.sizes == {3}
-    for options in (dict(eval_bleu=True), dict(hrt_eval_autoregressive=True)):
-        task = hrt.task(**options)[0]
-        task.build_model(args)
-        assert not hasattr(task, "autoregressive_generator")
+    task = hrt.task(eval_bleu=True)[0]
+    task.build_model(args)
+    assert not hasattr(task, "autoregressive_generator")
 
 
 @pytest.mark.parametrize("truncate", [True, False])
