@@ -215,13 +215,13 @@ def layers() -> str:
     parts += [arrow((170, 82), (81, 82), (81, 196)), arrow((110, 243), (168, 286))]
     for place, name in enumerate(["autoregressive", "hrt", "bidirectional", "dag", "jacobi"]):
         parts += box(18 + 134 * place, 366, 126, name, [], families, 34)
-    parts += box(170, 434, 360, "task.py", ["base of the families' tasks"], plain)
-    parts += box(170, 508, 172, "decoding", ["options, searches,", "generators' base"], plain)
+    parts += box(170, 434, 360, "task.py, decoding_task.py", ["base of the families' tasks"], plain)
     parts += box(358, 508, 172, "training", ["two targets, losses,", "presets, random draws"], plain)
-    parts += box(170, 599, 172, "engine", ["one Transformer,", "decoded with cached steps"], plain)
-    parts += box(358, 599, 172, "loading", ["checkpoints of", "unknown origin"], plain)
-    parts += box(560, 508, 132, "ops", ["dynamic programs", "PyTorch only"], plain)
-    parts += box(560, 272, 132, "runtime", ["native engine in C", "NumPy only"], warm, 62)
+    parts += box(170, 508, 172, "loading", ["checkpoints of", "unknown origin"], plain)
+    parts += box(170, 599, 172, "engine", ["PyTorch: cached steps", "and searches"], plain)
+    parts += box(358, 599, 172, "ops", ["dynamic programs,", "PyTorch only"], plain)
+    parts += box(170, 690, 172, "runtime", ["native engine in C,", "NumPy only"], warm)
+    parts += box(358, 690, 172, "decoding", ["hypotheses, rescoring;", "options, families"], plain)
     parts += box(18, 599, 126, "compat", ["fairseq 0.12.2 on", "today's Python"], warm)
     for y0, y1 in ((95, 122), (169, 196), (243, 270)):
         parts.append(arrow((350, y0), (350, y1)))
@@ -231,20 +231,15 @@ def layers() -> str:
         arrow((256, 479), (256, 506)),
         arrow((444, 479), (444, 506)),
         arrow((256, 570), (256, 597)),
-        arrow((350, 479), (350, 585), (378, 597)),
+        arrow((444, 570), (444, 597)),
+        arrow((256, 661), (256, 688)),
+        arrow((342, 721), (356, 721)),
+        arrow((168, 540), (81, 540), (81, 597)),
+        arrow((81, 661), (81, 721), (168, 721), dashed=True),
+        text(24, 742, "the doctor reports on it", 12, fill=SOFT),
     ]
-    parts += [
-        arrow((530, 294), (558, 294)),
-        arrow((530, 221), (626, 221), (626, 270)),
-        arrow((358, 646), (350, 672), (150, 672), (140, 661)),
-    ]
-    parts += [arrow((625, 400), (625, 506)), text(632, 455, "families", 12, fill=SOFT)]
-    parts += [
-        arrow((81, 661), (81, 690), (718, 690), (718, 303), (694, 303), dashed=True),
-        text(90, 706, "the doctor reports on it", 12, fill=SOFT),
-    ]
-    title = "Layers: cli, evaluation and server, systems, hub, families, their task, decoding and training, engine and loading; families use ops, "
-    return page(734, 716, title + "hub, systems and server the runtime, loading compat", parts)
+    title = "Layers: cli, evaluation and server, systems, hub, families, their task, loading and training, engine and ops, runtime, "
+    return page(734, 768, title + "decoding; loading imports compat", parts)
 
 
 def sentence() -> str:

@@ -9,10 +9,9 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, Optional, Union
 
-from . import compat, registration
+from . import compat, families, registration
 
 if TYPE_CHECKING:
-    from .hub.runtime_translator import RuntimeTranslator
     from .hub.translator import Translator
 
 __version__ = "0.1.0"
@@ -21,7 +20,7 @@ __all__ = ["autoregressive", "bidirectional", "compat", "dag", "from_pretrained"
 
 def __getattr__(name: str) -> Any:
     # `fairseq_hrt.hrt` works without an import of its own, as before.
-    if name in registration.FAMILIES:
+    if name in families.NAMES:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -38,7 +37,7 @@ def from_pretrained(
     threads: Optional[int] = None,
     use_shortlist: bool = False,
     **decoding: Any,
-) -> "Union[Translator, RuntimeTranslator]":
+) -> "Translator":
     """A trained model that translates raw text; see :func:`.hub.pretrained.from_pretrained`."""
     # Not at import: training needs none of it.
     from .hub import pretrained

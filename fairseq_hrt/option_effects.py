@@ -9,64 +9,15 @@ they have no effect (:func:`set_aside`): whoever decodes did not write them.
 
 import math
 import re
-from dataclasses import dataclass
-from typing import Any, Callable, Container, Dict, Iterator, Mapping, Optional, Tuple
+from dataclasses import dataclass, fields
+from typing import Any, Container, Dict, Iterator, Mapping, Optional, Tuple
+
+from .conditions import SUPPRESSING, Condition, at_least, chosen, flag, given, other_than, same
+from .schema import CALLER, FAIRSEQ, Schema
 
 # What an option belongs to. Training looks at all of them, decoding at its own: the others are those of a training that is over.
 MODEL, TRAINING, DECODING = "model", "training", "decoding"
 EVERYTHING = (MODEL, TRAINING, DECODING)
-
-
-def flag(name: str) -> str:
-    """An option as it is written on a command line."""
-    return "--" + name.replace("_", "-")
-
-
-@dataclass(frozen=True)
-class Condition:
-    """What an option needs.
-
-    Attributes:
-        text: behind "has an effect only with".
-        reads: names of other options.
-        test: of their values, all of which are known.
-    """
-
-    text: str
-    reads: Tuple[str, ...]
-    test: Callable[..., bool]
-
-    def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it does; where a value is not known (the beam of a later decoding, in training) nothing speaks against it."""
-        return any(name not in values for name in self.reads) or self.test(*(values[name] for name in self.reads))
-
-    def __and__(self, other: "Condition") -> "Condition":
-        count = len(self.reads)
-        return Condition(
-            f"{self.text} and {other.text}",
-            self.reads + other.reads,
-            lambda *values: self.test(*values[:count]) and other.test(*values[count:]),
-        )
-
-
-def chosen(name: str, *choices: str) -> Condition:
-    """An option has one of these values."""
-    return Condition(f"{flag(name)} {' or '.join(choices)}", (name,), lambda value: str(value) in choices)
-
-
-def given(name: str) -> Condition:
-    """An option is given, or a switch is on."""
-    return Condition(flag(name), (name,), lambda value: value is not None and value is not False)
-
-
-def other_than(name: str, value: Any) -> Condition:
-    """An option has another value."""
-    return Condition(f"{flag(name)} other than {value}", (name,), lambda found: not _same(found, value))
-
-
-def at_least(name: str, least: int) -> Condition:
-    """A number is no smaller."""
-    return Condition(f"{flag(name)} {least} or more", (name,), lambda value: value >= least)
 
 
 @dataclass(frozen=True)
@@ -95,7 +46,7 @@ class Option:
 
     def is_asked_for(self, value: Any) -> bool:
         """Whether a value asks for something: None and false are how options are left out."""
-        return value is not None and not any(_same(value, none) for none in (self.default, *self.neutral))
+        return value is not None and not any(same(value, none) for none in (self.default, *self.neutral))
 
     def has_effect(self, values: Mapping[str, Any]) -> bool:
         """Whether it has one beside these values of others."""
@@ -125,13 +76,7 @@ class Option:
         return any(limit is not None for limit in (self.least, self.above, self.most))
 
 
-def _same(value: Any, other: Any) -> bool:
-    # Choices are enumerations in configurations and texts elsewhere.
-    return bool(value == other) or str(value) == str(other)
-
-
 # Conditions of several options.
-_CHUNKS = other_than("hrt_decode_chunk", "1")
 _SEVERAL_WORDS = Condition(
     "two or more words a step (--bidirectional-directions times --bidirectional-tokens-per-step, --bidirectional-block)",
     ("bidirectional_block", "bidirectional_directions", "bidirectional_tokens_per_step"),
@@ -144,24 +89,25 @@ _GLANCING = Condition(
 )
 _PREDICTED = chosen("dag_upsample_base", "predict")
 _SEVERAL_PATHS = chosen("dag_decode_strategy", "beam", "sample")
-_SUPPRESSING = chosen("dag_decode_strategy", "lookahead", "sample")
-_CANDIDATES = Condition(
-    "--dag-decode-strategy sample, or lookahead with --dag-no-repeat-consecutive or --no-repeat-ngram-size",
-    ("dag_decode_strategy", "dag_no_repeat_consecutive", "no_repeat_ngram_size"),
-    lambda strategy, *sizes: str(strategy) == "sample" or (str(strategy) == "lookahead" and any(sizes)),
-)
-_FRONTIER = chosen("jacobi_mode", "frontier")
-_NORMALISED = Condition("scores divided by lengths: remove --unnormalized", ("normalize",), bool)
+
+
+def _of_decoding() -> Iterator[Option]:
+    """The options that the schema has beside fairseq's own."""
+    for own in fields(Schema):
+        known = own.metadata["option"]
+        if known.origin not in (FAIRSEQ, CALLER):
+            default = own.default if known.task_default is None else known.task_default
+            yield Option(own.name, default, DECODING, known.when, neutral=(own.default,))
+
 
 OPTIONS: Tuple[Option, ...] = (
+    *_of_decoding(),
     # -- of several families
     Option("label_smoothing", 0.1, TRAINING),
     Option("distilled_data", None, TRAINING),
     Option("raw_probability", 0.0, TRAINING, given("distilled_data"), least=0, most=1),
     # A training hands no file on to later decodings.
     Option("rescore_path", None, TRAINING, given("eval_bleu")),
-    Option("rescore_path", None, DECODING),
-    Option("rescore_lenpen", 1.0, DECODING, given("rescore_path")),
     # -- hrt
     Option("hrt_chunk_sizes", [2], MODEL),
     Option("hrt_relative_window", 16, MODEL),
@@ -170,13 +116,6 @@ OPTIONS: Tuple[Option, ...] = (
     Option("hrt_curriculum_power", 1.0, TRAINING, least=0),
     Option("hrt_truncate_target", False, TRAINING),
     Option("hrt_eval_autoregressive", False, TRAINING, given("eval_bleu")),
-    Option("hrt_decode_chunk", None, DECODING),
-    Option("hrt_chunk_table", "10:1,30:2,inf:1", DECODING, chosen("hrt_decode_chunk", "auto")),
-    Option("hrt_nat_beam", None, DECODING, _CHUNKS),
-    Option("hrt_eos_last_chunk", False, DECODING, _CHUNKS),
-    # Of the native runtime alone.
-    Option("hrt_draft_chunk", None, DECODING),
-    Option("hrt_draft_width", 0, DECODING, given("hrt_draft_chunk")),
     # -- bidirectional
     Option("bidirectional_directions", 2, MODEL),
     Option("bidirectional_tokens_per_step", 1, MODEL),
@@ -188,10 +127,6 @@ OPTIONS: Tuple[Option, ...] = (
     Option("bidirectional_independent_directions", False, MODEL, at_least("bidirectional_directions", 2)),
     Option("bidirectional_train_dead_slots", False, TRAINING, _SEVERAL_WORDS),
     Option("bidirectional_truncate_target", False, TRAINING),
-    Option("bidirectional_scoring", "canonical", DECODING),
-    # With a beam of one it still is what the printed score is divided by.
-    Option("bidirectional_length_penalty", "power", DECODING, _NORMALISED),
-    Option("bidirectional_deduplicate", False, DECODING),
     # -- dag
     Option("dag_upsample_base", "source", MODEL),
     Option("dag_upsample_scale", "8", MODEL),
@@ -210,37 +145,15 @@ OPTIONS: Tuple[Option, ...] = (
     # 0 is the default of one of the two losses, and what a model without a length head has.
     Option("dag_length_loss_factor", 0.1, TRAINING, _PREDICTED, neutral=(0.0,)),
     Option("dag_ngram_order", 2, TRAINING),
-    Option("dag_decode_upsample_scale", None, DECODING),
-    Option("dag_decode_strategy", "lookahead", DECODING),
-    Option("dag_decode_beta", 1.0, DECODING, chosen("dag_decode_strategy", "lookahead", "sample", "beam"), least=0),
-    Option("dag_decode_length_beta", 1.0, DECODING, chosen("dag_decode_strategy", "viterbi", "joint-viterbi")),
-    Option("dag_keep_repeats", False, DECODING),
-    Option("dag_allow_unk", False, DECODING),
-    Option("dag_no_repeat_consecutive", 0, DECODING, _SUPPRESSING, least=0),
-    Option("dag_candidates", 5, DECODING, _CANDIDATES, least=1),
-    Option("dag_sample_topp", 1.0, DECODING, chosen("dag_decode_strategy", "sample"), above=0, most=1),
-    Option("dag_lm_path", None, DECODING, chosen("dag_decode_strategy", "beam")),
-    Option("dag_lm_weight", 0.1, DECODING, given("dag_lm_path")),
     # fairseq's own, where graphs are decoded. Whoever gives one beam to several decoders, or tunes a beam and a strategy, need not leave
     # it out for some of them; and fairseq's default of 5 cannot be told from a 5 that is given.
     Option("beam", 5, DECODING, _SEVERAL_PATHS, neutral=(1,), acts_as=1),
     Option("nbest", 1, DECODING, _SEVERAL_PATHS),
     Option("temperature", 1.0, DECODING, chosen("dag_decode_strategy", "sample")),
-    Option("no_repeat_ngram_size", 0, DECODING, _SUPPRESSING),
+    Option("no_repeat_ngram_size", 0, DECODING, SUPPRESSING),
     Option("min_len", 1, DECODING, chosen("dag_decode_strategy", "beam"), neutral=(0,)),
     # Forbidden is what it is without the switch.
     Option("unkpen", 0.0, DECODING, given("dag_allow_unk"), neutral=(math.inf,)),
-    # -- jacobi
-    Option("jacobi_mode", "frontier", DECODING),
-    Option("jacobi_block_size", 3, DECODING, chosen("jacobi_mode", "pgj", "hgj")),
-    Option("jacobi_window", None, DECODING, _FRONTIER),
-    Option("jacobi_prefix_length", None, DECODING, chosen("jacobi_mode", "hgj")),
-    # With windows of one token nothing is guessed.
-    Option("jacobi_draft", "previous", DECODING, _FRONTIER & other_than("jacobi_window", 1)),
-    Option("jacobi_draft_path", None, DECODING, chosen("jacobi_draft", "hrt", "bidirectional", "dag")),
-    Option("jacobi_draft_options", "{}", DECODING, given("jacobi_draft_path")),
-    # A place, which may be given to all decoders of a comparison.
-    Option("jacobi_cost_file", None, DECODING),
 )  # fmt: skip
 # fairseq's own have an effect elsewhere: these are read where a graph's strategy is known.
 _OF_GRAPHS = frozenset(("beam", "nbest", "temperature", "no_repeat_ngram_size", "min_len", "unkpen"))

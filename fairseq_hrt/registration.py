@@ -13,18 +13,18 @@ from types import ModuleType
 from typing import Any, Optional, Sequence
 
 from . import compat
+from .families import NAMES
 
-FAMILIES = ("autoregressive", "bidirectional", "dag", "hrt", "jacobi")
 _PACKAGE = __name__.rpartition(".")[0]
 # Besides the families. What else there is starts with the standard library: bundles, files and command lines.
-NEEDING_FAIRSEQ = ("decoding", "engine", "task", "training")
+NEEDING_FAIRSEQ = ("engine", "task", "task_options", "training")
 # Of the package that loads models, the modules that read checkpoints.
 LOADING = ("checkpoints", "models")
 
 
 def register_families() -> None:
     """Imports every family, whose modules register its task, models and criterions."""
-    for name in FAMILIES:
+    for name in NAMES:
         importlib.import_module(f".{name}", _PACKAGE)
 
 
@@ -34,7 +34,7 @@ def needs_fairseq(name: str) -> bool:
     part, _, module = rest.partition(".")
     if package != _PACKAGE:
         return False
-    return part in FAMILIES or part in NEEDING_FAIRSEQ or (part == "loading" and module in LOADING)
+    return part in NAMES or part in NEEDING_FAIRSEQ or (part == "loading" and module in LOADING)
 
 
 class FairseqFirst(MetaPathFinder):

@@ -1,52 +1,30 @@
 """The translation task with our generators and, for training, a second set of targets."""
 
-import logging
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.models import ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from . import option_effects
-from .decoding import DecodingOptions, EngineGenerator, Rescorer
-from .engine import UnsupportedModelError, follow_precision
+from .decoding_task import DecodingTask
+from .engine import follow_precision
 from .loading.checkpoints import architecture_name
-from .loading.models import load_other_model
 from .training import flatten_options, with_distilled_targets
 
-logger = logging.getLogger(__name__)
 
-# Tasks of models that can write from left to right: HRT's do so in chunks of one word.
-LEFT_TO_RIGHT = ("translation", "translation_autoregressive", "translation_jacobi", "translation_hrt")
+class EngineTranslationTask(DecodingTask):
+    """Base of the families' tasks: what they share in training, and in decoding (:mod:`.decoding_task`)."""
 
-
-class EngineTranslationTask(TranslationTask):
-    """Base of the families' tasks; a family defines :meth:`make_generator`.
-
-    Attributes:
-        family: name of the family's registered model; empty where any Transformer of fairseq is decoded.
-        losses: names of the criterions that the family is trained with.
-    """
-
-    family: str = ""
-    losses: Sequence[str] = ()
-    # Generators made while the model is built decode between its updates.
-    _building_model = False
     # Options of the model that is trained; None where a trained one is loaded.
     _trained_options: Optional[Dict[str, Any]] = None
-    # Whether this task's own options are those that a checkpoint holds.
-    _from_checkpoint = False
-    # What the models of the last generator can read.
-    _source_positions: Sequence[int] = ()
-    # And what chooses among their translations.
-    _choosing_positions: Sequence[int] = ()
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
         """The model, and with ``--eval-bleu`` the generator of the validation.
@@ -60,8 +38,8 @@ class EngineTranslationTask(TranslationTask):
         if not from_checkpoint:
             flatten_options_of_transformer(cfg)
         self._note_origin(cfg, from_checkpoint)
-        if self.family and self.cfg.left_pad_target:
-            raise ValueError(f"--left-pad-target: {self.family} needs targets padded on the right")
+        if self.record.model and self.cfg.left_pad_target:
+            raise ValueError(f"--left-pad-target: {self.record.model} needs targets padded on the right")
         self._building_model = True
         try:
             model = super().build_model(cfg, from_checkpoint)
@@ -80,8 +58,9 @@ class EngineTranslationTask(TranslationTask):
         """
         if self._trained_options is not None:
             option_effects.check({**self._trained_options, **option_effects.read(cfg)}, option_effects.EVERYTHING)
-        if self.losses and cfg._name not in self.losses:
-            raise ValueError(f"{self.family} is trained with --criterion {' or '.join(self.losses)}, not {cfg._name}")
+        losses = self.record.losses
+        if losses and cfg._name not in losses:
+            raise ValueError(f"{self.record.model} is trained with --criterion {' or '.join(losses)}, not {cfg._name}")
         return super().build_criterion(cfg)
 
     def _note_origin(self, cfg: Any, from_checkpoint: bool) -> None:
@@ -97,7 +76,7 @@ class EngineTranslationTask(TranslationTask):
         self._from_checkpoint = from_checkpoint and stored
         self._trained_options = None
         if not from_checkpoint:
-            defaults = option_effects.defaults_of_model(self.family.partition("_")[0])
+            defaults = option_effects.defaults_of_model(self.family)
             self._trained_options = {**defaults, **option_effects.read(self.cfg, cfg)}
             option_effects.check(self._trained_options, option_effects.EVERYTHING)
 
@@ -127,160 +106,6 @@ class EngineTranslationTask(TranslationTask):
     ) -> Tuple[Tensor, int, Dict[str, Any]]:
         return super().valid_step(self.prepared(sample, None), model, criterion)
 
-    def require_family(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
-        """Raises ValueError for models of other families."""
-        for model in models:
-            if self.family and not isinstance(model, MODEL_REGISTRY[self.family]):
-                raise ValueError(self._other_family(type(model).__name__))
-
-    def require_family_name(self, cfg: Any) -> None:
-        """Raises ValueError for the configuration of a model of another family, before anything of it is built."""
-        name = architecture_name(cfg)
-        model = ARCH_MODEL_REGISTRY.get(name) if isinstance(name, str) else None
-        if self.family and model is not None and not issubclass(model, MODEL_REGISTRY[self.family]):
-            raise ValueError(self._other_family(model.__name__))
-
-    def _other_family(self, model: str) -> str:
-        return (
-            f"the model is a {model}, no {self.family}: train with --arch {self.family} (fine-tune with --finetune-from-model), or "
-            "decode this one with --task translation_autoregressive"
-        )
-
-    def require_left_to_right(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
-        """Raises ValueError for models that do not write word by word from left to right."""
-        for model in models:
-            task = getattr(model.decoder, "only_task", None)
-            if task is not None:
-                raise ValueError(
-                    f"a {type(model).__name__} does not write word by word from left to right: decode it with --task {task}"
-                )
-
-    def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> EngineGenerator:
-        """The family's generator."""
-        raise NotImplementedError
-
-    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any) -> Any:
-        """What scores given translations (``--score-reference``); fairseq's own scorer where nothing else is defined."""
-        return super().build_generator(models, args)
-
-    def build_generator(
-        self,
-        models: Sequence[FairseqEncoderDecoderModel],
-        args: Any,
-        seq_gen_cls: Optional[type] = None,
-        extra_gen_cls_kwargs: Optional[Dict[str, Any]] = None,
-        prefix_allowed_tokens_fn: Optional[Callable] = None,
-    ) -> Any:
-        """Called by generate, interactive, validation BLEU and the hub, each with other arguments.
-
-        Raises:
-            ValueError: an option is not supported, or has no effect; the message names it.
-        """
-        if getattr(args, "score_reference", False):
-            self.require_family(models)
-            return self.make_scorer(models, args)
-        if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
-            raise ValueError(
-                f"{type(self).__name__} brings its own search: another generator class or allowed-token function "
-                "cannot be used; use --task translation for it"
-            )
-        if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
-            raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
-        self.require_family(models)
-        self._source_positions = [model.max_positions()[0] for model in models]
-        options = DecodingOptions.from_args(args, static_weights=not self._building_model)
-        self._check_effects(options, args)
-        generator = self.make_generator(models, options)
-        self._choosing_positions = []
-        if getattr(self.cfg, "rescore_path", None) is not None:
-            rescorer = self.make_rescorer(generator)
-            generator.rank_by(rescorer)
-            self._choosing_positions = [rescorer.source_positions]
-            self._source_positions = [*self._source_positions, rescorer.source_positions]
-        return generator
-
-    def _check_effects(self, options: DecodingOptions, args: Any) -> None:
-        """Refuses decoding options that have no effect; ``args`` gets what others amount to, for what commands print."""
-        values = option_effects.read(self.cfg, options)
-        # What a checkpoint holds beside what is asked for now cannot be told from it.
-        if not self._from_checkpoint:
-            option_effects.check(values)
-        effective, messages = option_effects.in_effect(values)
-        for message in messages:
-            logger.warning(message)
-        for name, value in effective.items():
-            setattr(args, name, value)
-
-    def make_rescorer(self, generator: EngineGenerator) -> Rescorer:
-        """What ranks the translations of the generator by ``--rescore-path``.
-
-        Raises:
-            OSError: a file is missing or unreadable.
-            ValueError: a model that does not write from left to right, or one with other dictionaries.
-        """
-        # Before anything is loaded.
-        generator.require_candidates()
-        models = self.choosing_models()
-        try:
-            return Rescorer(models, self.target_dictionary, generator.counters, lenpen=self.cfg.rescore_lenpen)
-        except UnsupportedModelError as error:
-            raise ValueError(f"--rescore-path {self.cfg.rescore_path}: {error}") from None
-
-    def choosing_models(self) -> List[FairseqEncoderDecoderModel]:
-        """The models that ``--rescore-path`` names, on the CPU.
-
-        Raises:
-            OSError, ValueError: as :meth:`make_rescorer`.
-        """
-        models: List[FairseqEncoderDecoderModel] = []
-        for path in utils.split_paths(self.cfg.rescore_path):
-            models += self._choosing_model(path)
-        return models
-
-    def _choosing_model(self, path: str) -> List[FairseqEncoderDecoderModel]:
-        """A model that writes from left to right."""
-
-        def choose(config: Any) -> Dict[str, Any]:
-            if config._name not in LEFT_TO_RIGHT:
-                raise ValueError(
-                    f"--rescore-path {path}: the checkpoint belongs to the task {config._name}; give an autoregressive model, "
-                    f"which belongs to {' or '.join(LEFT_TO_RIGHT)}"
-                )
-            return {}
-
-        _, models = load_other_model(
-            "--rescore-path",
-            path,
-            beside=self.cfg,
-            source=self.source_dictionary,
-            target=self.target_dictionary,
-            choose=choose,
-        )
-        self.require_left_to_right(models)
-        return models
-
-    def max_positions(self) -> Tuple[int, int]:
-        """What the task and a model that chooses can read."""
-        source, target = super().max_positions()
-        return min([source, *self._choosing_positions]), target
-
-    def get_interactive_tokens_and_lengths(
-        self, lines: Sequence[str], encode_fn: Callable[[str], str]
-    ) -> Tuple[List[Tensor], List[int]]:
-        """Lines of ``fairseq-interactive`` as source ids; with ``--truncate-source`` cut as the training data are.
-
-        fairseq truncates data sets only, and stops at the first long line that it reads.
-
-        Returns:
-            LongTensors with ``</s>``, and their lengths.
-        """
-        tokens, lengths = super().get_interactive_tokens_and_lengths(lines, encode_fn)
-        if not self.cfg.truncate_source:
-            return tokens, lengths
-        limits = [self.cfg.max_source_positions, *self._source_positions]
-        tokens = [_cut(line, min(limits)) for line in tokens]
-        return tokens, [line.numel() for line in tokens]
-
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         """Loads a split; the training split with distilled targets beside the raw ones if they are configured."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
@@ -303,7 +128,7 @@ class EngineTranslationTask(TranslationTask):
         log_bleu(logging_outputs, "_bleu", "bleu")
 
     def bleu_statistics(
-        self, generator: EngineGenerator, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
+        self, generator: Any, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
     ) -> Dict[str, float]:
         """Counts for the BLEU of one batch, summable over batches and workers."""
         bleu = self._inference_with_bleu(generator, sample, model)
@@ -321,11 +146,6 @@ def flatten_options_of_transformer(cfg: Any) -> None:
     """
     if ARCH_MODEL_REGISTRY.get(architecture_name(cfg)) is TransformerModel:
         flatten_options(cfg)
-
-
-def _cut(line: Tensor, longest: int) -> Tensor:
-    """The first ``longest - 1`` ids of a line and its ``</s>``."""
-    return line if line.numel() <= longest else torch.cat([line[: longest - 1], line[-1:]])
 
 
 def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:

@@ -34,10 +34,10 @@ def memory(name: str) -> float:
 
 def native_decoder(path: str, length: int, threads: int) -> Callable[[List[List[int]]], Any]:
     """Loads a model of the runtime; neither PyTorch nor fairseq is imported."""
-    from fairseq_hrt.runtime.engine import DecodeOptions, Engine
+    from fairseq_hrt.runtime.engine import DecodingOptions, Engine
 
     engine = Engine.open(path, threads=threads)
-    options = DecodeOptions(beam=1, max_len_b=length, min_len=1 if engine.header.family == "dag" else length, scores=False)
+    options = DecodingOptions(beam=1, max_len_b=length, min_len=1 if engine.header.family == "dag" else length, scores=False)
     return lambda batch: engine.decode(batch, options)
 
 
@@ -81,8 +81,8 @@ def convert_models(given: argparse.Namespace, folder: Path) -> Dict[str, Dict[st
     """Writes the models of every row: {row: {path, kind, bytes}}. Rows whose engine is missing are left out, with a line that says so."""
     from decoding_speed import build_models
 
+    from fairseq_hrt.engine.native_model import write_runtime_model
     from fairseq_hrt.hub.ctranslate2_model import export
-    from fairseq_hrt.hub.runtime_model import write_runtime_model
     from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 
     built = build_models(given.arch, given.vocabulary, given.seed)

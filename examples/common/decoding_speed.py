@@ -34,18 +34,17 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
 from fairseq_hrt.dag.model import DagTransformerModel
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.engine.counters import GenerationCounters
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
+from fairseq_hrt.engine.native_model import convert
 from fairseq_hrt.evaluation.comparison import processor
 from fairseq_hrt.evaluation.speed import Timing, measure
-from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
 from fairseq_hrt.hub.ctranslate2_model import PADDING, export
-from fairseq_hrt.hub.runtime_model import convert
 from fairseq_hrt.hub.shortlist import pack
-from fairseq_hrt.runtime.engine import DecodeOptions, Engine, Shortlist
+from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.runtime.engine import Engine, Shortlist
 from fairseq_hrt.runtime.library import LibraryUnavailable
 from fairseq_hrt.systems import count_calls
 
@@ -146,7 +145,7 @@ class CTranslate2Decoder:
 class NativeDecoder:
     """The same, by the native runtime."""
 
-    def __init__(self, name: str, engine: Engine, options: DecodeOptions, batches: Sequence[Any]) -> None:
+    def __init__(self, name: str, engine: Engine, options: DecodingOptions, batches: Sequence[Any]) -> None:
         self.name, self.generator, self.counters = name, None, GenerationCounters()
         self.engine, self.options = engine, options
         self.rows = [batch["net_input"]["src_tokens"].tolist() for batch in batches]
@@ -289,14 +288,14 @@ class Systems:
                 )
         for size in (2, 3):
             if self.wanted(f"HRT k={size} (1,1)"):
-                chooser = ChunkChooser.parse(str(size), "inf:1", [2, 3])
-                generator = HRTGenerator([hrt], dictionary, options, chooser=chooser)
+                chosen = dataclasses.replace(options, hrt_decode_chunk=str(size))
+                generator = HRTGenerator([hrt], dictionary, chosen)
                 systems.append(Decoder(f"HRT k={size} (1,1)", generator, [hrt], batches))
         for name, (model, own) in NATIVE.items():
             if model in self.engines and self.wanted(name):
                 # A graph's path has the length that it has.
                 limits = {} if model == "DAG" else {"min_len": length}
-                chosen = DecodeOptions(
+                chosen = DecodingOptions(
                     max_len_b=length, scores=False, batch_size=setting.batch_size, **{"beam": 1, **limits, **own}
                 )
                 systems.append(NativeDecoder(name, self.engines[model], chosen, batches))

@@ -22,7 +22,7 @@ from typing import Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_hrt.hub.runtime_model import quantise_rows, rest_of_rows
+from fairseq_hrt.engine.native_model import quantise_rows, rest_of_rows
 from fairseq_hrt.runtime.format import EMBEDDINGS, Header, expected_tensors, read_model, write_model
 
 Tensors = Dict[str, np.ndarray]
@@ -177,10 +177,10 @@ def enlarge_data(data: Path, out: Path, words: int) -> None:
 
 def float_model(path: str, data: Sequence[str]) -> Tuple[Header, Tensors]:
     """The runtime's form of a checkpoint, with float32 weights."""
-    from fairseq_hrt.systems.runtime_system import RuntimeSystem
+    from fairseq_hrt.systems.native_system import NativeSystem
     from fairseq_hrt.systems.specification import SystemSpec
 
-    system = RuntimeSystem(SystemSpec("model", path, None, {"weights": "float32", "beam": "1"}, engine="runtime"), data)
+    system = NativeSystem(SystemSpec("model", path, None, {"weights": "float32", "beam": "1"}, engine="native"), data)
     return read_model(system.file)
 
 

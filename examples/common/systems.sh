@@ -70,7 +70,7 @@ ctranslate2_systems() {
 
 native_systems() {
     if ! native_is_built; then return; fi
-    SYSTEMS+=(--system "name=native $1,path=$2,engine=runtime,beam=1,task=$3")
+    SYSTEMS+=(--system "name=native $1,path=$2,engine=native,beam=1,task=$3")
 }
 
 hrt_systems() {

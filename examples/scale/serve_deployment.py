@@ -97,7 +97,7 @@ def main():
     parser.add_argument(
         "--threads", type=int, default=1, help="of each, and cores that Ray keeps for it (default: %(default)s)"
     )
-    parser.add_argument("--engine", choices=("auto", "torch", "runtime"), default="auto", help="default: %(default)s")
+    parser.add_argument("--engine", choices=("auto", "torch", "native"), default="auto", help="default: %(default)s")
     parser.add_argument("--time-limit", type=float, default=30.0, help="seconds of a request (default: %(default)s)")
     parser.add_argument("--key-file", type=Path, help="see fairseq-hrt serve")
     parser.add_argument("--host", default="127.0.0.1", help="of Ray's proxy (default: %(default)s)")

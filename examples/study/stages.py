@@ -14,7 +14,6 @@ tokens that the first stage writes, </s> apart, the share that stands in the tra
 
 import argparse
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
@@ -24,11 +23,11 @@ from fairseq import checkpoint_utils
 from masking import add_test_set
 from tables import markdown
 
-from fairseq_hrt.decoding import DecodingOptions, Hypothesis
+from fairseq_hrt.decoding import Hypothesis
 from fairseq_hrt.evaluation.quality import build_detokenizer, evaluate, read_lines
-from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.sample import skip_at_sample
+from fairseq_hrt.options import DecodingOptions
 
 
 class Stages(HRTGenerator):
@@ -120,7 +119,8 @@ class Decoder:
             chunk_size: k, or 1 for word by word.
             given: what the first stage writes of each sentence; None: what it would write.
         """
-        generator = Stages([self.model], self.words, DecodingOptions(beam=1), chooser=ChunkChooser([(math.inf, chunk_size)]))
+        options = DecodingOptions(beam=1, hrt_decode_chunk=str(chunk_size))
+        generator = Stages([self.model], self.words, options)
         found: Dict[int, List[int]] = {}
         kept: Dict[int, List[int]] = {}
         order = sorted(range(len(self.dataset)), key=lambda number: len(self.dataset[number]["source"]))

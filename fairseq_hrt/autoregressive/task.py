@@ -7,18 +7,23 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig
 
-from ..decoding import AutoregressiveGenerator, DecodingOptions, RescoringConfig
+from ..engine import AutoregressiveGenerator
+from ..options import DecodingOptions
 from ..task import EngineTranslationTask
+from ..task_options import with_decoding_options
 
 
+@with_decoding_options()
 @dataclass
-class AutoregressiveTranslationConfig(RescoringConfig, TranslationConfig):
-    """fairseq's translation options, and which model chooses from the beam."""
+class AutoregressiveTranslationConfig(TranslationConfig):
+    """fairseq's translation options, which engine decodes, and which model chooses from the beam."""
 
 
 @register_task("translation_autoregressive", dataclass=AutoregressiveTranslationConfig)
 class AutoregressiveTranslationTask(EngineTranslationTask):
-    """Translation with an autoregressive Transformer, decoded by the engine."""
+    """Translation with an autoregressive Transformer."""
+
+    family = "autoregressive"
 
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions

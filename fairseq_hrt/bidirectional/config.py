@@ -3,14 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Optional
 
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from ..decoding import RescoringConfig
+from ..task_options import with_decoding_options
 from ..training import DistillationConfig
-from .search import LENGTH_PENALTIES
 
 
 @dataclass
@@ -61,8 +60,9 @@ class BidirectionalModelConfig(TransformerConfig):
     )
 
 
+@with_decoding_options("bidirectional")
 @dataclass
-class BidirectionalTaskConfig(RescoringConfig, DistillationConfig, TranslationConfig):
+class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
     """Training samples and decoding."""
 
     bidirectional_train_dead_slots: bool = field(
@@ -75,24 +75,6 @@ class BidirectionalTaskConfig(RescoringConfig, DistillationConfig, TranslationCo
             "help": "cut targets (references of every subset) that are longer than --max-target-positions at their end, before "
             "the words are put in order; without it fairseq leaves such pairs out"
         },
-    )
-    bidirectional_scoring: ChoiceEnum(["canonical", "paper"]) = field(
-        default="canonical",
-        metadata={
-            "help": "beam search: canonical ends a hypothesis at its first </s> (one sentence, one place in the beam); "
-            "paper also counts what the step wrote behind it and searches as the code released with the paper does"
-        },
-    )
-    bidirectional_length_penalty: ChoiceEnum(list(LENGTH_PENALTIES)) = field(
-        default="power",
-        metadata={
-            "help": "what the log-probability of t tokens is divided by: power is t to the power of --lenpen; gnmt is "
-            "(5 + t) / 6 to the power of --lenpen, as published with --lenpen 0.6"
-        },
-    )
-    bidirectional_deduplicate: bool = field(
-        default=False,
-        metadata={"help": "collapse immediately repeated n-grams, n from 4 down to 1, in finished translations"},
     )
     seed: int = II("common.seed")
 

@@ -23,6 +23,8 @@ class BidirectionalDecoder(TransformerDecoderBase):
         opposite_start: id of the start symbol of directions from right to left; None: that of the others.
     """
 
+    family = "bidirectional"
+
     def __init__(self, cfg: BidirectionalModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
         check_directions(cfg.bidirectional_directions)
         if cfg.bidirectional_tokens_per_step < 1:

@@ -8,11 +8,11 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import AutoregressiveGenerator, Constraints, DecodingOptions, Hypothesis
-from ..decoding_rules import without_repeated_ngrams
-from ..engine import Memory, log_mean, log_softmax
+from ..decoding import Hypothesis, without_repeated_ngrams
+from ..engine import AutoregressiveGenerator, Constraints, Memory, log_mean, log_softmax, to_fairseq
+from ..options import DecodingOptions
 from .sample import SlotSample
-from .search import LENGTH_PENALTIES, BlockPlan, block_search
+from .search import BlockPlan, block_search
 from .slots import natural_index, natural_order, slot_positions, start_symbols
 
 # Attributes of a decoder that say in which order it writes, and the options that set them.
@@ -43,29 +43,22 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     Args:
         models: the ensemble; all write in the same order and as many words a step.
         dictionary: the target dictionary.
-        options: what the user asked for. ``beam`` 1 takes the most probable word of each slot.
-        paper_scoring: see :mod:`.search`.
-        length_penalty: one of LENGTH_PENALTIES, see :class:`.search.BlockPlan`.
-        collapse_repeats: see :func:`~..decoding_rules.without_repeated_ngrams`.
+        options: what the user asked for. ``beam`` 1 takes the most probable word of each slot; scoring and length penalty: see
+            :mod:`.search` and :class:`.search.BlockPlan`.
     """
 
+    family = "bidirectional"
+
     def __init__(
-        self,
-        models: Sequence[FairseqEncoderDecoderModel],
-        dictionary: Dictionary,
-        options: DecodingOptions,
-        *,
-        paper_scoring: bool = False,
-        length_penalty: str = "power",
-        collapse_repeats: bool = False,
+        self, models: Sequence[FairseqEncoderDecoderModel], dictionary: Dictionary, options: DecodingOptions
     ) -> None:
         super().__init__(models, dictionary, options)
         self.decoder = models[0].decoder
         require_one_order(models)
-        if length_penalty not in LENGTH_PENALTIES:
-            raise ValueError(f"--bidirectional-length-penalty {length_penalty}: choose one of {', '.join(LENGTH_PENALTIES)}")
         single = self.decoder.directions == 1 and self.decoder.block == 1
-        self.plain = single and not paper_scoring and length_penalty == "power"
+        self.paper_scoring = options.bidirectional_scoring == "paper"
+        self.length_penalty = options.bidirectional_length_penalty
+        self.plain = single and not self.paper_scoring and self.length_penalty == "power"
         if options.no_repeat_ngram_size and not self.plain:
             raise ValueError(
                 "--no-repeat-ngram-size: words of one step are chosen together and their neighbours come later; "
@@ -74,8 +67,6 @@ class BidirectionalGenerator(AutoregressiveGenerator):
                 else "--no-repeat-ngram-size with --bidirectional-scoring paper or --bidirectional-length-penalty gnmt: "
                 "remove it, or give canonical and power"
             )
-        self.paper_scoring, self.length_penalty = paper_scoring, length_penalty
-        self.collapse_repeats = collapse_repeats
 
     def decode_memories(
         self, memories: List[Memory], *, prefix: Optional[Tensor] = None, start: Optional[int] = None
@@ -133,7 +124,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         decoder = self.decoder
         words = len(hypothesis.tokens) - 1
         slots = _slots_in_natural_order(words, decoder.directions, decoder.middle_to_side)
-        if self.options.retain_history:
+        if self.options.retain_iter_history:
             hypothesis.history = self._history(hypothesis, slots)
         hypothesis.tokens = [hypothesis.tokens[slot] for slot in slots]
         hypothesis.positional_scores = [hypothesis.positional_scores[slot] for slot in slots]
@@ -151,7 +142,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
 
     def _tidy(self, hypothesis: Hypothesis) -> Hypothesis:
         """Collapses repetitions if the user wants it; scores are those of the search."""
-        if not self.collapse_repeats:
+        if not self.options.bidirectional_deduplicate:
             return hypothesis
         kept = without_repeated_ngrams(hypothesis.tokens[:-1])
         kept.append(len(hypothesis.tokens) - 1)
@@ -209,5 +200,5 @@ class SlotScorer:
                 token_steps=[1] * (count + 1),
                 steps=1,
             )
-            found.append([hypothesis.to_fairseq()])
+            found.append([to_fairseq(hypothesis)])
         return found

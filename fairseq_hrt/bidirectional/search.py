@@ -20,11 +20,20 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ..decoding import Constraints, DecodingStep, Hypothesis, StepHook, check_number, leave_out_finished, to_host
-from ..engine import DecoderState, EngineEnsemble, Memory, reorder
+from ..decoding import Hypothesis, best_first
+from ..engine import (
+    Constraints,
+    DecoderState,
+    DecodingStep,
+    EngineEnsemble,
+    Memory,
+    StepHook,
+    check_number,
+    leave_out_finished,
+    reorder,
+    to_host,
+)
 from .candidates import Candidates, canonical_candidates, paper_candidates
-
-LENGTH_PENALTIES = ("power", "gnmt")
 
 
 @dataclass(frozen=True)
@@ -208,7 +217,7 @@ class _Written:
                 )
             )
             if plan.paper_scoring:
-                done.sort(key=lambda hypothesis: -hypothesis.score)
+                done[:] = best_first(done)
                 del done[plan.beam :]
 
     def searched(self, totals: List[float], step: int) -> List[int]:
@@ -223,7 +232,7 @@ class _Written:
             done = self.done[number]
             if plan.paper_scoring:
                 bound = plan.bound(total, step, self.limits[number]) if total > float("-inf") else total
-                over = len(done) >= plan.nbest and done[-1].score > bound
+                over = len(done) >= plan.nbest and (done[-1].score or 0.0) > bound
             else:
                 over = len(done) >= plan.beam
             if not over and total > float("-inf"):
@@ -271,7 +280,7 @@ def _beam(
         totals, current = opened.scores, opened.words.flatten(0, 1)
         rows = (places.unsqueeze(1) * beams + opened.parents).flatten()
         reorder(states, rows, sentences=places if len(kept) < count else None)
-    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:beams] for hypotheses in written.done]
+    return [best_first(hypotheses)[:beams] for hypotheses in written.done]
 
 
 def _fetch(opened: Candidates, ended: Candidates, log_probs: Tensor) -> List[Tuple[Candidates, Tensor]]:

@@ -6,7 +6,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from ..decoding import DecodingOptions
+from ..options import DecodingOptions
 from ..task import EngineTranslationTask
 from ..training import truncate_targets
 from .config import BidirectionalTaskConfig
@@ -20,8 +20,7 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     """Interleaved bidirectional, semi-autoregressive and multi-directional translation."""
 
     cfg: BidirectionalTaskConfig
-    family = "bidirectional_transformer"
-    losses = ("bidirectional_loss",)
+    family = "bidirectional"
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> BidirectionalTransformerModel:
         model = super().build_model(cfg, from_checkpoint)
@@ -40,16 +39,9 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> BidirectionalGenerator:
-        return BidirectionalGenerator(
-            models,
-            self.target_dictionary,
-            options,
-            paper_scoring=str(self.cfg.bidirectional_scoring) == "paper",
-            length_penalty=str(self.cfg.bidirectional_length_penalty),
-            collapse_repeats=self.cfg.bidirectional_deduplicate,
-        )
+        return BidirectionalGenerator(models, self.target_dictionary, options)
 
-    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any) -> SlotScorer:
+    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions) -> SlotScorer:
         require_one_order(models)
         self.decoder = models[0].decoder
         return SlotScorer(self.target_dictionary, self.slots)

@@ -41,8 +41,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--card", action="append", default=[], metavar="NAME=VALUE", help="something to know, e.g. BLEU=38.0; repeatable"
     )
-    native = parser.add_argument_group("native runtime")
-    native.add_argument("--runtime", choices=("int8", "float32"), help="also a model for the runtime, with such weights")
+    native = parser.add_argument_group("native engine")
+    native.add_argument(
+        "--runtime", choices=("int8", "float32"), help="also a model for the native engine, with such weights"
+    )
     native.add_argument(
         "--runtime-lines",
         type=Path,
@@ -63,7 +65,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser = build_parser()
     options = parser.parse_args(arguments)
     if options.runtime is None and (options.shortlist or options.runtime_lines):
-        parser.error("--shortlist and --runtime-lines belong to the runtime: give --runtime int8 or float32")
+        parser.error("--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or float32")
     from ..hub.pretrained import from_pretrained
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
@@ -81,7 +83,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             card=card,
             # A bundle that cannot be loaded is worse than none.
             check=lambda folder: from_pretrained(
-                folder, device="cpu", engine="torch" if options.runtime is None else "runtime"
+                folder, device="cpu", engine="torch" if options.runtime is None else "native"
             ),
             complete=None if options.runtime is None else lambda bundle: complete(bundle, options),
         )
@@ -89,7 +91,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
 
 
 def complete(bundle: Bundle, options: argparse.Namespace) -> None:
-    """Adds what the runtime reads.
+    """Adds what the native engine reads.
 
     Raises:
         ValueError: the model does not convert, or a file cannot be read.

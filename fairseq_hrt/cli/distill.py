@@ -6,8 +6,8 @@ Example:
     for shard in 0 1 2 3; do fairseq-hrt distill ... --num-shards 4 --shard-id $shard & done; wait
     fairseq-train data-bin --distilled-data distilled/data-bin ...
 
-A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=runtime lets the native
-runtime translate, engine=ctranslate2 CTranslate2, which is quicker. Killed at any moment and started again, it goes on with
+A system is a name, a checkpoint and options of fairseq-generate, as for the benchmark; engine=native lets the native
+engine translate, engine=ctranslate2 CTranslate2, which is quicker. Killed at any moment and started again, it goes on with
 the block that was lost; the result is the same byte by byte. Teacher and data are known by their contents: another
 checkpoint of the same name is refused, one that was only moved is not. The shard that finishes last (or a further call)
 writes train.<src> and train.<tgt> in the order of the training set, binarises them with the same dictionaries into data-bin,
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
     spec = parse_system(options.system)
     teacher = content_hash(model_files(spec.path))
     system = load_system(spec, data_arguments(options))
-    if spec.engine == "runtime":
+    if spec.engine == "native":
         # Only this engine's systems have scores to leave out.
         cast(Any, system).without_scores()
     if content_hash(model_files(spec.path)) != teacher:

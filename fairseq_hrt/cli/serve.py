@@ -13,6 +13,7 @@ import argparse
 from pathlib import Path
 from typing import Optional, Sequence
 
+from ..schema import ENGINES
 from .command import execute, verb_parser
 
 
@@ -31,7 +32,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")
     parser.add_argument(
-        "--engine", choices=("auto", "torch", "runtime"), default=default.engine, help="default: %(default)s"
+        "--engine",
+        choices=(*ENGINES, "runtime"),
+        default=default.engine,
+        metavar="{auto,torch,native}",
+        help="native: the C engine, for bundles made with --runtime; torch: PyTorch; auto: native where it can (default)",
     )
     parser.add_argument(
         "--threads", type=int, default=default.threads, help="of each worker's decoders (default: %(default)s)"

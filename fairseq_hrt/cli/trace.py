@@ -7,7 +7,7 @@ Example:
         --system 'name=HRT,path=hrt/checkpoint_last.pt,beam=1'
     echo 'ein hund läuft' | fairseq-hrt trace data-bin --text - --system name=...,path=...
     fairseq-hrt trace bundle --text 'Ein Hund läuft.' --out trace
-    fairseq-hrt trace data-bin --sentence 3 --system name=native,path=hrt/checkpoint_last.pt,engine=runtime,beam=1
+    fairseq-hrt trace data-bin --sentence 3 --system name=native,path=hrt/checkpoint_last.pt,engine=native,beam=1
 
 The passes are shown in the terminal (in colour with FORCE_COLOR, never with NO_COLOR). Written into --out: trace.json, trace.html
 (one file without any network, with a slider through the passes) and a picture of passes × words with their probabilities and

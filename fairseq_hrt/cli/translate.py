@@ -7,7 +7,7 @@ Example:
     fairseq-hrt translate bundle input.txt --output output.txt --resume
     fairseq-hrt translate bundle input.txt --json --set beam=5 --set nbest=3
     tail -f log | fairseq-hrt translate bundle --line-buffered
-    fairseq-hrt translate bundle input.txt --engine runtime --threads 2
+    fairseq-hrt translate bundle input.txt --engine native --threads 2
 
 The output has as many lines as the input, in its order; empty lines stay empty. Bytes that are no UTF-8 are read as U+FFFD, a byte
 order mark is left out, gzip is recognised in the input and written to an output whose name ends in .gz. An output file appears when
@@ -33,7 +33,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, cast
 
 from ..files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
-from ..hub.pretrained import ENGINES, from_pretrained
+from ..schema import ENGINES
 from .reporting import reporting
 
 if TYPE_CHECKING:
@@ -65,9 +65,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch-size", type=int, default=32, help="sentences decoded together (default: %(default)s)")
     parser.add_argument(
         "--engine",
-        choices=ENGINES,
+        choices=(*ENGINES, "runtime"),
         default="auto",
-        help="runtime: the native one, for bundles that were made with --runtime; torch: PyTorch; auto: the runtime where it can (default)",
+        metavar="{auto,torch,native}",
+        help="native: the C engine, for bundles made with --runtime; torch: PyTorch; auto: native where it can (default)",
     )
     parser.add_argument("--threads", type=int, help="threads of the engine (default: its own choice)")
     parser.add_argument(
@@ -194,20 +195,28 @@ def run(options: argparse.Namespace) -> None:
     jobs = plan_jobs(options.files, options.output, resume=options.resume)
     if options.threads is not None and options.threads < 1:
         raise ValueError(f"--threads {options.threads} must be at least 1")
+    settings = read_settings(options.set)
+    for name in ("device", "engine", "threads", "use_shortlist"):
+        if name in settings:
+            flag = "shortlist" if name == "use_shortlist" else name
+            raise ValueError(f"--set {name}={settings[name]} is not an option of decoding: give --{flag}")
+    # Only now, for what shows its help needs no NumPy.
+    from ..hub.pretrained import from_pretrained
+
     model = from_pretrained(
         options.bundle, device=options.device, engine=options.engine, threads=options.threads, use_shortlist=options.shortlist,
-        **read_settings(options.set),
+        **settings,
     )  # fmt: skip
     if not options.resume:
         translate_jobs(model, jobs, options)
         return
     from ..hub.resume import ResumableOutput, bundle_hash, identified_options
 
-    settings = {
+    identity = {
         "bundle": bundle_hash(model.bundle), "options": identified_options(model.defaults), "json": options.json,
         "batch_size": options.batch_size, "line_buffered": options.line_buffered, **model.identity(),
     }  # fmt: skip
-    outputs = [ResumableOutput(cast(Path, job.target), settings) for job in jobs]
+    outputs = [ResumableOutput(cast(Path, job.target), identity) for job in jobs]
     for job, output in zip(jobs, outputs):
         with output, reading(job.source) as source:
             lines = raw_lines(source, shown(job.source))

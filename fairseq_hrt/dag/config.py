@@ -8,7 +8,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from ..decoding import RescoringConfig
+from ..task_options import with_decoding_options
 from .glancing import FORCINGS, STRATEGIES
 
 
@@ -55,8 +55,9 @@ class DagModelConfig(TransformerConfig):
     )
 
 
+@with_decoding_options("dag")
 @dataclass
-class DagTaskConfig(RescoringConfig, TranslationConfig):
+class DagTaskConfig(TranslationConfig):
     """Training pairs and decoding."""
 
     dag_filter_ratio: Optional[float] = field(
@@ -83,64 +84,6 @@ class DagTaskConfig(RescoringConfig, TranslationConfig):
             "help": "vertices that the graphs of a training batch may have together, padding counted (at the upper end of "
             "--dag-upsample-scale): what memory is spent on, where --max-tokens counts words; larger batches are divided"
         },
-    )
-    dag_decode_upsample_scale: Optional[float] = field(
-        default=None,
-        metadata={"help": "scale of the graph in decoding; default: that of the training, the middle of a range"},
-    )
-    dag_decode_strategy: ChoiceEnum(["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]) = field(
-        default="lookahead",
-        metadata={
-            "help": "greedy: follow the best link; lookahead: the best link times the best token behind it; viterbi, "
-            "joint-viterbi: the best whole path, without or with its tokens; beam: the most probable text over all "
-            "paths (--beam, --lenpen, --nbest); sample: draw links and tokens (--temperature)"
-        },
-    )
-    dag_decode_beta: float = field(
-        default=1.0,
-        metadata={
-            "help": "weight of the token's log-probability in lookahead, sample and beam; to be tuned on the validation set for each "
-            "model (fairseq-hrt tune)"
-        },
-    )
-    dag_decode_length_beta: float = field(
-        default=1.0,
-        metadata={
-            "help": "viterbi, joint-viterbi: paths are ranked by log-probability / (inner vertices to this power); "
-            "larger: longer output. To be tuned on the validation set for each model (fairseq-hrt tune)"
-        },
-    )
-    dag_keep_repeats: bool = field(
-        default=False,
-        metadata={
-            "help": "print words that immediately repeat the word before. Without it they are left out, and the searches know it: they "
-            "count and rank what is printed"
-        },
-    )
-    dag_allow_unk: bool = field(
-        default=False,
-        metadata={"help": "vertices may write the unknown word, less --unkpen; without it they write their best known word"},
-    )
-    dag_no_repeat_consecutive: int = field(
-        default=0,
-        metadata={
-            "help": "lookahead, sample: no n-gram of up to this size may immediately repeat itself (0: no rule); n-grams "
-            "anywhere are suppressed by --no-repeat-ngram-size"
-        },
-    )
-    dag_candidates: int = field(
-        default=5,
-        metadata={"help": "tokens of each vertex and steps that are candidates under repeat suppression and in sample"},
-    )
-    dag_sample_topp: float = field(
-        default=1.0, metadata={"help": "sample: draw from the most probable candidates that together have this share"}
-    )
-    dag_lm_path: Optional[str] = field(
-        default=None,
-        metadata={"help": "beam: n-gram language model of target subwords, read by the package kenlm"},
-    )
-    dag_lm_weight: float = field(
-        default=0.1, metadata={"help": "beam: weight of the language model's log-probability (natural logarithm)"}
     )
     seed: int = II("common.seed")
 

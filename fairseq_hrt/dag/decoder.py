@@ -53,6 +53,7 @@ class DagDecoder(TransformerDecoderBase):
         only_task: the task that alone can decode this model.
     """
 
+    family = "dag"
     only_task = "translation_dag"
 
     def __init__(self, cfg: DagModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:

@@ -1,7 +1,7 @@
 """From graphs to translations."""
 
 import logging
-from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Callable, Dict, List, Optional, Sequence, cast
 
@@ -10,11 +10,11 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import DecodingOptions, EngineGenerator, Hypothesis, attached, check_number, single_step
-from ..engine import Memory
+from ..decoding import Hypothesis, best_first
+from ..engine import EngineGenerator, Memory, attached, check_number, require_number, single_step
 from ..ops import best_printing_path, dag_best_alignment, joint_viterbi, without_repeats
+from ..options import DecodingOptions, check_dag
 from .beam import BeamPlan, LanguageModel, prefix_beam
-from .config import DagTaskConfig
 from .graph import GraphBuilder, Graphs
 from .graph_description import describe, to_dot
 from .graph_size import vertices_from_source, vertices_from_target
@@ -24,6 +24,12 @@ from .scorer import TranslationScores, score_decoded
 logger = logging.getLogger(__name__)
 # Strategies that find several translations of a sentence.
 SEVERAL = ("beam", "sample")
+
+
+def decode_scale(decoder: Any, options: DecodingOptions) -> float:
+    """lambda of decoding and validation."""
+    given = options.dag_decode_upsample_scale
+    return decoder.scale.middle if given is None else given
 
 
 class DagGenerator(EngineGenerator):
@@ -45,8 +51,7 @@ class DagGenerator(EngineGenerator):
         models: the ensemble; all see graphs of the same size.
         dictionary: the target dictionary.
         options: what the user asked for.
-        config: the task's options.
-        scale: lambda.
+        seed: of sampling.
 
     Attributes:
         graph_hooks: called with the :class:`Graphs` and the best hypotheses of every batch.
@@ -55,7 +60,7 @@ class DagGenerator(EngineGenerator):
         ValueError: a value that the strategy does not know.
     """
 
-    more_candidates = "--dag-decode-strategy beam (or sample) and --beam 2 or more"
+    family = "dag"
 
     def __init__(
         self,
@@ -63,29 +68,25 @@ class DagGenerator(EngineGenerator):
         dictionary: Dictionary,
         options: DecodingOptions,
         *,
-        config: DagTaskConfig,
-        scale: float,
+        seed: int = 1,
     ) -> None:
         super().__init__(models, dictionary, options)
-        self.strategy = str(config.dag_decode_strategy)
-        self.config, self.scale = config, scale
+        check_dag(options)
+        self.strategy, self.seed = options.dag_decode_strategy, seed
         self.decoder = models[0].decoder
+        self.scale = decode_scale(self.decoder, options)
         if len({(model.decoder.count_bos, model.decoder.length_head is None) for model in models}) > 1:
             raise ValueError("the models of an ensemble must agree in --dag-upsample-base and --dag-count-bos")
         never = (dictionary.bos(), dictionary.pad(), dictionary.eos())
         self.penalties: Dict[int, float] = {token: float("inf") for token in never}
-        self.penalties[dictionary.unk()] = options.unkpen if config.dag_allow_unk else float("inf")
+        self.penalties[dictionary.unk()] = options.unkpen if options.dag_allow_unk else float("inf")
         self.language_model: Optional[LanguageModel] = None
-        if config.dag_lm_path is not None:
-            self.language_model = LanguageModel(config.dag_lm_path, dictionary.symbols, config.dag_lm_weight)
+        if options.dag_lm_path is not None:
+            self.language_model = LanguageModel(options.dag_lm_path, dictionary.symbols, options.dag_lm_weight)
         self.graph_hooks: List[Callable[[Graphs, List[List[Hypothesis]]], None]] = []
         self._builder: Optional[GraphBuilder] = None
         self._graphs: Optional[Graphs] = None
         self._warned_of_clamping = False
-
-    @property
-    def candidates(self) -> int:
-        return self.beam if self.strategy in SEVERAL else 1
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
@@ -102,7 +103,7 @@ class DagGenerator(EngineGenerator):
         else:
             found = self.by_path(graphs, limits)
         for best in found:
-            check_number(best[0].score)
+            require_number(best[0])
         self._graphs = graphs if self.graph_hooks else None
         return found
 
@@ -177,12 +178,10 @@ class DagGenerator(EngineGenerator):
     @cached_property
     def _keeping_repeats(self) -> "DagGenerator":
         """The same search, of whose translations every word stands at a vertex of its own."""
-        if self.config.dag_keep_repeats:
+        if self.options.dag_keep_repeats:
             return self
-        # Built from arguments the options are no dataclass.
-        config = copy(self.config)
-        config.dag_keep_repeats = True
-        other = DagGenerator(self.models, self.dictionary, self.options, config=config, scale=self.scale)
+        options = replace(self.options, dag_keep_repeats=True)
+        other = DagGenerator(self.models, self.dictionary, options, seed=self.seed)
         other.rescorer = self.rescorer
         return other
 
@@ -193,11 +192,11 @@ class DagGenerator(EngineGenerator):
     @property
     def suppresses_repeats(self) -> bool:
         """Whether a choice depends on the words before it."""
-        return bool(self.config.dag_no_repeat_consecutive or self.options.no_repeat_ngram_size)
+        return bool(self.options.dag_no_repeat_consecutive or self.options.no_repeat_ngram_size)
 
     def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
         """greedy, lookahead, viterbi and joint-viterbi: first the path, then its tokens where they did not decide."""
-        keeps = self.config.dag_keep_repeats or self.strategy == "greedy"
+        keeps = self.options.dag_keep_repeats or self.strategy == "greedy"
         scores: Optional[Tensor] = None
         tokens: Optional[Tensor] = None
         # links: what is searched; counted: the same with the whole probability of the repeats, which the score is made of.
@@ -205,7 +204,7 @@ class DagGenerator(EngineGenerator):
         if not keeps or self.strategy not in ("greedy", "viterbi"):
             scores, tokens = graphs.best_tokens()
         # What the strategy gives for a token's log-probability.
-        weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(self.strategy, self.config.dag_decode_beta)
+        weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(self.strategy, self.options.dag_decode_beta)
         if not keeps and scores is not None and tokens is not None:
             counted = links = without_repeats(graphs.links, tokens, scores, graphs.lengths)
             if weight != 1.0:
@@ -243,7 +242,7 @@ class DagGenerator(EngineGenerator):
             links,
             graphs.lengths,
             max_interior=interior,
-            length_beta=self.config.dag_decode_length_beta,
+            length_beta=self.options.dag_decode_length_beta,
         ).paths
         # What lies behind a path goes into a column of its own.
         size = links.size(1)
@@ -256,18 +255,18 @@ class DagGenerator(EngineGenerator):
 
     def by_walk(self, graphs: Graphs, limits: Tensor, source: Tensor) -> List[List[Hypothesis]]:
         """sample, and lookahead with repeat suppression: choices that depend on the words before."""
-        config, sampling = self.config, self.strategy == "sample"
+        options, sampling = self.options, self.strategy == "sample"
         rules = WalkRules(
-            beta=config.dag_decode_beta,
-            candidates=config.dag_candidates,
-            consecutive=config.dag_no_repeat_consecutive,
-            anywhere=self.options.no_repeat_ngram_size,
-            temperature=self.options.temperature if sampling else None,
-            top_p=config.dag_sample_topp,
-            seed=config.seed,
-            keep_repeats=config.dag_keep_repeats,
+            beta=options.dag_decode_beta,
+            candidates=options.dag_candidates,
+            consecutive=options.dag_no_repeat_consecutive,
+            anywhere=options.no_repeat_ngram_size,
+            temperature=options.temperature if sampling else None,
+            top_p=options.dag_sample_topp,
+            seed=self.seed,
+            keep_repeats=options.dag_keep_repeats,
         )
-        candidates, ends = graphs.top_tokens(config.dag_candidates), graphs.end_scores()
+        candidates, ends = graphs.top_tokens(options.dag_candidates), graphs.end_scores()
         found: List[List[Hypothesis]] = [[] for _ in graphs.lengths]
         for number in range(self.wanted):
             keys = sentence_keys(source, self.dictionary.pad(), number)
@@ -281,11 +280,11 @@ class DagGenerator(EngineGenerator):
                 best.append(
                     self._hypothesis(path.tolist(), tokens, [float(ends[row, 0]), *parts.tolist()], int(limits[row]))
                 )
-        return [sorted(best, key=lambda hypothesis: -hypothesis.score) for best in found]
+        return [best_first(best) for best in found]
 
     def by_beam(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
         """The most probable texts over all paths."""
-        options, weight = self.options, self.config.dag_decode_beta
+        options, weight = self.options, self.options.dag_decode_beta
         check_number(float(graphs.links.sum()))
         ends, emissions = weight * graphs.end_scores().to(graphs.links), graphs.probabilities(weight)
         plan = BeamPlan(
@@ -295,7 +294,7 @@ class DagGenerator(EngineGenerator):
             limits=limits,
             shortest=options.min_len,
             eos=self.eos,
-            keep_repeats=self.config.dag_keep_repeats,
+            keep_repeats=self.options.dag_keep_repeats,
             mass_only_falls=weight >= 1.0,
             language_model=self.language_model,
         )
@@ -326,7 +325,7 @@ class DagGenerator(EngineGenerator):
         match[:, :, 0], match[rows, :, last] = float("-inf"), float("-inf")
         match[rows, lengths - 1] = float("-inf")
         match[:, 0, 0], match[rows, lengths - 1, last] = ends.unbind(1)
-        program = dag_best_alignment if self.config.dag_keep_repeats else best_printing_path
+        program = dag_best_alignment if self.options.dag_keep_repeats else best_printing_path
         alignment = program(match, graphs.links, lengths, graphs.lengths)
         found: List[Optional[Hypothesis]] = []
         for row, own in enumerate(alignment):
@@ -358,7 +357,7 @@ class DagGenerator(EngineGenerator):
         for place in range(1, len(tokens)):
             ending = place + 1 == len(tokens)
             repeated = bool(kept) and not ending and tokens[place] == tokens[kept[-1]]
-            if repeated and not self.config.dag_keep_repeats:
+            if repeated and not self.options.dag_keep_repeats:
                 scores[-1] += parts[place]
             elif ending or len(kept) < limit:
                 kept.append(place)
@@ -374,6 +373,6 @@ class DagGenerator(EngineGenerator):
             steps=1,
             token_vertices=[path[place] for place in kept],
         )
-        if self.options.retain_history:
+        if self.options.retain_iter_history:
             hypothesis.history = [hypothesis.tokens]
         return hypothesis

@@ -1,13 +1,11 @@
 """A decoded graph as plain data, and in the language of GraphViz."""
 
-from typing import Any, Dict, List, Sequence, Set, Tuple
+from typing import Any, Dict, List, Sequence
 
 import torch
 from fairseq.data import Dictionary
-from torch import Tensor
 
-from ..decoding import Hypothesis
-from ..ops import passing_probabilities
+from ..decoding import Hypothesis, describe_graph
 from .graph import Graphs
 
 
@@ -29,41 +27,29 @@ def describe(
         least: links less probable than this are left out, unless they are on the path.
 
     Returns:
-        For each sentence ``{"vertices": [{"vertex", "passing", "tokens": [{"token", "probability"}], "chosen"}], "links": [{"from", "to",
-        "probability", "chosen"}], "translation", "score"}``, numbers and strings only. ``passing`` is the probability that a path
-        passes the vertex.
+        The documents of :func:`~..decoding.describe_graph`, one for each sentence.
     """
     best = graphs.log_probs().topk(min(tokens, len(dictionary)), 2)
-    ends, passing = graphs.end_scores().exp().tolist(), passing_probabilities(graphs.links, graphs.lengths).tolist()
+    ends = graphs.end_scores().exp().tolist()
     documents = []
     for row, (hypothesis, size) in enumerate(zip(found, graphs.lengths.tolist())):
-        path = [0, *hypothesis.token_vertices]
         listed = [
-            [{"token": dictionary[token], "probability": probability} for token, probability in zip(*pairs)]
+            [(dictionary[token], probability) for token, probability in zip(*pairs)]
             for pairs in zip(best.indices[row, :size].tolist(), best.values[row, :size].exp().tolist())
         ]
-        listed[0] = [{"token": dictionary[graphs.bos], "probability": ends[row][0]}]
-        listed[-1] = [{"token": dictionary[graphs.eos], "probability": ends[row][1]}]
-        vertices = [
-            {"vertex": vertex, "passing": passing[row][vertex], "tokens": listed[vertex], "chosen": vertex in path}
-            for vertex in range(size)
-        ]
+        listed[0] = [(dictionary[graphs.bos], ends[row][0])]
+        listed[-1] = [(dictionary[graphs.eos], ends[row][1])]
         documents.append(
-            {
-                "vertices": vertices,
-                "links": _links(graphs.links[row, :size, :size].exp(), set(zip(path, path[1:])), least),
-                "translation": dictionary.string(torch.tensor(hypothesis.tokens)),
-                "score": hypothesis.score,
-            }
+            describe_graph(
+                listed,
+                graphs.links[row, :size, :size].exp().cpu().numpy(),
+                hypothesis.token_vertices,
+                translation=dictionary.string(torch.tensor(hypothesis.tokens)),
+                score=hypothesis.score,
+                least=least,
+            )
         )
     return documents
-
-
-def _links(probabilities: Tensor, steps: Set[Tuple[int, int]], least: float) -> List[Dict[str, Any]]:
-    """Links that are probable enough, and those of the path, from ``[L, L]``."""
-    shown = {tuple(pair) for pair in (probabilities >= least).nonzero().tolist()} | steps
-    rows = probabilities.tolist()
-    return [{"from": u, "to": v, "probability": rows[u][v], "chosen": (u, v) in steps} for u, v in sorted(shown)]
 
 
 def to_dot(document: Dict[str, Any], *, least: float = 0.05) -> str:

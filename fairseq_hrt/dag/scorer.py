@@ -7,6 +7,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 
 from ..decoding import Hypothesis
+from ..engine import to_fairseq
 from ..ops import dag_best_alignment, dag_log_likelihood
 from .graph import Graphs
 from .sample import GraphSample
@@ -104,7 +105,7 @@ class GraphScorer:
                 token_steps=[1] * len(tokens),
                 steps=1,
             )
-            entry = hypothesis.to_fairseq()
+            entry = to_fairseq(hypothesis)
             entry.update(log_likelihood=total, path_log_prob=float(of_links.sum()), token_log_prob=float(of_tokens.sum()))
             found.append([entry])
         return found

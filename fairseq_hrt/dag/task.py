@@ -2,6 +2,7 @@
 
 import functools
 import logging
+from argparse import Namespace
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -9,12 +10,12 @@ import torch
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
-from ..decoding import DecodingOptions
+from ..options import DecodingOptions
 from ..task import EngineTranslationTask
 from .batches import divided
 from .config import DagTaskConfig
 from .decoder import DagDecoder
-from .generator import DagGenerator
+from .generator import DagGenerator, decode_scale
 from .model import DagTransformerModel
 from .sample import GraphSample, SizeRule, graph_sample
 from .scorer import GraphScorer
@@ -27,35 +28,17 @@ class DagTranslationTask(EngineTranslationTask):
     """Translation by directed acyclic graphs."""
 
     cfg: DagTaskConfig
-    family = "dag_transformer"
-    losses = ("dag_nll_loss", "dag_fuzzy_loss")
+    family = "dag"
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> DagTransformerModel:
         model = super().build_model(cfg, from_checkpoint)
         self.decoder = model.decoder
         return model
 
-    def decode_scale(self, decoder: Any) -> float:
-        """lambda of decoding and validation.
-
-        Raises:
-            ValueError: it is not positive.
-        """
-        given = self.cfg.dag_decode_upsample_scale
-        if given is not None and given <= 0:
-            raise ValueError(f"--dag-decode-upsample-scale {given} must be greater than 0")
-        return decoder.scale.middle if given is None else given
-
     def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> DagGenerator:
-        beta = self.cfg.dag_decode_beta
-        # Its other limits stand in the table of options: a beam without its tokens would rank nothing.
-        if str(self.cfg.dag_decode_strategy) == "beam" and not beta > 0:
-            raise ValueError(f"--dag-decode-beta {beta} must be greater than 0 with --dag-decode-strategy beam")
-        return DagGenerator(
-            models, self.target_dictionary, options, config=self.cfg, scale=self.decode_scale(models[0].decoder)
-        )
+        return DagGenerator(models, self.target_dictionary, options, seed=self.cfg.seed)
 
-    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any) -> GraphScorer:
+    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions) -> GraphScorer:
         self.decoder = models[0].decoder
         return GraphScorer(self.target_dictionary, lambda sample: self.graph(sample, None))
 
@@ -65,7 +48,7 @@ class DagTranslationTask(EngineTranslationTask):
         """How many vertices sentences get."""
         return SizeRule(
             scale=decoder.scale,
-            fixed=self.decode_scale(decoder),
+            fixed=decode_scale(decoder, self.decoding_options(Namespace())),
             from_target=decoder.length_head is not None,
             count_bos=decoder.count_bos,
             most=decoder.max_positions(),

@@ -1,33 +1,21 @@
-"""From the engine's probabilities to translations: options, constraints, beam search, and the generators' base."""
+"""What decoding is about, whichever engine does it: hypotheses, their rescoring, repeats, graphs as plain data. Without PyTorch."""
 
-from ..decoding_rules import NumericalError
-from .beam_search import SearchPlan, check_number, leave_out_finished, search
-from .constraints import Constraints, length_limits
-from .generator import AutoregressiveGenerator, EngineGenerator
-from .hypothesis import Hypothesis
-from .options import DecodingOptions
-from .rescoring import Rescorer, RescoringConfig
-from .steps import DecodingStep, StepHook, attached, single_step
-from .transfer import lists_to_host, to_host
+from .decoder import Decoder, Scorer
+from .errors import NumericalError
+from .graphs import describe_graph
+from .hypothesis import Graph, Hypothesis, best_first
+from .repeats import without_repeated_ngrams
+from .rescoring import Rescorer, require_candidates
 
 __all__ = [
-    "AutoregressiveGenerator",
-    "Constraints",
-    "DecodingOptions",
-    "DecodingStep",
-    "EngineGenerator",
+    "Decoder",
+    "Graph",
     "Hypothesis",
     "NumericalError",
     "Rescorer",
-    "RescoringConfig",
-    "SearchPlan",
-    "StepHook",
-    "attached",
-    "check_number",
-    "leave_out_finished",
-    "length_limits",
-    "lists_to_host",
-    "search",
-    "single_step",
-    "to_host",
+    "Scorer",
+    "best_first",
+    "describe_graph",
+    "require_candidates",
+    "without_repeated_ngrams",
 ]

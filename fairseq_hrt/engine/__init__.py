@@ -1,30 +1,63 @@
-"""One Transformer of fairseq, decoded with cached steps; what all families and the autoregressive baseline stand on.
+"""One Transformer of fairseq, decoded with cached steps, and the searches on it; what all families and the baseline stand on.
 
 Shape letters of the whole package: B sentences, N beams, R = B * N rows, q new tokens of a step, T cached tokens,
 S source tokens, L vertices or stage-II positions, V vocabulary, D model width, H heads, d = D / H, K chunk size.
 """
 
+from .beam_search import SearchPlan, check_number, leave_out_finished, require_number, search
 from .cache import DecoderState, Memory
+from .constraints import Constraints, length_limits
 from .counters import GenerationCounters
 from .ensemble import EngineEnsemble, reorder
+from .fairseq_hypothesis import from_fairseq, to_fairseq
+from .fairseq_options import check_ranges, options_of_command
+from .generator import AutoregressiveGenerator, EngineGenerator, source_rows
 from .layers import FairseqModule, UnsupportedModelError
+from .native_generator import NativeGenerator, PackedGenerator
 from .precision import at_least_float32, follow_precision, log_mean, log_softmax, on_device
 from .relative_positions import relative_index
+from .rescoring import ModelScorer
+from .steps import DecodingStep, StepHook, attached, single_step
+from .transfer import lists_to_host, to_host
 from .transformer import TransformerEngine
 
 __all__ = [
+    "AutoregressiveGenerator",
+    "Constraints",
     "DecoderState",
+    "DecodingStep",
     "EngineEnsemble",
+    "EngineGenerator",
     "FairseqModule",
     "GenerationCounters",
     "Memory",
+    "ModelScorer",
+    "NativeGenerator",
+    "PackedGenerator",
+    "SearchPlan",
+    "StepHook",
     "TransformerEngine",
     "UnsupportedModelError",
     "at_least_float32",
+    "attached",
+    "check_number",
+    "check_ranges",
     "follow_precision",
+    "from_fairseq",
+    "leave_out_finished",
+    "length_limits",
+    "lists_to_host",
     "log_mean",
     "log_softmax",
+    "native_model",
     "on_device",
+    "options_of_command",
     "relative_index",
     "reorder",
+    "require_number",
+    "search",
+    "single_step",
+    "source_rows",
+    "to_fairseq",
+    "to_host",
 ]

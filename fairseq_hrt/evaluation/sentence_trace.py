@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
-from ..decoding import attached
+from ..engine import attached
 from ..escaping import printable
 from ..systems import System
 

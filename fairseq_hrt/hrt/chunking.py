@@ -1,10 +1,8 @@
 """The chunk size that each sentence is decoded with."""
 
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 from torch import Tensor
-
-from ..decoding_rules import chunk_table
 
 
 class ChunkChooser:
@@ -17,11 +15,6 @@ class ChunkChooser:
     def __init__(self, table: Sequence[Tuple[float, int]]) -> None:
         self.table = list(table)
         self.sizes = {size for _, size in self.table}
-
-    @classmethod
-    def parse(cls, choice: Optional[str], table: str, trained: Sequence[int]) -> "ChunkChooser":
-        """Reads ``--hrt-decode-chunk`` and ``--hrt-chunk-table``; see :func:`~..decoding_rules.chunk_table`."""
-        return cls(chunk_table(choice, table, trained))
 
     def __call__(self, lengths: Tensor) -> List[int]:
         """The chunk size of each sentence; ``lengths`` is LongTensor ``[B]``, source subwords without ``</s>``."""

@@ -8,7 +8,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from ..decoding import RescoringConfig
+from ..task_options import with_decoding_options
 from ..training import DistillationConfig
 
 
@@ -36,8 +36,9 @@ class HRTModelConfig(TransformerConfig):
     )
 
 
+@with_decoding_options("hrt")
 @dataclass
-class HRTTaskConfig(RescoringConfig, DistillationConfig, TranslationConfig):
+class HRTTaskConfig(DistillationConfig, TranslationConfig):
     """Training curriculum and decoding."""
 
     hrt_curriculum_steps: Optional[int] = field(
@@ -50,31 +51,6 @@ class HRTTaskConfig(RescoringConfig, DistillationConfig, TranslationConfig):
             "help": "exponent of the curriculum: the share of sentences trained with chunks is "
             "(update / steps) to this power; 0 trains with chunks from the first update on"
         },
-    )
-    hrt_decode_chunk: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "chunk size of decoding: one of the trained ones, 1 for autoregressive decoding with the same "
-            "model, or auto to choose by the source length (see --hrt-chunk-table); default: the smallest trained one"
-        },
-    )
-    hrt_chunk_table: str = field(
-        default="10:1,30:2,inf:1",
-        metadata={
-            "help": "for --hrt-decode-chunk auto: upper limit of the source length in subwords and the chunk size "
-            "used up to it, ascending; the last limit is inf"
-        },
-    )
-    hrt_nat_beam: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": "how many of the best hypotheses of the first stage are completed in the second; at most --beam; "
-            "default: --beam"
-        },
-    )
-    hrt_eos_last_chunk: bool = field(
-        default=False,
-        metadata={"help": "forbid </s> in the second stage before the last chunk, where it contradicts the first stage"},
     )
     hrt_truncate_target: bool = field(
         default=False,

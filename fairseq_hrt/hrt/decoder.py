@@ -35,6 +35,8 @@ class HRTDecoder(TransformerDecoderBase):
     They never enter the softmax: dictionaries, binarised data and checkpoints stay those of an ordinary Transformer.
     """
 
+    family = "hrt"
+
     def __init__(self, cfg: HRTModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
         for chunk_size in cfg.hrt_chunk_sizes:
             check_chunk_size(chunk_size)

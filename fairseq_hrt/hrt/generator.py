@@ -7,18 +7,18 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import (
+from ..decoding import Hypothesis, best_first
+from ..engine import (
     AutoregressiveGenerator,
     Constraints,
-    DecodingOptions,
     DecodingStep,
-    Hypothesis,
+    Memory,
     SearchPlan,
     check_number,
     lists_to_host,
     search,
 )
-from ..engine import Memory
+from ..options import DecodingOptions, chunk_table, settled_hrt
 from .chunking import ChunkChooser
 from .sample import skip_cmlm_input
 
@@ -29,52 +29,24 @@ class HRTGenerator(AutoregressiveGenerator):
     Args:
         models: HRT models, trained for the same chunk sizes.
         dictionary: the target dictionary.
-        options: ``beam`` is b_at, the beam of the first stage.
-        chooser: the chunk size of each sentence.
-        nat_beam: b_nat, hypotheses completed in the second stage; None completes all of them.
-        eos_last_chunk: forbid ``</s>`` in the second stage before the last chunk.
+        options: ``beam`` is b_at, the beam of the first stage; ``hrt_nat_beam`` is b_nat, hypotheses completed in the second.
     """
 
-    more_candidates = "--beam and --hrt-nat-beam 2 or more"
+    family = "hrt"
 
     def __init__(
-        self,
-        models: Sequence[FairseqEncoderDecoderModel],
-        dictionary: Dictionary,
-        options: DecodingOptions,
-        *,
-        chooser: ChunkChooser,
-        nat_beam: Optional[int] = None,
-        eos_last_chunk: bool = False,
+        self, models: Sequence[FairseqEncoderDecoderModel], dictionary: Dictionary, options: DecodingOptions
     ) -> None:
         super().__init__(models, dictionary, options)
-        self.nat_beam = options.beam if nat_beam is None else nat_beam
-        if not 1 <= self.nat_beam <= options.beam:
-            raise ValueError(
-                f"--hrt-nat-beam {self.nat_beam} with --beam {options.beam}: the second stage completes hypotheses "
-                "of the first, so it takes at least 1 and at most --beam of them"
-            )
-        if options.nbest > self.nat_beam and chooser.sizes != {1}:
-            raise ValueError(
-                f"--nbest {options.nbest} with --hrt-nat-beam {self.nat_beam}: there are only as many translations as "
-                "the second stage completes; raise --hrt-nat-beam"
-            )
-        if options.no_repeat_ngram_size and chooser.sizes != {1}:
-            raise ValueError(
-                "--no-repeat-ngram-size: the first stage does not see neighbouring tokens and the second decodes them "
-                "all at once; use --hrt-decode-chunk 1 for it"
-            )
+        self.chooser = ChunkChooser(chunk_table(options, self.chunk_sizes))
+        self.nat_beam = settled_hrt(options, self.chooser.table).hrt_nat_beam
         if len({tuple(model.decoder.chunk_sizes) for model in models}) > 1:
             raise ValueError("the models of an ensemble must be trained for the same --hrt-chunk-sizes")
-        for size in chooser.sizes:
-            models[0].decoder.start_symbol(size)
-        self.chooser = chooser
-        self.eos_last_chunk = eos_last_chunk
         self._layouts: Dict[Tuple[int, int, torch.device], Tuple[Tensor, Tensor]] = {}
 
     @property
-    def candidates(self) -> int:
-        return self.beam if 1 in self.chooser.sizes else min(self.beam, self.nat_beam)
+    def chunk_sizes(self) -> Sequence[int]:
+        return tuple(self.models[0].decoder.chunk_sizes)
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
@@ -164,11 +136,11 @@ class HRTGenerator(AutoregressiveGenerator):
             self._complete(row, words, numbers, chunk_size)
             for row, words, numbers in zip(rows, *lists_to_host(choice, best))
         ]
-        best_first = []
+        found = []
         for number, hypotheses in enumerate(kept):
             mine = finished[number * beams : number * beams + len(hypotheses)]
-            best_first.append(sorted(mine, key=lambda hypothesis: -hypothesis.score))
-        return best_first
+            found.append(best_first(mine))
+        return found
 
     def _masked_input(
         self, rows: List[Hypothesis], chunk_size: int, device: torch.device
@@ -208,7 +180,7 @@ class HRTGenerator(AutoregressiveGenerator):
             log_probs[..., self.dictionary.unk()] -= self.options.unkpen
         ends = log_probs.select(2, self.eos)
         unforbidden = None if limits is None else ends.clone()
-        if self.eos_last_chunk:
+        if self.options.hrt_eos_last_chunk:
             earliest = [max(self.options.min_len, chunk_size * (row.steps - 1)) for row in rows]
             early = positions <= torch.tensor(earliest, device=positions.device).unsqueeze(1)
             ends.masked_fill_(early, float("-inf"))
@@ -249,7 +221,7 @@ class HRTGenerator(AutoregressiveGenerator):
             token_steps=steps,
             steps=row.steps + 1,
         )
-        if self.options.retain_history:
+        if self.options.retain_iter_history:
             hypothesis.history = self._history(row, hypothesis, chunk_size)
         return hypothesis
 

@@ -8,7 +8,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
 from ..decoding import Hypothesis
-from ..engine import log_mean, log_softmax
+from ..engine import log_mean, log_softmax, to_fairseq
 from .chunking import ChunkChooser
 from .sample import training_views
 
@@ -90,4 +90,4 @@ def _hypothesis(target: List[int], chunk: int, length: int, first: List[float], 
         token_steps=[place // chunk if place % chunk == 0 else steps + 1 for place in range(1, length + 1)],
         steps=steps + (chunk > 1),
     )
-    return {**hypothesis.to_fairseq(), "log_likelihood": total}
+    return {**to_fairseq(hypothesis), "log_likelihood": total}

@@ -1,5 +1,6 @@
 """Task ``translation_hrt``: training samples, curriculum, and the two-stage generator."""
 
+from dataclasses import replace
 from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
@@ -7,7 +8,8 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
-from ..decoding import DecodingOptions
+from .. import option_effects
+from ..options import DecodingOptions, chunk_table
 from ..task import EngineTranslationTask, log_bleu
 from ..training import truncate_targets
 from .chunking import ChunkChooser
@@ -24,48 +26,33 @@ class HRTTranslationTask(EngineTranslationTask):
     """Hybrid-regressive translation."""
 
     cfg: HRTTaskConfig
-    family = "hrt_transformer"
-    losses = ("hrt_loss",)
+    family = "hrt"
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> HRTTransformerModel:
         model = super().build_model(cfg, from_checkpoint)
         if self.cfg.eval_bleu and self.cfg.hrt_eval_autoregressive:
-            options = self.sequence_generator.options
-            self.autoregressive_generator = self._generator([model], options, choice="1")
+            options = replace(self.sequence_generator.options, hrt_decode_chunk="1")
+            # Those of the second stage have no effect there.
+            aside = option_effects.set_aside(options.of_family(self.family), ("hrt_decode_chunk",))
+            self.autoregressive_generator = self.generator_for([model], replace(options, **aside))
         self.decoder = model.decoder
         # A checkpoint that is decoded gets no training for what it lacks.
         model.decoder.may_gain_sizes = not from_checkpoint
         return model
 
     def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> HRTGenerator:
-        return self._generator(models, options, choice=self.cfg.hrt_decode_chunk)
+        return HRTGenerator(models, self.target_dictionary, options)
 
-    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any) -> Any:
+    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions) -> Any:
         """Eq. 2 for the chunk size of decoding; fairseq's own scorer for ``--hrt-decode-chunk 1``.
 
         Raises:
             ValueError: the model was not trained for the chunk size.
         """
-        chooser = self._chooser(models, self.cfg.hrt_decode_chunk)
-        for size in chooser.sizes:
-            models[0].decoder.start_symbol(size)
+        chooser = ChunkChooser(chunk_table(options, models[0].decoder.chunk_sizes))
         if chooser.sizes == {1}:
-            return super().make_scorer(models, args)
+            return super().make_scorer(models, args, options)
         return ChunkScorer(self.target_dictionary, chooser)
-
-    def _chooser(self, models: Sequence[Any], choice: Any) -> ChunkChooser:
-        return ChunkChooser.parse(choice, self.cfg.hrt_chunk_table, models[0].decoder.chunk_sizes)
-
-    def _generator(self, models: Sequence[Any], options: DecodingOptions, choice: Any) -> HRTGenerator:
-        chooser = self._chooser(models, choice)
-        return HRTGenerator(
-            models,
-            self.target_dictionary,
-            options,
-            chooser=chooser,
-            nat_beam=self.cfg.hrt_nat_beam if chooser.sizes != {1} else None,
-            eos_last_chunk=self.cfg.hrt_eos_last_chunk,
-        )
 
     # ------------------------------------------------------------------ training
 

@@ -17,6 +17,8 @@ class Words:
         ValueError: it cannot be read, or a line is not ``WORD COUNT``.
     """
 
+    eos, unk = SPECIAL.index("</s>"), SPECIAL.index("<unk>")
+
     def __init__(self, path: Path) -> None:
         self.words: List[str] = list(SPECIAL)
         known = {word: number for number, word in enumerate(SPECIAL)}

@@ -1,12 +1,20 @@
 """``fairseq_hrt.from_pretrained``: a bundle on the engine that suits it."""
 
+import logging
 from pathlib import Path
 from typing import Any, Optional, Union
 
 from ..escaping import printable
-from .bundle import load_bundle
+from ..options import UnsupportedOption
+from ..runtime import LibraryUnavailable
+from ..schema import ENGINES
+from .bundle import Bundle, load_bundle
+from .native_decoder import NativeDecoder
+from .translator import BundleDecoder, Translator
 
-ENGINES = ("auto", "torch", "runtime")
+logger = logging.getLogger(__name__)
+# What the native engine was called before.
+_FORMERLY = {"runtime": "native"}
 
 
 def from_pretrained(
@@ -17,60 +25,58 @@ def from_pretrained(
     threads: Optional[int] = None,
     use_shortlist: bool = False,
     **decoding: Any,
-) -> Any:
+) -> Translator:
     """A model from a bundle (``fairseq-hrt bundle``), ready to translate.
 
     Args:
         path: the bundle's folder.
-        device: ``cpu`` or ``cuda``; None: a GPU where there is one, and the runtime, which is for CPUs, before it.
-        engine: ``runtime`` (native, for bundles made with ``--runtime``), ``torch``, or ``auto``: the runtime where the bundle has
-            a model for it, the machine can run it, no GPU is asked for and it knows the options, else PyTorch.
+        device: ``cpu`` or ``cuda``; None: a GPU where there is one, and the native engine, which is for CPUs, before it.
+        engine: ``native`` (for bundles made with ``--runtime``), ``torch``, or ``auto``: native where the bundle has a model for it, the
+            machine can run it, no GPU is asked for and it has the options, else PyTorch.
         threads: of the engine; None: its own choice.
-        use_shortlist: choose among the words of the bundle's shortlist only; needs the runtime.
+        use_shortlist: choose among the words of the bundle's shortlist only; needs the native engine.
         decoding: options of ``fairseq-generate`` by their names, e.g. ``beam=1`` or ``hrt_decode_chunk=3``; they go before those
             of the bundle.
 
-    Returns:
-        A :class:`.translator.Translator` or a :class:`.runtime_translator.RuntimeTranslator`, which have the same methods.
-
     Raises:
-        ValueError: no bundle, or an option that its task does not know.
+        ValueError: no bundle, or an option that its task does not have.
     """
+    engine = _FORMERLY.get(engine, engine)
     if engine not in ENGINES:
         raise ValueError(f"engine {engine!r} is unknown: choose one of {', '.join(ENGINES)}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads={threads}: give at least 1")
     folder = Path(path)
-    if engine == "runtime" and device not in (None, "cpu"):
-        raise ValueError(f"device {device!r}: the runtime decodes on the CPU; use engine='torch'")
-    bundle = None if engine == "torch" or device not in (None, "cpu") else load_bundle(folder, for_runtime=True)
+    if engine == "native" and device not in (None, "cpu"):
+        raise ValueError(f"device {device!r}: the native engine decodes on the CPU; use engine='torch'")
+    bundle: Optional[Bundle] = None
+    if engine != "torch" and device in (None, "cpu"):
+        bundle = load_bundle(folder, for_runtime=True)
+
+    def with_torch() -> BundleDecoder:
+        return _torch(folder, device, threads)
+
     if bundle is None or (engine == "auto" and bundle.runtime is None):
         if use_shortlist:
-            raise ValueError("a shortlist needs the runtime: give engine='runtime', or leave it away")
-        return _torch(folder, device, threads, decoding)
-    from ..runtime.engine import UnsupportedOption
-    from .runtime_translator import RuntimeTranslator
-
-    fallback = None if engine == "runtime" else (lambda: _torch(folder, device, threads, decoding))
-    from ..runtime.library import LibraryUnavailable
-
+            raise ValueError("a shortlist needs the native engine: give engine='native', or leave it out")
+        # Read again: fairseq demands more of what a bundle holds.
+        return Translator(load_bundle(folder), with_torch(), **decoding)
+    fallback = None if engine == "native" else with_torch
     try:
-        return RuntimeTranslator(bundle, threads=threads, use_shortlist=use_shortlist, fallback=fallback, **decoding)
+        decoder = NativeDecoder(bundle, threads=threads, use_shortlist=use_shortlist)
+        return Translator(bundle, decoder, fallback=fallback, **decoding)
     except (UnsupportedOption, LibraryUnavailable) as error:
-        if engine == "runtime" or use_shortlist:
+        if fallback is None or use_shortlist:
             raise
-        import logging
-
-        logging.getLogger(__name__).warning("%s (PyTorch takes over)", printable(str(error)))
-        return _torch(folder, device, threads, decoding)
+        logger.warning("%s (PyTorch takes over)", printable(str(error)))
+        return Translator(load_bundle(folder), with_torch(), **decoding)
 
 
-def _torch(folder: Path, device: Optional[str], threads: Optional[int], decoding: Any) -> Any:
-    from .translator import Translator
+def _torch(folder: Path, device: Optional[str], threads: Optional[int]) -> BundleDecoder:
+    from .torch_decoder import TorchDecoder
 
     if threads is not None:
         import torch
 
         torch.set_num_threads(threads)
-    # Read again: fairseq demands more of what a bundle says.
-    return Translator(load_bundle(folder), device=device, **decoding)
+    return TorchDecoder(load_bundle(folder), device=device)

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 # What notes hold.
 _KINDS = {"settings": dict, "lines": int, "bytes": int, "input": str, "output": str, "complete": bool}
 # Options that may name a file although their names do not end like it, and those whose file every run writes anew, with times.
-_FILES, _MEASURED = ("shortlist", "replace_unk"), ("jacobi_cost_file",)
+_FILES = ("shortlist", "replace_unk")
 _NOTHING: Mapping[str, Any] = {"lines": 0, "bytes": 0, "complete": False}
 
 
@@ -48,8 +48,6 @@ def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
     instead of its name."""
     found = {}
     for name, value in sorted(options.items()):
-        if name in _MEASURED:
-            continue
         named = name.endswith(("path", "file")) or name in _FILES or os.sep in value
         parts = [Path(part) for part in value.split(os.pathsep)] if named else []
         files = all(part.is_file() for part in parts) and bool(parts)

@@ -5,23 +5,25 @@ import math
 import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence
 
 import numpy as np
-import torch
 from fairseq.data import data_utils
 
+from ..decoding import Hypothesis
+from ..engine.native_model import convert
 from ..loading.checkpoints import task_name
 from ..loading.data_options import options_of_training
-from ..runtime.engine import DecodeOptions, Engine, Result
+from ..options import SCHEMA, DecodingOptions
+from ..runtime.engine import Engine
 from ..runtime.format import STORED, write_model
-from ..runtime.options import NEUTRAL
+from ..schema import CALLER, EVERY_TASK, FAIRSEQ
 from .bundle import Bundle
 from .dictionary import Words
-from .runtime_model import convert
-from .runtime_translator import RuntimeTranslator
+from .native_decoder import NativeDecoder
 from .shortlist import load_shortlist, mean_candidates, write_shortlist
-from .translator import Translator
+from .torch_decoder import TorchDecoder
+from .translator import Translator, Wanted, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -73,26 +75,31 @@ def add_runtime(
         raise ValueError(
             f"--runtime: an ensemble of {len(bundle.models)} models is decoded by PyTorch only; give one checkpoint, or no --runtime"
         )
-    torch_translator = Translator(bundle, device="cpu")
-    model, dictionaries = torch_translator.models[0], (torch_translator.source, torch_translator.target)
+    eager = TorchDecoder(bundle, device="cpu")
+    in_torch = Translator(bundle, eager)
+    task = eager.prepare(in_torch.defaults, Wanted(32), frozenset()).task
+    model, dictionaries = eager.models[0], (task.source_dictionary, task.target_dictionary)
     write_model(bundle.folder / MODEL, *convert(model, *dictionaries, weights=weights))
     # Readable by whom the bundle is handed to.
     shutil.copymode(bundle.folder / f"dict.{bundle.source_lang}.txt", bundle.folder / MODEL)
-    bundle.runtime, bundle.runtime_options = MODEL, trained_options(torch_translator)
-    native = RuntimeTranslator(bundle)
+    bundle.runtime, bundle.runtime_options = MODEL, trained_options(eager)
+    decoder = NativeDecoder(bundle)
+    native = Translator(bundle, decoder)
     if lines is None:
-        sentences = data_sentences(data, bundle, native.engine.header.longest_source)
+        sentences = data_sentences(data, bundle, decoder.engine.header.longest_source)
     else:
         # As it is translated: cut where it is too long.
-        sentences = [native._ids(piece) for line in lines for piece in native._pieces(line)]
+        sentences = native.pieces(lines)
     if not sentences:
         raise ValueError("there is no sentence to compare the runtime with: give lines with words by --runtime-lines")
-    options, expected = native.decode_options({}), decode_with_torch(torch_translator, sentences)
+    wanted = Wanted(32)
+    options = decoder.prepare(native.defaults, wanted, frozenset())
+    expected = eager.decode(eager.prepare(in_torch.defaults, wanted, frozenset()), sentences, wanted, Watch())
     if weights != "float32":
         # The conversion itself is proved without rounding.
-        with Engine(*convert(model, *dictionaries, weights="float32"), threads=native.engine.threads) as exact:
+        with Engine(*convert(model, *dictionaries, weights="float32"), threads=decoder.engine.threads) as exact:
             require_equal(agreement(exact.decode(sentences, options), expected))
-    found = agreement(native.engine.decode(sentences, options), expected)
+    found = agreement(decoder.engine.decode(sentences, options), expected)
     if weights == "float32":
         require_equal(found)
     logger.info("runtime, %s: %s", weights, found)
@@ -100,35 +107,28 @@ def add_runtime(
     if shortlist is not None:
         words = [Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang)]
         made = load_shortlist(shortlist, words[0], words[1])
-        native.engine.set_shortlist(made)
-        found = agreement(native.engine.decode(sentences, options), expected)
+        decoder.engine.set_shortlist(made)
+        found = agreement(decoder.engine.decode(sentences, options), expected)
         write_shortlist(bundle.folder / SHORTLIST, made)
         shutil.copymode(bundle.folder / MODEL, bundle.folder / SHORTLIST)
         bundle.shortlist = SHORTLIST
         size = mean_candidates(made, sentences)
         bundle.card[f"runtime, {weights}, shortlist"] = f"{found}; {size:.0f} of {len(words[1])} words a sentence on average"
-    native.engine.close()
+    decoder.engine.close()
 
 
-def trained_options(translator: Translator) -> Dict[str, str]:
+def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
     """Decoding options that the training's task left in the checkpoint and that differ from the runtime's own defaults."""
-    name = translator.bundle.task
-    if task_name(translator._trained_task) != name:
+    name = decoder.bundle.task
+    if task_name(decoder.trained_task) != name:
         return {}
-    held = options_of_training(translator._trained_task, name)
-    own = {item.name: item.default for item in fields(DecodeOptions)}
+    held = options_of_training(decoder.trained_task, name)
+    own = {item.name: item.default for item in fields(DecodingOptions)}
     found: Dict[str, str] = {}
-    for option in (
-        option for option in [*own, *NEUTRAL] if option.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_"))
-    ):
-        value = held.get(option)
-        # A default of the task and of the runtime says nothing.
-        if (
-            value is not None
-            and value is not False
-            and value != own.get(option)
-            and str(value) not in NEUTRAL.get(option, ())
-        ):
+    for option, value in held.items():
+        # A default of the task and of the schema says nothing.
+        known = option in SCHEMA and SCHEMA[option].origin not in (FAIRSEQ, CALLER, EVERY_TASK)
+        if known and value is not None and value is not False and value != own[option]:
             found[option] = "true" if value is True else str(value)
     return found
 
@@ -152,22 +152,15 @@ def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
     return [[*generator.integers(4, len(dictionary), length).tolist(), 2] for length in lengths]
 
 
-def decode_with_torch(translator: Translator, sentences: Sequence[Sequence[int]]) -> List[List[Dict[str, Any]]]:
-    """Hypotheses of PyTorch's engine for source ids that end in ``</s>``."""
-    task, generator, _ = translator._decoder({})
-    with torch.no_grad():
-        return translator._decode(task, generator, [torch.tensor(list(row)) for row in sentences], 32, None)
-
-
-def agreement(found: Sequence[Sequence[Result]], expected: Sequence[Sequence[Dict[str, Any]]]) -> Agreement:
+def agreement(found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]) -> Agreement:
     """Compares the best hypotheses of both engines."""
     identical, difference = 0, 0.0
     for results, hypotheses in zip(found, expected):
         mine, theirs = results[0], hypotheses[0]
-        if mine.tokens != theirs["tokens"].tolist():
+        if mine.tokens != theirs.tokens:
             continue
         identical += 1
-        scores = np.abs(np.asarray(mine.positional_scores) - theirs["positional_scores"].double().cpu().numpy())
+        scores = np.abs(np.asarray(mine.positional_scores) - np.asarray(theirs.positional_scores))
         difference = max(difference, float(scores.max(initial=0.0))) if not np.isnan(scores).any() else math.nan
     return Agreement(len(expected), identical, difference)
 

@@ -58,7 +58,7 @@ class Translation:
         positional_scores: log-probability of each token.
         steps: decoder passes that the sentence needed.
         token_steps: the pass (1 = first) in which each token was fixed.
-        alignment: the source subword (from 0) that each token comes from; by the runtime, asked for with ``alignments`` or ``replace_unk``.
+        alignment: with ``replace_unk`` or ``print_alignment``, the source subword (from 0) of each token.
         alternatives: further hypotheses, best first (``nbest``).
     """
 

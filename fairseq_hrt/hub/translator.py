@@ -1,4 +1,4 @@
-"""The Python interface: raw text in, raw text out.
+"""The Python interface: raw text in, raw text out, by whichever engine.
 
 model = fairseq_hrt.from_pretrained("bundle")
 model.translate(["Good morning."])                                # ["Guten Morgen."]
@@ -6,69 +6,140 @@ model.translate(["Good morning."], details=True, beam=5)[0].score
 model.score(["Good morning."], ["Guten Morgen."])
 """
 
-import os
-import tempfile
+import logging
 import threading
-from collections import OrderedDict
-from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
-import numpy as np
-import torch
-from fairseq import tasks
-from fairseq.data import LanguagePairDataset
-
-from ..loading.checkpoints import read_checkpoint, reading, task_name
-from ..loading.data_options import options_of_training
-from ..loading.models import (
-    build_generator,
-    decode,
-    generation_config,
-    load_models,
-    option_arguments,
-    option_text,
-    to_device,
-)
+from ..decoding import Hypothesis
+from ..escaping import printable
+from ..options import UnsupportedOption
 from ..runtime.engine import Cancelled
 from .bundle import Bundle
+from .dictionary import Words
 from .replacement import read_lexicon, with_words
 from .text import TextPipeline
-from .translation import DEFAULTS, LONGEST, Line, PreparedLine, Translation, join_pieces, require_lengths, require_pairs
+from .translation import (
+    DEFAULTS,
+    LONGEST,
+    Line,
+    PreparedLine,
+    Translation,
+    join_pieces,
+    raw_text,
+    require_lengths,
+    require_pairs,
+)
 
-# Decoders that are kept for calls with the same options.
-DECODERS = 8
+logger = logging.getLogger(__name__)
+
+
+class Watch(NamedTuple):
+    """Who watches a call.
+
+    Attributes:
+        progress: called with (sentences done, sentences).
+        cancelled: whether nobody wants the results any more; asked before each batch, and within batches by the native engine.
+    """
+
+    progress: Optional[Callable[[int, int], None]] = None
+    cancelled: Optional[Callable[[], bool]] = None
+
+    def go_on(self) -> None:
+        """Raises Cancelled where nobody waits any more."""
+        if self.cancelled is not None and self.cancelled():
+            raise Cancelled("the call was ended before it was done")
+
+
+class Wanted(NamedTuple):
+    """What a call wants besides translations.
+
+    Attributes:
+        batch_size: sentences decoded together.
+        scores, alignments, graphs: see :class:`~..options.DecodingOptions`.
+        given: translations are given, and only rated.
+    """
+
+    batch_size: int
+    scores: bool = True
+    alignments: bool = False
+    graphs: bool = False
+    given: bool = False
+
+
+class BundleDecoder(Protocol):
+    """A bundle's model on one engine; options are texts, by the names of ``fairseq-generate``."""
+
+    def identity(self) -> Dict[str, Any]:
+        """What translations depend on besides bundle and options."""
+
+    def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Any:
+        """Options as this engine takes them, checked; kept for the next call with the same.
+
+        Args:
+            given: names of the options that must have an effect; others, a bundle's own, are set aside where they have none.
+
+        Raises:
+            UnsupportedOption: the other engine has to do it.
+            ValueError: a bad option.
+        """
+
+    def longest(self, prepared: Any) -> Tuple[int, int]:
+        """Most tokens of a source and of a translation, ``</s>`` included; waits for nobody."""
+
+    def decode(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[List[Hypothesis]]:
+        """Hypotheses of sources that end in ``</s>``, best first, as many as ``nbest`` says."""
+
+    def score(self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted) -> List[Hypothesis]:
+        """Given translations with their log-probabilities."""
+
+    def graphs(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[Dict[str, Any]]:
+        """The graph of each source as plain data, see :func:`~..decoding.describe_graph`."""
 
 
 class Translator:
-    """A loaded bundle. Safe to use from several threads: they take turns.
+    """A loaded bundle. Safe to use from several threads.
 
     Args:
-        bundle: what to load.
-        device: see :func:`.pretrained.from_pretrained`.
-        decoding: likewise.
+        bundle: what was loaded.
+        decoder: its model on an engine.
+        fallback: makes the decoder that takes over for what that one does not honour; None: that is refused.
+        decoding: options of ``fairseq-generate`` by their names; they go before those of the bundle.
+
+    Attributes:
+        defaults: the options of a call without any.
+        source, target: the dictionaries.
+
+    Raises:
+        ValueError: an option is bad.
+        UnsupportedOption: an option that the engine does not honour.
     """
 
-    def __init__(self, bundle: Bundle, *, device: Optional[str] = None, **decoding: Any) -> None:
-        self.bundle = bundle
-        self.device = choose_device(device)
+    def __init__(
+        self,
+        bundle: Bundle,
+        decoder: BundleDecoder,
+        *,
+        fallback: Optional[Callable[[], BundleDecoder]] = None,
+        **decoding: Any,
+    ) -> None:
+        self.bundle, self.decoder = bundle, decoder
         self.pipeline = bundle.pipeline()
+        self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
+        self.source, self.target = (
+            Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang)
+        )
+        self._fallback = fallback
+        self._other: Optional[BundleDecoder] = None
         self._lock = threading.Lock()
-        self.defaults = {**DEFAULTS, **bundle.options, **{name: option_text(value) for name, value in decoding.items()}}
-        self._tasks: OrderedDict[Tuple[Tuple[str, str], ...], Tuple[Any, Any, Any]] = OrderedDict()
-        # Read once: for the options of the training here, for the model below.
-        self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
-        self._trained_task = self._states[str(bundle.paths[0])]["cfg"].task
-        self.models: List[Any] = []
-        task, _, _ = self._decoder({}, given=decoding)
-        self._states = {}
-        self._longest = self._longest_piece(task)
-        self.source, self.target = task.source_dictionary, task.target_dictionary
+        options, lexicon = self._chosen({})
+        wanted = Wanted(32, alignments=lexicon is not None)
+        prepared = decoder.prepare(options, wanted, frozenset(decoding))
+        self._longest = _longest_piece(decoder, prepared)
 
     def identity(self) -> Dict[str, Any]:
-        """What its translations depend on beside bundle and options."""
-        return {"engine": "torch", "device": self.device.type}
+        """What its translations depend on besides bundle and options."""
+        return self.decoder.identity()
 
     # ------------------------------------------------------------------ translating
 
@@ -90,37 +161,29 @@ class Translator:
             lines: raw text, or what :meth:`prepare` made of it; a single string is one line.
             details: :class:`Translation` objects instead of strings.
             batch_size: sentences decoded together, grouped by length.
-            progress: called with (sentences done, sentences).
-            cancelled: whether nobody wants the translations any more; asked before each batch here, within batches by the runtime.
+            progress, cancelled: see :class:`Watch`.
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
-            ValueError: an option that the task does not know or refuses.
+            ValueError: an option that the task does not have or refuses.
             Cancelled: see ``cancelled``.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size={batch_size}: at least one sentence has to be decoded at a time")
         single = isinstance(lines, str)
-        rows = [lines] if isinstance(lines, str) else list(lines)
-        with self._lock:
-            task, generator, config = self._decoder(decoding)
-            if config.generation.score_reference:
-                raise ValueError(
-                    "score_reference=true rates given translations: use score(), or fairseq-generate --score-reference"
-                )
-            lexicon = getattr(generator, "lexicon", None)
-            pieces = [self._pieces(line, task) for line in rows]
-            flat = [self._tensor(piece) for line in pieces for piece in line]
-            found = self._decode(task, generator, flat, batch_size, progress, cancelled)
+        rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
+        options, lexicon = self._chosen(decoding)
+        wanted = Wanted(_checked(batch_size), scores=details, alignments=lexicon is not None)
+        decoder, prepared = self._prepared(options, wanted, decoding)
+        longest = _longest_piece(decoder, prepared)
+        pieces = [self._pieces(line, longest) for line in rows]
+        flat = [self._ids(piece) for own in pieces for piece in own]
+        found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
         results, place = [], 0
         for line, own in zip(rows, pieces):
             best = found[place : place + len(own)]
-            if lexicon is not None:
-                self._replace_unknown(own, best, lexicon)
-            results.append(self._join(line, own, best, config.generation.nbest))
             place += len(own)
-        chosen = results if details else [result.text for result in results]
-        return chosen[0] if single else chosen
+            written = [[self._written(one, piece, lexicon) for one in hypotheses] for piece, hypotheses in zip(own, best)]
+            results.append(self._joined(raw_text(line), own, best, written) if details else self._text(written))
+        return results[0] if single else results
 
     def prepare(self, line: str) -> List[PreparedLine]:
         """A line in the pieces that are translated: what takes :meth:`translate` the time before it decodes.
@@ -129,74 +192,6 @@ class Translator:
         Safe to use while another thread translates, which it does not wait for.
         """
         return PreparedLine.pieces(line, self.pipeline, self._longest)
-
-    def _pieces(self, line: Line, task: Any) -> List[PreparedLine]:
-        """The pieces of a line that have words."""
-        return [piece for piece in PreparedLine.pieces(line, self.pipeline, self._longest_piece(task)) if piece.words]
-
-    def _tensor(self, piece: PreparedLine) -> torch.Tensor:
-        """Source ids, ``</s>`` at the end."""
-        return self._symbols(piece.words, self.source)
-
-    def _longest_piece(self, task: Any) -> int:
-        return max(min(LONGEST, self._longest_source(task) - 1), 1)
-
-    def _longest_source(self, task: Any) -> int:
-        limits = [task.max_positions(), *(model.max_positions() for model in self.models)]
-        return min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
-
-    def _decode(
-        self, task: Any, generator: Any, pieces: List[torch.Tensor], batch_size: int,
-        progress: Optional[Callable], cancelled: Optional[Callable[[], bool]] = None,
-    ) -> List[List[Dict[str, Any]]]:  # fmt: skip
-        order = sorted(range(len(pieces)), key=lambda number: -len(pieces[number]))
-        found: List[List[Dict[str, Any]]] = [[] for _ in pieces]
-        for start in range(0, len(order), batch_size):
-            _go_on(cancelled)
-            members = order[start : start + batch_size]
-            dataset = task.build_dataset_for_inference([pieces[n] for n in members], [len(pieces[n]) for n in members])
-            sample = self._collate(dataset)
-            for number, best in zip(sample["id"].tolist(), decode(task, generator, self.models, sample)):
-                found[members[number]] = best
-            if progress is not None:
-                progress(min(start + batch_size, len(order)), len(order))
-        return found
-
-    def _collate(self, dataset: Any) -> Dict[str, Any]:
-        """The batch of a whole data set, on the model's device."""
-        return to_device(dataset.collater([dataset[number] for number in range(len(dataset))]), self.device)
-
-    def _join(self, line: Line, pieces: List[PreparedLine], found: List[List[Dict[str, Any]]], nbest: int) -> Translation:
-        """The translation of a line from those of its pieces."""
-        hypotheses = [
-            [self._translation(piece.text, hypothesis) for hypothesis in best[:nbest]] for piece, best in zip(pieces, found)
-        ]
-        return join_pieces(line, hypotheses)
-
-    def _replace_unknown(
-        self, pieces: List[PreparedLine], found: List[List[Dict[str, Any]]], lexicon: Mapping[str, str]
-    ) -> None:
-        """Gives each hypothesis of a line's pieces the ``words`` that it has in place of ``<unk>``."""
-        for piece, hypotheses in zip(pieces, found):
-            for hypothesis in hypotheses:
-                tokens = [self.target[token] for token in hypothesis["tokens"].tolist()]
-                hypothesis["words"] = with_words(
-                    tokens, hypothesis["alignment"].tolist(), piece.words,
-                    scheme=self.bundle.subwords, lexicon=lexicon, unknown=self.target.unk_word,
-                )  # fmt: skip
-
-    def _translation(self, line: str, hypothesis: Dict[str, Any]) -> Translation:
-        tokens = [self.target[token] for token in hypothesis["tokens"].tolist()]
-        words = " ".join(token for token in hypothesis.get("words", tokens) if token != self.target.eos_word)
-        return Translation(
-            text=self.pipeline.text(words),
-            source=line,
-            tokens=tokens,
-            score=float(hypothesis["score"]),
-            positional_scores=hypothesis["positional_scores"].tolist(),
-            steps=int(hypothesis.get("steps", len(tokens))),
-            token_steps=hypothesis["token_steps"].tolist() if "token_steps" in hypothesis else [],
-        )
 
     def graphs(
         self,
@@ -218,25 +213,13 @@ class Translator:
         Raises:
             ValueError: the model writes no graph, or see :meth:`translate`.
         """
-        with self._lock:
-            task, generator, _ = self._decoder(decoding)
-            if not hasattr(generator, "graph_hooks"):
-                raise ValueError(f"{self.bundle.folder} holds no model that writes graphs: give a dag_transformer")
-            pieces = [self._pieces(line, task) for line in lines]
-            flat = [self._tensor(piece) for line in pieces for piece in line]
-            found: List[Dict[str, Any]] = []
-            for start in range(0, len(flat), batch_size):
-                _go_on(cancelled)
-                members = flat[start : start + batch_size]
-                dataset = task.build_dataset_for_inference(members, [len(piece) for piece in members])
-                sample = self._collate(dataset)
-                documents = generator.describe_graphs(self.models, sample)
-                # A batch is ordered by length.
-                found += [documents[place] for place in sample["id"].argsort().tolist()]
-        documents_in_order = iter(found)
-        return [[next(documents_in_order) for _ in line] for line in pieces]
-
-    # ------------------------------------------------------------------ scoring
+        wanted = Wanted(_checked(batch_size), graphs=True)
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
+        longest = _longest_piece(decoder, prepared)
+        pieces = [self._pieces(line, longest) for line in lines]
+        flat = [self._ids(piece) for own in pieces for piece in own]
+        documents = iter(decoder.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
+        return [[next(documents) for _ in own] for own in pieces]
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 32, **decoding: Any
@@ -254,158 +237,144 @@ class Translator:
             ValueError: different numbers of lines, or a line that is longer than the model takes.
         """
         require_pairs(sources, targets, batch_size)
-        with self._lock:
-            task, generator, _ = self._decoder({**decoding, "score_reference": True})
-            longest = self._longest_source(task), min(model.max_decoder_positions() for model in self.models)
-            pairs = [(self._ids(s, self.source), self._ids(t, self.target, target=True)) for s, t in zip(sources, targets)]
-            for number, pair in enumerate(pairs):
-                require_lengths(number, [*map(len, pair)], longest)
-            chosen = sorted((n for n, pair in enumerate(pairs) if min(map(len, pair)) > 1), key=lambda n: -len(pairs[n][0]))
-            results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
-            for start in range(0, len(chosen), batch_size):
-                members = chosen[start : start + batch_size]
-                columns = list(zip(*(pairs[n] for n in members)))
-                dataset = LanguagePairDataset(
-                    columns[0], np.array([len(row) for row in columns[0]]), self.source,
-                    columns[1], np.array([len(row) for row in columns[1]]), self.target,
-                    left_pad_source=task.cfg.left_pad_source, left_pad_target=False, shuffle=False,
-                )  # fmt: skip
-                sample = self._collate(dataset)
-                for number, best in zip(sample["id"].tolist(), decode(task, generator, self.models, sample)):
-                    scored = self._translation(sources[members[number]], best[0])
-                    scored.text = targets[members[number]]
-                    results[members[number]] = scored
+        wanted = Wanted(batch_size, given=True)
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
+        longest = decoder.longest(prepared)
+        results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
+        eos, chosen, pairs = self.source.eos, [], []
+        for number, (source, target) in enumerate(zip(sources, targets)):
+            pair = (
+                self.source.ids(self.pipeline.words(source)),
+                self.target.ids(self._target_pipeline.words(target)),
+            )
+            require_lengths(number, [len(ids) + 1 for ids in pair], longest)
+            if all(pair):
+                chosen.append(results[number])
+                pairs.append(([*pair[0], eos], [*pair[1], eos]))
+        found = decoder.score(prepared, [own for own, _ in pairs], [own for _, own in pairs], wanted)
+        for one, scored in zip(chosen, found):
+            rated = self._translation(one.source, scored, self._symbols(scored))
+            one.tokens, one.score, one.positional_scores = rated.tokens, rated.score, rated.positional_scores
+            one.steps, one.token_steps = rated.steps or len(rated.tokens), rated.token_steps
         return results
-
-    def _ids(self, line: str, dictionary: Any, *, target: bool = False) -> torch.Tensor:
-        pipeline = self._target_pipeline if target else self.pipeline
-        return self._symbols(pipeline.words(line), dictionary)
-
-    @staticmethod
-    def _symbols(words: Sequence[str], dictionary: Any) -> torch.Tensor:
-        """Ids of words, ``</s>`` at the end."""
-        unk = dictionary.unk()
-        found = [dictionary.index(word) for word in words]
-        # Special symbols in the text are words like any other, and unknown.
-        return torch.tensor([*(unk if symbol < dictionary.nspecial else symbol for symbol in found), dictionary.eos()])
 
     @cached_property
     def _target_pipeline(self) -> TextPipeline:
         return self.bundle.target_pipeline()
 
-    # ------------------------------------------------------------------ loading
+    # ------------------------------------------------------------------ options
 
-    def _decoder(self, decoding: Dict[str, Any], given: Optional[Container[str]] = None) -> Tuple[Any, Any, Any]:
-        """(task, generator, configuration) for some decoding options; those used last are kept.
+    def _chosen(self, decoding: Mapping[str, Any]) -> Tuple[Dict[str, str], Optional[Mapping[str, str]]]:
+        """The options of a call as texts, and what is written for words of the source that the model does not know.
 
-        Args:
-            given: names of the options that must have an effect; None: those of ``decoding``.
+        The latter is None where ``<unk>`` is not replaced; a switch alone copies source words, otherwise it names a lexicon.
+
+        Raises:
+            ValueError: the lexicon cannot be read, or an option belongs to the loading of a bundle.
         """
-        chosen = {**self.defaults, **{name: option_text(value) for name, value in decoding.items()}}
-        key = tuple(sorted(chosen.items()))
-        if key not in self._tasks:
-            with splittable(self.bundle.folder) as folder:
-                self._tasks[key] = self._build(chosen, folder, decoding if given is None else given)
-            while len(self._tasks) > DECODERS:
-                self._tasks.popitem(last=False)
-        self._tasks.move_to_end(key)
-        return self._tasks[key]
-
-    def _build(self, chosen: Dict[str, str], folder: Path, given: Container[str]) -> Tuple[Any, Any, Any]:
-        """(task, generator, configuration) for all the options of a decoder; the first one loads the models."""
+        for name in ("engine", "weights"):
+            if name in decoding or name in self.defaults:
+                raise ValueError(
+                    f"{name} is not an option of translating: a bundle has its weights, and its "
+                    "engine is chosen when it is loaded (--engine); leave it out"
+                )
+        chosen = {**self.defaults, **_texts(decoding)}
         asked = chosen.pop("replace_unk", "false")
-        # A switch alone copies source words; otherwise it names a lexicon.
-        replacing = {"true": "", "false": None}.get(asked, asked)
-        if replacing is not None and chosen["unkpen"] == "inf":
+        if asked == "false":
+            return chosen, None
+        if chosen["unkpen"] == "inf":
             chosen["unkpen"] = "0"
-        config = self._configuration(chosen, folder)
-        if config.generation.prefix_size:
-            raise ValueError(
-                f"prefix_size={config.generation.prefix_size}: no translation begins with given words here; use fairseq-generate"
-            )
-        # A dictionary is a file of unknown origin, too.
-        with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
-            task = tasks.setup_task(config.task)
-        if not self.models:
-            self.models = load_models(self.bundle.paths, config, task, self.device, states=self._states).models
-        generator = build_generator(task, self.models, config, given)
-        if replacing is not None:
-            if not hasattr(generator, "align_words"):
-                raise ValueError(f"--replace-unk: --task {config.task._name} cannot do it; use one of this package's")
-            generator.align_words(read_lexicon(replacing))
-        return task, generator, config
+        return chosen, read_lexicon({"true": ""}.get(asked, asked))
 
-    def _configuration(self, chosen: Dict[str, str], folder: Path) -> Any:
-        """fairseq's configuration, from its own parser, so that every option has its own checks and defaults.
+    def _prepared(
+        self, options: Mapping[str, str], wanted: Wanted, decoding: Mapping[str, Any]
+    ) -> Tuple[BundleDecoder, Any]:
+        """The decoder that honours the options, and what it makes of them."""
+        given = frozenset(decoding)
+        try:
+            return self.decoder, self.decoder.prepare(options, wanted, given)
+        except UnsupportedOption as error:
+            if self._fallback is None:
+                raise
+            with self._lock:
+                if self._other is None:
+                    logger.warning("%s (PyTorch takes over)", printable(str(error)))
+                    self._other = self._fallback()
+            return self._other, self._other.prepare(options, wanted, given)
 
-        ``folder`` stands for the bundle's, see :func:`splittable`.
-        """
-        bundle = self.bundle
-        paths = os.pathsep.join(str(folder / path.name) for path in bundle.paths)
-        arguments = [
-            str(folder), "--path", paths, "--task", chosen.get("task", bundle.task),
-            "--source-lang", bundle.source_lang, "--target-lang", bundle.target_lang,
-        ]  # fmt: skip
-        arguments += option_arguments({name: value for name, value in chosen.items() if name != "task"})
-        config = generation_config(arguments, f"decoding options {chosen}")
-        _take_task_options(config.task, self._trained_task, arguments)
-        return config
+    # ------------------------------------------------------------------ text
 
+    def pieces(self, lines: Sequence[str]) -> List[List[int]]:
+        """The source ids of the pieces of lines, as they are decoded."""
+        return [self._ids(piece) for line in lines for piece in self._pieces(line, self._longest)]
 
-def _go_on(cancelled: Optional[Callable[[], bool]]) -> None:
-    """Raises Cancelled where nobody waits any more."""
-    if cancelled is not None and cancelled():
-        raise Cancelled("the call was ended before it was done")
+    def _pieces(self, line: Line, longest: int) -> List[PreparedLine]:
+        """The pieces of a line that have words."""
+        return [piece for piece in PreparedLine.pieces(line, self.pipeline, longest) if piece.words]
 
+    def _ids(self, piece: PreparedLine) -> List[int]:
+        """Source ids, ``</s>`` at the end."""
+        return [*self.source.ids(piece.words), self.source.eos]
 
-def choose_device(name: Optional[str]) -> torch.device:
-    """The device of a name; None: a GPU where there is one.
+    def _symbols(self, hypothesis: Hypothesis) -> List[str]:
+        words = self.target.words
+        return [words[token] for token in hypothesis.tokens]
 
-    Raises:
-        ValueError: there is no such device.
-    """
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise ValueError(f"device {name!r} is unknown: give cpu, cuda or cuda:N")
-    if device.type == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if (device.index or 0) >= count:
-            raise ValueError(
-                f"device {name!r}: PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; give cpu or another one"
-            )
-    return device
+    def _written(self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]) -> List[str]:
+        """The subwords of a hypothesis, those of the source or of the lexicon in place of ``<unk>``."""
+        symbols = self._symbols(hypothesis)
+        if lexicon is None:
+            return symbols
+        unknown, scheme = self.target.words[self.target.unk], self.bundle.subwords
+        return with_words(symbols, hypothesis.alignment, piece.words, scheme=scheme, lexicon=lexicon, unknown=unknown)
 
+    def _restored(self, symbols: List[str]) -> str:
+        end = self.target.words[self.target.eos]
+        return self.pipeline.text(" ".join(symbol for symbol in symbols if symbol != end))
 
-@contextmanager
-def splittable(folder: Path) -> Iterator[Path]:
-    """A path of ``folder`` that fairseq, which takes paths apart at colons, takes for one: itself or a link for the time of the block.
+    def _text(self, written: List[List[List[str]]]) -> str:
+        texts = [self._restored(best[0]) for best in written]
+        return texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
 
-    Raises:
-        ValueError: the folder of temporary files has a colon in its name, too.
-    """
-    if os.pathsep not in str(folder):
-        yield folder
-        return
-    with tempfile.TemporaryDirectory(prefix="fairseq_hrt_") as temporary:
-        if os.pathsep in temporary:
-            raise ValueError(
-                f"{folder}: fairseq takes paths apart at {os.pathsep!r}, and so in TMPDIR {temporary}: give another TMPDIR"
-            )
-        link = Path(temporary) / "bundle"
-        link.symlink_to(folder.resolve(), target_is_directory=True)
-        yield link
+    def _joined(
+        self,
+        line: str,
+        pieces: List[PreparedLine],
+        found: List[List[Hypothesis]],
+        written: List[List[List[str]]],
+    ) -> Translation:
+        return join_pieces(
+            line,
+            [
+                [self._translation(piece.text, one, symbols, piece.start) for one, symbols in zip(best, own)]
+                for piece, best, own in zip(pieces, found, written)
+            ],
+        )
+
+    def _translation(self, line: str, hypothesis: Hypothesis, symbols: List[str], start: int = 0) -> Translation:
+        return Translation(
+            text=self._restored(symbols),
+            source=line,
+            tokens=self._symbols(hypothesis),
+            score=hypothesis.score,
+            positional_scores=list(hypothesis.positional_scores),
+            steps=hypothesis.steps,
+            token_steps=list(hypothesis.token_steps),
+            alignment=[place + start for place in hypothesis.alignment],
+        )
 
 
-def _take_task_options(config: Any, saved: Any, arguments: Iterable[str]) -> None:
-    """Takes those options of the training's task that were not given now; ``fairseq-generate`` would take their defaults."""
-    given = {argument[2:].partition("=")[0].replace("-", "_") for argument in arguments if argument.startswith("--")}
-    if task_name(saved) != config._name:
-        return
-    for name, value in options_of_training(saved, config._name).items():
-        if name in config and name not in given:
-            config[name] = value
+def _longest_piece(decoder: BundleDecoder, prepared: Any) -> int:
+    """Subwords of a piece, without ``</s>``."""
+    return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
+
+
+def _checked(batch_size: int) -> int:
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: at least one sentence has to be decoded at a time")
+    return batch_size
+
+
+def _texts(options: Mapping[str, Any]) -> Dict[str, str]:
+    """Values as on the command line: ``"true"`` stands for a switch, ``"false"`` leaves it out."""
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}

@@ -6,8 +6,18 @@ from typing import Callable, Dict, List, Sequence
 import torch
 from torch import Tensor
 
-from ..decoding import Constraints, DecodingStep, Hypothesis, StepHook, check_number, to_host
-from ..engine import DecoderState, EngineEnsemble, Memory, reorder
+from ..decoding import Hypothesis
+from ..engine import (
+    Constraints,
+    DecoderState,
+    DecodingStep,
+    EngineEnsemble,
+    Memory,
+    StepHook,
+    check_number,
+    reorder,
+    to_host,
+)
 from .drafts import Drafter
 from .windows import WindowPlan
 

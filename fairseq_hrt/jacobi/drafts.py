@@ -9,10 +9,6 @@ from .. import option_effects
 from ..engine import Memory
 from ..loading.models import dictionary_option, load_other_model
 
-# Drafts by another model are named by its family.
-MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
-DRAFTS = ("previous", "ngram", "source", *MODEL_DRAFTS)
-
 
 class Drafter:
     """``previous``: what the model answered to earlier guesses; the base of the others."""

@@ -3,22 +3,20 @@
 import logging
 import time
 import weakref
-from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..decoding import Constraints, DecodingOptions, EngineGenerator, Hypothesis, SearchPlan, search
-from ..engine import Memory
+from ..decoding import Hypothesis
+from ..engine import Constraints, EngineGenerator, Memory, SearchPlan, search
+from ..options import DecodingOptions, check_jacobi
 from .accounting import DecoderSize, JacobiStatistics
-from .config import JacobiTaskConfig
-from .costs import CostTable
 from .decoding import IterationHook, JacobiIteration, JacobiPlan, jacobi_decode
 from .drafts import Drafter
-from .windows import WidthChooser, WindowPlan
+from .windows import WIDTH, WindowPlan
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +28,7 @@ class JacobiGenerator(EngineGenerator):
         models: the ensemble.
         dictionary: the target dictionary.
         options: what the user asked for.
-        config: the task's options.
         drafter: where guesses come from.
-        clock: seconds, by which passes and drafts are compared.
 
     Attributes:
         statistics: what was executed; logged when the generator is done with.
@@ -42,34 +38,26 @@ class JacobiGenerator(EngineGenerator):
         ValueError: options that have no greedy result.
     """
 
+    family = "jacobi"
+
     def __init__(
         self,
         models: Sequence[FairseqEncoderDecoderModel],
         dictionary: Dictionary,
         options: DecodingOptions,
         *,
-        config: JacobiTaskConfig,
         drafter: Drafter,
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         super().__init__(models, dictionary, options)
-        if options.beam > 1:
-            raise ValueError(
-                f"--beam {options.beam}: parallel decoding is exact for greedy search only; give --beam 1, or decode with "
-                "--task translation_autoregressive"
-            )
-        mode = str(config.jacobi_mode)
-        self.drafter, self.clock = drafter, clock
+        check_jacobi(options)
+        mode = options.jacobi_mode or "frontier"
+        self.drafter = drafter
         self.plan = WindowPlan(
             mode,
-            block=config.jacobi_block_size,
-            width=1 if config.jacobi_window is None else config.jacobi_window,
-            prefix=config.jacobi_prefix_length,
+            block=options.jacobi_block_size,
+            width=WIDTH if options.jacobi_window is None else options.jacobi_window,
+            prefix=options.jacobi_prefix_length,
         )
-        self.cost_file = None if config.jacobi_cost_file is None else Path(config.jacobi_cost_file)
-        adaptive = mode == "frontier" and config.jacobi_window is None
-        self.chooser: Optional[WidthChooser] = WidthChooser() if adaptive else None
-        self._costs: Optional[CostTable] = None
         self.statistics = JacobiStatistics(mode=mode)
         self.iteration_hooks: List[IterationHook] = []
         weakref.finalize(self, _report, self.statistics)
@@ -81,10 +69,9 @@ class JacobiGenerator(EngineGenerator):
         began = self._now()
         memories = self.ensemble.encode(net_input)
         memory = memories[0]
-        window = self._window(memory.lengths.numel())
-        drafted = 0.0
+        window, drafted = self.plan, 0.0
         if window.mode != "frontier" or window.width > 1:
-            # One by one nothing is guessed.
+            # Word by word nothing is guessed.
             before = self._now()
             # A draft's model may be moved and packed here, whose parameters must not become tensors of inference mode.
             with torch.inference_mode(False), torch.no_grad():
@@ -110,15 +97,13 @@ class JacobiGenerator(EngineGenerator):
             rank=lambda total, length: total / length**options.lenpen if options.normalize else total,
         )
         watch = _Watch(memory.lengths.tolist(), DecoderSize.of(self.models[0]))
-        calls, began = self.counters.decoder_calls, self._now()
+        calls = self.counters.decoder_calls
         found = self._run(memories, plan, watch)
-        passes = (self.counters.decoder_calls - calls) // len(self.models)
-        self._learn(window.width, len(found), self._now() - began, passes, watch, drafted)
-        statistics.passes += passes
+        statistics.passes += (self.counters.decoder_calls - calls) // len(self.models)
         watch.add_to(statistics, found)
         statistics.draft_seconds += drafted
         statistics.seconds += self._now() - began
-        if options.retain_history:
+        if options.retain_iter_history:
             for hypothesis in found:
                 ends = [place + 1 for place, step in enumerate(hypothesis.token_steps)
                         if place + 1 == len(hypothesis.tokens) or hypothesis.token_steps[place + 1] > step]  # fmt: skip
@@ -143,35 +128,12 @@ class JacobiGenerator(EngineGenerator):
         hooks: List[IterationHook] = [watch, *self.iteration_hooks]
         return jacobi_decode(self.ensemble, memories, plan, step_hooks=self.step_hooks, iteration_hooks=hooks)
 
-    def _window(self, rows: int) -> WindowPlan:
-        """The frontier's width chosen anew for each batch, where the user has not fixed it."""
-        if self.chooser is None:
-            return self.plan
-        if self._costs is None:
-            self._costs = CostTable(self.ensemble, self.cost_file)
-        return WindowPlan("frontier", width=self.chooser.choose(self._costs.known(rows), CostTable.size(rows)))
-
-    def _learn(self, width: int, rows: int, seconds: float, passes: int, watch: "_Watch", drafted: float) -> None:
-        """Tells the chooser what a batch of ``rows`` sentences cost and brought."""
-        if self.chooser is None or self._costs is None:
-            return
-        self._costs.learn(rows, width, seconds, passes)
-        self.chooser.learn(
-            width,
-            proved=watch.tokens,
-            passes=watch.row_passes,
-            whole=sum(proved >= width for proved in watch.proved),
-            rows=CostTable.size(rows),
-            length=watch.tokens / rows,
-            draft=drafted,
-        )
-
     def _now(self) -> float:
         """The time when everything that was asked of the device is done."""
         device = next(self.models[0].parameters()).device
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        return self.clock()
+        return time.perf_counter()
 
     def forget(self) -> None:
         """Forgets earlier sentences: what is measured again must not be known from the time before."""

@@ -1,17 +1,18 @@
 """Task ``translation_jacobi``: any autoregressive checkpoint, decoded several tokens a pass."""
 
+from argparse import Namespace
 from typing import Callable, Dict, List, Optional, Sequence
 
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from ..decoding import DecodingOptions, EngineGenerator
-from ..engine import Memory, on_device
+from ..engine import EngineGenerator, Memory, on_device
+from ..options import DecodingOptions
+from ..schema import MODEL_DRAFTS
 from ..task import EngineTranslationTask
 from .config import JacobiTaskConfig
 from .drafts import (
-    MODEL_DRAFTS,
     Drafter,
     ModelDrafter,
     NGramDrafter,
@@ -28,19 +29,19 @@ class JacobiTranslationTask(EngineTranslationTask):
     """Lossless parallel decoding."""
 
     cfg: JacobiTaskConfig
+    family = "jacobi"
 
     def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> JacobiGenerator:
         self.require_left_to_right(models)
-        drafter = self.make_drafter(models)
-        return JacobiGenerator(models, self.target_dictionary, options, config=self.cfg, drafter=drafter)
+        return JacobiGenerator(models, self.target_dictionary, options, drafter=self.make_drafter(models, options))
 
-    def make_drafter(self, models: Sequence[FairseqEncoderDecoderModel]) -> Drafter:
+    def make_drafter(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> Drafter:
         """What ``--jacobi-draft`` names.
 
         Raises:
             ValueError: a draft model without a path, or one that does not fit.
         """
-        draft, path = str(self.cfg.jacobi_draft), self.cfg.jacobi_draft_path
+        draft, path = options.jacobi_draft, options.jacobi_draft_path
         if draft in MODEL_DRAFTS and path is None:
             raise ValueError(f"--jacobi-draft {draft} needs --jacobi-draft-path, a checkpoint of that family")
         if draft == "ngram":
@@ -56,9 +57,10 @@ class JacobiTranslationTask(EngineTranslationTask):
             beside=self.cfg,
             source=self.source_dictionary,
             target=self.target_dictionary,
-            options=self.cfg.jacobi_draft_options,
+            options=options.jacobi_draft_options,
         )
-        return ModelDrafter(self.translate_with(task.make_generator(drafting, DecodingOptions(beam=1)), models))
+        greedy = task.decoding_options(Namespace(), beam=1)
+        return ModelDrafter(self.translate_with(task.make_generator(drafting, greedy), models))
 
     def translate_with(
         self, generator: EngineGenerator, models: Sequence[FairseqEncoderDecoderModel]

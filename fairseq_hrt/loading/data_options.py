@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Mapping, Optional, Tuple
 
 from ..compat.display import shown
+from ..families import NAMES
 
 # Of fairseq's generation options those that shape the search; none of them names a file.
 SEARCH = frozenset(
@@ -29,9 +30,9 @@ _WORDS = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.,:;~@+-]{0,199}")
 _JOINING = ("@@ ", "@@", "subword_nmt", "sentencepiece", "wordpiece", "none")
 _JOINED = ("post_process", "remove_bpe")
 # Texts that name files or carry further options, and what means nothing without such a file.
-_NEVER = re.compile(r".*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*|rescore_.*")
+_NEVER = re.compile(r".*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*|rescore_.*|engine|weights")
 # What this package's tasks declare, told without fairseq: options of a family begin with its name.
-_FAMILIES = ("hrt_", "bidirectional_", "dag_", "jacobi_")
+_FAMILIES = tuple(f"{name}_" for name in NAMES)
 _OF_TASKS = ("seed", "max_update", "raw_probability")
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,39}")
 _PACKAGE = __name__.split(".")[0]

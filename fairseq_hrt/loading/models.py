@@ -19,7 +19,8 @@ from omegaconf import DictConfig
 from torch import nn
 
 from .. import option_effects
-from ..decoding import DecodingOptions, NumericalError
+from ..decoding import NumericalError
+from ..engine import check_ranges
 from .checkpoints import one_line, read_checkpoint, reading, require_known_task, task_name
 from .data_options import task_of_training
 
@@ -256,7 +257,7 @@ def build_generator(
     Raises:
         ValueError: an option that no decoder can honour; fairseq's own generators would fail later, or not at all.
     """
-    DecodingOptions.check_ranges(config.generation)
+    check_ranges(config.generation)
     if given is not None:
         values = {**option_effects.read(config.generation, task.cfg), "normalize": not config.generation.unnormalized}
         for name, value in option_effects.set_aside(values, given).items():

@@ -6,15 +6,13 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from .format import ACTIVATIONS, FAMILIES, Header
+from ..families import MODEL_FAMILIES
+from ..options import KINDS, SCHEMA
+from .format import ACTIVATIONS, Header
 from .library import load_library
 
-INTERFACE = 5
+INTERFACE = 6
 OK, MEMORY, INVALID, NUMBER, REFUSED, ENDED = range(6)
-STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi")
-# Jacobi decoding: modes from 1 on, and where guesses come from.
-JACOBI_MODES = ("frontier", "hgj", "pgj", "pj")
-JACOBI_DRAFTS = ("previous", "source")
 # gelu_fast and gelu_accurate are two names of one formula.
 _ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3)))
 _MESSAGE = 512
@@ -58,18 +56,21 @@ class Tensor(C.Structure):
     _fields_ = [("name", C.c_char_p), ("data", C.c_void_p), ("rows", C.c_int64), ("columns", C.c_int64), ("type", C.c_int32)]
 
 
+def _fields(kind: type) -> List[str]:
+    """The kernel's fields of one kind, in the order of the schema; switches and choices are integers there."""
+    found = {option.kernel: float if KINDS[name][0] is float else int for name, option in SCHEMA.items() if option.kernel}
+    return [name for name, own in found.items() if own is kind]
+
+
 class Options(C.Structure):
-    """fh_options."""
+    """fh_options: the schema's fields, and what is made of them."""
 
     _fields_ = [
-        *((name, C.c_int32) for name in (
-            "beam nbest min_len max_len_b normalize scores batch_size nat_beam eos_last_chunk draft_chunk draft_width table_size "
-            "strategy keep_repeats alignments graphs jacobi_mode jacobi_draft jacobi_block jacobi_window jacobi_prefix"
-        ).split()),
+        *((name, C.c_int32) for name in (*_fields(int), "normalize", "table_size")),
         ("table_limits", C.POINTER(C.c_double)),
         ("table_chunks", C.POINTER(C.c_int32)),
-        *((name, C.c_double) for name in "lenpen unkpen max_len_a beta length_beta scale".split()),
-    ]  # fmt: skip
+        *((name, C.c_double) for name in _fields(float)),
+    ]
 
 
 class Targets(C.Structure):
@@ -171,7 +172,7 @@ def shape_of(header: Header) -> Tuple[Shape, Any]:
     """The header for C, and what has to stay while it is used."""
     shape = Shape()
     values: Dict[str, Any] = {name: getattr(header, name) for name, *_ in Shape._fields_ if hasattr(header, name)}
-    values["family"], values["activation"] = FAMILIES.index(header.family), _ACTIVATION[header.activation]
+    values["family"], values["activation"] = MODEL_FAMILIES.index(header.family), _ACTIVATION[header.activation]
     values["chunk_count"] = len(header.chunk_sizes)
     chunks = (C.c_int32 * max(len(header.chunk_sizes), 1))(*header.chunk_sizes)
     values["chunk_sizes"] = C.cast(chunks, C.POINTER(C.c_int32))

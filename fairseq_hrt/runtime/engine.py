@@ -3,7 +3,7 @@
     engine = Engine.open("model.safetensors", threads=2)
     engine.header.family                    # "hrt"; also .source_vocabulary, .eos, .chunk_sizes, … (see .format.Header)
     engine.isa                              # "avx512_vnni": which instruction set the kernel uses
-    options = DecodeOptions(beam=1, hrt_decode_chunk="3")
+    options = DecodingOptions(beam=1, hrt_decode_chunk="3")
     for best in engine.decode([[17, 4, 2], [9, 2]], options):      # one list for each sentence, best first
         best[0].tokens, best[0].score                              # ids with </s>, what hypotheses are ranked by
     engine.score([[17, 4, 2]], [[[5, 2], [6, 8, 2]]])              # log-probabilities of given translations of each source
@@ -13,11 +13,10 @@
 Sources are dictionary ids that end in ``</s>``; results have their order and number. The result of a sentence does not
 depend on the sentences beside it, on ``batch_size`` or on ``threads``, to the last bit (excepted
 the steps of ``hrt_draft_chunk`` and ``jacobi_mode`` where no width is given).
-Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodeOptions.parse` reads them from text. What the runtime does not
-know is refused by name with
-:class:`UnsupportedOption` (the eager engine does it then, ``--engine torch``), bad values with ValueError; both name the option.
-Calls release the interpreter's lock; calls from several threads take turns. Ctrl-C and what other signals' handlers raise end a call within a
-fraction of a second, and so does ``cancelled``, asked some 20 times a second; the engine is as before then::
+Options carry the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads them from text. What this engine does
+not honour is refused by name with :class:`UnsupportedOption` (PyTorch's does it then, ``--engine torch``), bad values with ValueError.
+Calls release the interpreter's lock; calls from several threads take turns. Ctrl-C and what other signals' handlers raise end a call
+within a fraction of a second, and so does ``cancelled``, asked some 20 times a second; the engine is as before then::
 
     engine.decode(rows, options, cancelled=event.is_set)                  # a threading.Event
     engine.decode(rows, options, cancelled=lambda: time.monotonic() > deadline)
@@ -30,17 +29,28 @@ from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence,
 
 import numpy as np
 
-from ..decoding_rules import NumericalError
+from ..decoding import Graph, Hypothesis, NumericalError
+from ..options import DecodingOptions
 from . import binding, library
 from .caller import Caller, Cancelled
 from .format import Header, ModelFileError, read_header, read_model
-from .options import DecodeOptions, UnsupportedOption, options_for
-from .results import Graph, Result, deduplicate, read_results
+from .options import UnsupportedOption, options_for
+from .results import deduplicate, read_results
 
 __all__ = [
-    "Cancelled", "DecodeOptions", "Engine", "Graph", "Header", "ModelFileError", "NumericalError", "Result", "Shortlist", "UnsupportedOption",
-    "read_header", "read_model",
-]  # fmt: skip
+    "Cancelled",
+    "DecodingOptions",
+    "Engine",
+    "Graph",
+    "Header",
+    "Hypothesis",
+    "ModelFileError",
+    "NumericalError",
+    "Shortlist",
+    "UnsupportedOption",
+    "read_header",
+    "read_model",
+]
 
 
 class Shortlist(NamedTuple):
@@ -55,6 +65,9 @@ class Shortlist(NamedTuple):
     offsets: np.ndarray
     candidates: np.ndarray
     always: np.ndarray
+
+
+_DEFAULT = DecodingOptions()
 
 
 class Engine:
@@ -101,6 +114,16 @@ class Engine:
         return cls(header, tensors, threads=threads, isa=isa)
 
     @property
+    def longest_source(self) -> int:
+        """See :class:`~..decoding.Scorer`."""
+        return self.header.longest_source
+
+    @property
+    def longest_target(self) -> int:
+        """See :class:`~..decoding.Scorer`."""
+        return self.header.longest_target
+
+    @property
     def isa(self) -> str:
         """The instruction set in use."""
         return self._kernel.fh_model_isa(self._alive(self._model)).decode()
@@ -113,11 +136,11 @@ class Engine:
     def decode(
         self,
         sources: Sequence[Sequence[int]],
-        options: DecodeOptions = DecodeOptions(),
+        options: DecodingOptions = _DEFAULT,
         *,
         every: bool = False,
         cancelled: Optional[Callable[[], bool]] = None,
-    ) -> List[List[Result]]:
+    ) -> List[List[Hypothesis]]:
         """Hypotheses of each source, best first, ``options.nbest`` at most.
 
         Args:
@@ -148,7 +171,7 @@ class Engine:
         lenpen: float = 1.0,
         batch_size: int = 32,
         cancelled: Optional[Callable[[], bool]] = None,
-    ) -> List[List[Result]]:
+    ) -> List[List[Hypothesis]]:
         """What the model, which must write one word after the other (hrt: C_d = 1), says of given translations; without shortlist.
 
         Args:
@@ -166,7 +189,7 @@ class Engine:
         """
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources but translations of {len(targets)}: each source needs a list of them")
-        options = DecodeOptions(beam=1, min_len=0, lenpen=lenpen, batch_size=batch_size)
+        options = DecodingOptions(beam=1, min_len=0, lenpen=lenpen, batch_size=batch_size)
         groups = [_listed(own, f"the translations of sentence {number}") for number, own in enumerate(targets)]
         flat, offsets = _flatten([target for own in groups for target in own], "translation")
         counts = (C.c_int32 * max(len(targets), 1))(*map(len, groups))
@@ -177,11 +200,11 @@ class Engine:
         self,
         function: str,
         sources: Sequence[Sequence[int]],
-        options: DecodeOptions,
+        options: DecodingOptions,
         *given: Any,
         every: bool = False,
         cancelled: Optional[Callable[[], bool]] = None,
-    ) -> List[List[Result]]:
+    ) -> List[List[Hypothesis]]:
         """Calls the kernel."""
         flat, offsets = _flatten(sources)
         message = binding.message_buffer()

@@ -13,10 +13,10 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from .header import ACTIVATIONS, FAMILIES, STORED, Header, ModelFileError
+from .header import ACTIVATIONS, STORED, Header, ModelFileError
 
 __all__ = [
-    "ACTIVATIONS", "EMBEDDINGS", "FAMILIES", "KEY", "STORED", "Header", "ModelFileError", "check_tensors", "expected_tensors", "read_header",
+    "ACTIVATIONS", "EMBEDDINGS", "KEY", "STORED", "Header", "ModelFileError", "check_tensors", "expected_tensors", "read_header",
     "read_model", "write_model",
 ]  # fmt: skip
 

@@ -5,8 +5,9 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Tuple
 
+from ..families import MODEL_FAMILIES
+
 FORMAT = 1
-FAMILIES = ("autoregressive", "hrt", "bidirectional", "dag")
 ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh")
 STORED = ("int8", "float32")
 # Sizes beyond these are no translation model but a broken file.
@@ -25,7 +26,7 @@ class Header:
     """Hyper-parameters of a model; the JSON has exactly these fields.
 
     Attributes:
-        family: what the decoder is, one of ``FAMILIES``.
+        family: what the decoder is, one of MODEL_FAMILIES.
         weights: how matrices are stored, ``int8`` or ``float32``.
         source_vocabulary, target_vocabulary: words of the dictionaries.
         special_symbols: ids of the decoder's input behind the target dictionary (mask and start symbols of hrt).
@@ -166,7 +167,7 @@ def _check_sizes(header: Header) -> None:
     def between(name: str, low: int, high: int) -> None:
         _demand(low <= getattr(header, name) <= high, header, name)
 
-    _demand(header.family in FAMILIES, header, "family")
+    _demand(header.family in MODEL_FAMILIES, header, "family")
     _demand(header.weights in STORED, header, "weights")
     _demand(header.activation in ACTIVATIONS, header, "activation")
     for name in ("source_vocabulary", "target_vocabulary"):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from urllib.parse import parse_qsl
 
+from ..families import FAMILIES
+from ..options import KINDS, SCHEMA
 from .errors import RequestError, invalid
 from .settings import Settings
 
@@ -46,29 +48,26 @@ class Choice:
         return (
             "true or false"
             if self.kind is bool
-            else f"a {'whole ' * (self.kind is int)}number from {self.least} to {self.most}"
+            else f"{'an integer' if self.kind is int else 'a number'} from {self.least} to {self.most}"
         )
 
 
-_HRT, _DAG = "translation_hrt", "translation_dag"
-# By the names of fairseq-generate. Nothing here names a file, or lets a request take more than its share of time.
-DECODING: Dict[str, Choice] = {
-    "beam": Choice(int, 1, 16),
-    "nbest": Choice(int, 1, 16),
-    "lenpen": Choice(float, 0, 10),
-    "min_len": Choice(int, 0, 256),
-    "max_len_a": Choice(float, 0, 4),
-    "max_len_b": Choice(int, 0, 512),
-    "unnormalized": Choice(bool),
-    "replace_unk": Choice(bool),
-    "hrt_decode_chunk": Choice(str, values=("auto", *map(str, range(1, 17))), task=_HRT),
-    "hrt_nat_beam": Choice(int, 1, 16, task=_HRT),
-    "bidirectional_deduplicate": Choice(bool, task="translation_bidirectional"),
-    "dag_decode_strategy": Choice(str, values=("greedy", "lookahead", "viterbi", "joint-viterbi", "beam"), task=_DAG),
-    "dag_decode_beta": Choice(float, 0, 10, task=_DAG),
-    "dag_decode_length_beta": Choice(float, 0, 10, task=_DAG),
-    "dag_keep_repeats": Choice(bool, task=_DAG),
-}
+def _choices() -> Dict[str, Choice]:
+    """Nothing that a request may choose names a file, or takes more than its share of time."""
+    tasks = {family.name: family.task for family in FAMILIES}
+    found: Dict[str, Choice] = {}
+    for name, option in SCHEMA.items():
+        kind, allowed, task = KINDS[name][0], option.request, tasks.get(option.origin)
+        if allowed is not None:
+            words = kind is str
+            least, most = (0, 0) if words or kind is bool else allowed
+            found[name] = Choice(kind, least, most, tuple(allowed) if words else (), task)
+    found["replace_unk"] = Choice(bool)
+    return found
+
+
+# By the names of fairseq-generate.
+DECODING: Dict[str, Choice] = _choices()
 
 
 @dataclass(frozen=True)

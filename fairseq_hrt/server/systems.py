@@ -3,13 +3,15 @@
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Container, Dict, List, Mapping, Sequence
+from typing import Any, Callable, Container, Dict, List, Mapping, Optional, Sequence
 
 from ..escaping import printable
+from ..families import family_of_task
 from ..hub.bundle import Bundle, load_bundle
 from ..hub.translation import PreparedLine, join_pieces
 from ..option_effects import set_aside
-from ..runtime.options import DecodeOptions
+from ..options import SCHEMA, DecodingOptions, UnsupportedOption
+from ..runtime import LibraryUnavailable
 from .batching import Batcher
 from .errors import RequestError, invalid
 from .metrics import Metrics
@@ -27,13 +29,6 @@ LANGUAGES = {
     "ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "et": "Estonian", "fi": "Finnish",
     "fr": "French", "it": "Italian", "ja": "Japanese", "lv": "Latvian", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese",
     "ro": "Romanian", "ru": "Russian", "tr": "Turkish", "uk": "Ukrainian", "zh": "Chinese",
-}  # fmt: skip
-
-
-# Tasks that rank several translations, with the options that they need besides beam and nbest; None: as many as hypotheses.
-_RANKED: Dict[str, Dict[str, Any]] = {
-    "translation": {}, "translation_autoregressive": {}, "translation_bidirectional": {},
-    "translation_hrt": {"hrt_nat_beam": None}, "translation_dag": {"dag_decode_strategy": "beam"},
 }  # fmt: skip
 
 
@@ -60,7 +55,8 @@ class ServedSystem:
     @property
     def graph(self) -> bool:
         """Whether its translations are paths of graphs."""
-        return self.bundle.task == "translation_dag" and hasattr(self.translator, "graphs")
+        family = family_of_task(self.bundle.task)
+        return family is not None and family.graphs
 
     def describe(self) -> Dict[str, Any]:
         """What the page and ``/v1/systems`` say of it; no paths."""
@@ -121,7 +117,7 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
 def load_translator(folder: Path, settings: Settings) -> Any:
     """The bundle on the engine of the settings.
 
-    With ``auto`` that is decided here, once: a translator that were left to change from the runtime to PyTorch for the options of one
+    With ``auto`` that is decided here, once: a translator that were left to change from the native engine to PyTorch for the options of one
     request would load PyTorch while others wait, or find none.
 
     Raises:
@@ -130,11 +126,8 @@ def load_translator(folder: Path, settings: Settings) -> Any:
     from ..hub.pretrained import from_pretrained
 
     if settings.engine == "auto" and load_bundle(folder, for_runtime=True).runtime is not None:
-        from ..runtime.engine import UnsupportedOption
-        from ..runtime.library import LibraryUnavailable
-
         try:
-            return from_pretrained(folder, engine="runtime", threads=settings.threads)
+            return from_pretrained(folder, engine="native", threads=settings.threads)
         except (UnsupportedOption, LibraryUnavailable) as error:
             logger.warning("%s (PyTorch takes over)", printable(str(error)))
     try:
@@ -148,7 +141,7 @@ def load_translator(folder: Path, settings: Settings) -> Any:
 
 
 def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
-    if translator.bundle.task not in _RANKED:
+    if _several(translator.bundle) is None:
         return False
     try:
         translator.translate(["a"], details=True, **{**own, **_options_for(translator.bundle, own, 2)})
@@ -158,13 +151,22 @@ def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
     return True
 
 
+def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
+    """The options by which a bundle's family finds several translations; None where it finds only one."""
+    family = family_of_task(bundle.task)
+    if family is None or not family.several:
+        return None
+    own = {name: option.several for name, option in SCHEMA.items() if option.origin == family.name}
+    return {name: value for name, value in own.items() if value is not None}
+
+
 def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> Dict[str, Any]:
     """No beam smaller than without alternatives: the best translation must not be a worse one because others are asked for."""
     usual = _usual(bundle, given)
-    beam = max(hypotheses, int(usual.get("beam", DecodeOptions().beam)))
+    beam = max(hypotheses, int(usual.get("beam", DecodingOptions().beam)))
     more = {
-        name: min(beam, max(hypotheses, int(usual.get(name, beam)))) if value is None else value
-        for name, value in _RANKED[bundle.task].items()
+        name: min(beam, max(hypotheses, int(usual.get(name, beam)))) if value is True else value
+        for name, value in (_several(bundle) or {}).items()
     }
     found = {"beam": beam, "nbest": hypotheses, **more}
     # Word by word nothing is completed by a second stage.

@@ -5,14 +5,13 @@ that one decoder is never measured by kinder rules than another.
 """
 
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, Sequence
 
-import torch
 from fairseq import tasks, utils
 
-from ..engine import GenerationCounters
+from ..engine import GenerationCounters, PackedGenerator
 from ..loading.checkpoints import reading, task_of_checkpoint
-from ..loading.models import build_generator, choose_device, decode, generation_config, load_models, to_device
+from ..loading.models import build_generator, choose_device, generation_config, load_models
 from .specification import SystemSpec, generate_arguments
 from .task_system import TaskSystem
 
@@ -23,19 +22,20 @@ class FairseqSystem(TaskSystem):
     Args:
         spec: what to load.
         data: see :func:`.specification.generate_arguments`.
+        engine: ``auto``, ``torch`` or ``native``, as ``--engine``.
 
     Raises:
         ValueError: ``fairseq-generate`` would not accept an option (named in the message).
         OSError: a checkpoint is missing or unreadable.
     """
 
-    def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
+    def __init__(self, spec: SystemSpec, data: Sequence[str], *, engine: str = "torch") -> None:
         subject = f"system {spec.name!r}"
-        if spec.engine != "fairseq":
-            raise ValueError(f"{subject}: engine={spec.engine} translates, but its steps cannot be watched: leave it away")
         paths = utils.split_paths(spec.path)
         task_name = spec.task or task_of_checkpoint(paths[0])
         config = generation_config(generate_arguments(spec, data, task_name), subject)
+        if "engine" in config.task:
+            config.task.engine = engine
         with reading(subject, "cannot be set up"):
             task = tasks.setup_task(config.task)
         device = choose_device(config)
@@ -68,28 +68,12 @@ class FairseqSystem(TaskSystem):
         weights = {weight.data_ptr(): weight for model in self.models for weight in model.parameters()}
         return sum(weight.numel() * weight.element_size() for weight in weights.values())
 
-    def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
-        """The batch of the sentences ``ids``, on the system's device."""
-        return to_device(self.dataset.collater([self.dataset[i] for i in ids]), self.device)
-
-    def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
-        """The batch of sentences given as words of the source dictionary (tokenised, in subwords)."""
-        dictionary = self.task.source_dictionary
-        tokens = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
-        dataset = self.task.build_dataset_for_inference(tokens, [len(row) for row in tokens])
-        return to_device(dataset.collater([dataset[i] for i in range(len(tokens))]), self.device)
-
-    def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
-        """Hypotheses of each sentence in ``sample``, best first."""
-        hypotheses = decode(self.task, self.generator, self.models, sample)
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-        return hypotheses
-
     def signature(self) -> Dict[str, str]:
         """How the system decodes: task, checkpoint, every given option, number type, device."""
         names = "+".join(Path(path).name for path in utils.split_paths(self.spec.path))
         entries = {"task": self.task_name, "checkpoint": names, **self.spec.options}
+        if self.spec.engine == "auto":
+            entries["engine"] = "native" if isinstance(self.generator, PackedGenerator) else "torch"
         return {**entries, "beam": str(self.beam), "dtype": self.dtype, "device": self.device.type}
 
 

@@ -23,13 +23,21 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
         from .ctranslate2_system import CTranslate2System
 
         return CTranslate2System(spec, data)
-    if spec.engine == "runtime":
-        from .runtime_system import RuntimeSystem
+    if spec.engine == "native":
+        from .native_system import NativeSystem
 
-        return RuntimeSystem(spec, data)
-    return FairseqSystem(spec, data)
+        return NativeSystem(spec, data)
+    return FairseqSystem(spec, data, engine=spec.engine)
 
 
 def load_watched(spec: SystemSpec, data: Sequence[str]) -> System:
-    """A loaded system that says in which pass each word was written: CTranslate2 does not, its model is decoded by our engine."""
-    return load_system(spec, data) if spec.engine == "runtime" else FairseqSystem(spec, data)
+    """A loaded system that says in which pass each word was written; PyTorch's with ``auto``.
+
+    Raises:
+        ValueError: CTranslate2, which does not say it; besides what :func:`load_system` raises.
+    """
+    if spec.engine == "ctranslate2":
+        raise ValueError(
+            f"system {spec.name!r}: engine=ctranslate2 translates, but its steps cannot be watched: leave it out"
+        )
+    return load_system(spec, data) if spec.engine == "native" else FairseqSystem(spec, data)

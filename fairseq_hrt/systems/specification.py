@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence
 
 from ..loading.models import option_arguments, option_text
+from ..schema import ENGINES as OURS
 
 _NAMED_IN_SYSTEM = ("name", "path", "task", "engine")
-ENGINES = ("fairseq", "ctranslate2", "runtime")
+ENGINES = (*OURS, "ctranslate2")
+# What engines were called before.
+_FORMERLY = {"fairseq": "torch", "runtime": "native"}
 _NAMED_IN_DATA = ("gen_subset", "source_lang", "target_lang", "data")
 # What would hand the references to a system, with the values that do not.
 _GIVEN_WORDS = {"prefix_size": "0", "score_reference": "false"}
@@ -26,14 +29,15 @@ class SystemSpec:
         options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The value ``"true"``
             stands for a switch without a value, ``"false"`` leaves it away.
         defaults: names of those that are set aside where others leave them without effect: a bundle's own, those of a grid.
-        engine: ``fairseq`` (whatever decodes the task, this package's engine included), ``ctranslate2`` or ``runtime``, the native one.
+        engine: ``torch`` (PyTorch: this package's engine or whatever decodes the task), ``native``, ``auto`` (as ``--engine``), or
+            ``ctranslate2``.
     """
 
     name: str
     path: str
     task: Optional[str]
     options: Mapping[str, str]
-    engine: str = "fairseq"
+    engine: str = "torch"
     defaults: FrozenSet[str] = frozenset()
 
     @property
@@ -93,7 +97,8 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
                 f"system {values['name']!r}: {key}={values[key]} takes words from the references, which is no translation; "
                 "leave it away (fairseq-generate knows it)"
             )
-    engine = values.get("engine", "fairseq")
+    engine = values.get("engine", "torch")
+    engine = _FORMERLY.get(engine, engine)
     if engine not in ENGINES:
         raise ValueError(f"system {values['name']!r}: engine={engine} is unknown, choose one of {', '.join(ENGINES)}")
     rest = {key: value for key, value in values.items() if key not in _NAMED_IN_SYSTEM}

@@ -1,6 +1,6 @@
 """The part of a system that its task gives: the sentences, and the text of what was decoded."""
 
-from typing import Any, List, Optional, cast
+from typing import Any, Dict, List, Optional, Sequence, cast
 
 import torch
 from fairseq.data import FairseqDataset
@@ -9,6 +9,7 @@ from omegaconf import DictConfig
 from torch import nn
 
 from ..engine import GenerationCounters
+from ..loading.models import decode, to_device
 from .specification import SystemSpec
 
 
@@ -50,7 +51,7 @@ class TaskSystem:
         """See :class:`.system.System`."""
         limits = [cast(Any, model).max_positions()[0] for model in self.models]
         rescorer = getattr(self.generator, "rescorer", None)
-        return min(limits if rescorer is None else [*limits, rescorer.source_positions], default=None)
+        return min(limits if rescorer is None else [*limits, rescorer.judge.longest_source], default=None)
 
     @property
     def dataset(self) -> FairseqDataset:
@@ -58,6 +59,24 @@ class TaskSystem:
         if self.subset not in self.task.datasets:
             self.task.load_dataset(self.subset, task_cfg=self._saved)
         return self.task.dataset(self.subset)
+
+    def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
+        """The batch of the sentences ``ids``, on the system's device."""
+        return to_device(self.dataset.collater([self.dataset[i] for i in ids]), self.device)
+
+    def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
+        """The batch of sentences given as words of the source dictionary (tokenised, in subwords)."""
+        dictionary = self.task.source_dictionary
+        tokens = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
+        dataset = self.task.build_dataset_for_inference(tokens, [len(row) for row in tokens])
+        return to_device(dataset.collater([dataset[i] for i in range(len(tokens))]), self.device)
+
+    def decode(self, sample: Dict[str, Any]) -> List[List[Dict[str, Any]]]:
+        """Hypotheses of each sentence in ``sample``, best first."""
+        hypotheses = decode(self.task, self.generator, self.models, sample)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return hypotheses
 
     def text(self, tokens: torch.Tensor) -> str:
         """The words of target ``tokens`` ``[T]``, subwords joined, special symbols left out."""

@@ -198,7 +198,7 @@ def test_impossible_decoding(command, toy_data, student, options, message):
 
 def test_a_foreign_checkpoint(command, toy_data, teacher):
     message = refused(command, "fairseq-generate", toy_data, *DECODE, "--path", teacher)
-    assert "TransformerModel, no bidirectional_transformer" in message and "translation_autoregressive" in message
+    assert "TransformerModel, not a bidirectional_transformer" in message and "translation_autoregressive" in message
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_foreign_checkpoint(command, toy_data, teacher):
         (["--bidirectional-directions", "3"], "3 directions"),
         (["--decoder-learned-pos"], "--decoder-learned-pos with --bidirectional-directions 2"),
         (["--criterion", "cross_entropy"], "--criterion bidirectional_loss, not cross_entropy"),
-        (["--arch", "transformer"], "no bidirectional_transformer"),
+        (["--arch", "transformer"], "not a bidirectional_transformer"),
         (["--left-pad-target"], "--left-pad-target"),
     ],
 )

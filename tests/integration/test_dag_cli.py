@@ -192,7 +192,7 @@ def test_impossible_decoding(command, toy_data, student, options, message):
 
 def test_a_foreign_checkpoint(command, toy_data, teacher):
     message = refused(command, "fairseq-generate", toy_data, *DECODE, "--path", teacher)
-    assert "TransformerModel, no dag_transformer" in message
+    assert "TransformerModel, not a dag_transformer" in message
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_foreign_checkpoint(command, toy_data, teacher):
         (["--dag-upsample-scale", "8~4"], "--dag-upsample-scale '8~4'"),
         (["--dag-link-features", "position:x"], "--dag-link-features"),
         (["--criterion", "cross_entropy"], "--criterion dag_nll_loss or dag_fuzzy_loss, not cross_entropy"),
-        (["--arch", "transformer"], "no dag_transformer"),
+        (["--arch", "transformer"], "not a dag_transformer"),
     ],
 )
 def test_impossible_training(command, toy_data, tmp_path, change, message):

@@ -195,7 +195,7 @@ def test_two_processes_learn_what_one_learns(toy_data, command, tmp_path):
     "options, message",
     [
         ("--beam 1 --hrt-nat-beam 5", "--hrt-nat-beam 5 with --beam 1"),
-        ("--hrt-decode-chunk 4", "chunk size 4 was not trained: this model knows 1 (autoregressive) and 2, 3"),
+        ("--hrt-decode-chunk 4", "chunk size 4 was not trained: this model has 1 (autoregressive) and 2, 3"),
         ("--hrt-decode-chunk two", "--hrt-decode-chunk 'two' is neither"),
         ("--hrt-decode-chunk auto --hrt-chunk-table 9:2", "--hrt-chunk-table '9:2'"),
         ("--hrt-chunk-table 10:1,inf:2", "--hrt-chunk-table 10:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
@@ -214,7 +214,7 @@ def test_impossible_decoding(command, toy_data, student, options, message):
 
 def test_a_foreign_checkpoint(command, toy_data, teacher):
     message = refused(command, "fairseq-generate", toy_data, *DECODE, "--path", teacher)
-    assert "TransformerModel, no hrt_transformer" in message and "translation_autoregressive" in message
+    assert "TransformerModel, not a hrt_transformer" in message and "translation_autoregressive" in message
 
 
 def test_a_truncated_checkpoint(command, toy_data, student, tmp_path):
@@ -234,7 +234,7 @@ def test_a_truncated_checkpoint(command, toy_data, student, tmp_path):
         (["--distilled-data", "nowhere"], "nowhere"),
         (["--raw-probability", "0.5"], "--raw-probability 0.5 has an effect only with --distilled-data"),
         (["--criterion", "cross_entropy"], "--criterion hrt_loss, not cross_entropy"),
-        (["--arch", "transformer"], "no hrt_transformer"),
+        (["--arch", "transformer"], "not a hrt_transformer"),
     ],
 )
 def test_impossible_training(command, toy_data, tmp_path, change, message):

@@ -19,11 +19,11 @@ import pytest
 from fairseq import options
 
 from fairseq_hrt.__main__ import VERBS
-from fairseq_hrt.runtime.engine import DecodeOptions
+from fairseq_hrt.runtime.engine import DecodingOptions
 from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 from fairseq_hrt.systems import generate_arguments, parse_system
 from fairseq_hrt.systems.ctranslate2_system import OPTIONS
-from fairseq_hrt.systems.runtime_system import OWN
+from fairseq_hrt.systems.native_system import OWN
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -104,7 +104,7 @@ def parse(command):
                 continue
             if spec.engine == "runtime":
                 spec = replace(spec, options={name: value for name, value in spec.options.items() if name not in OWN})
-                DecodeOptions.parse(spec.options)
+                DecodingOptions.parse(spec.options)
             family = spec.path.split("/")[0].split("_")[0]
             default = f"translation_{family}" if family in ("hrt", "dag") else "translation"
             parse(["fairseq-generate", *generate_arguments(spec, ["data-bin"], spec.task or default)])
@@ -240,7 +240,7 @@ def test_the_python_of_the_readme_runs():
     from fairseq.models import ARCH_CONFIG_REGISTRY
     from fairseq.models.transformer import TransformerModel
 
-    from fairseq_hrt.decoding.options import DecodingOptions
+    from fairseq_hrt.options import DecodingOptions
 
     names = {}
     for block in blocks("python"):

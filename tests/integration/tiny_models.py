@@ -30,8 +30,8 @@ def write_dictionaries(folder):
         (folder / f"dict.{language}.txt").write_text("".join(f"{letter} 9\n" for letter in letters))
 
 
-def write_checkpoint(path, data, family, seed=1, sizes=SIZES):
-    """A checkpoint as fairseq-train writes it, of a model that has not been trained."""
+def write_checkpoint(path, data, family, seed=1, sizes=SIZES, fill=lambda model: None):
+    """A checkpoint as fairseq-train writes it, of a model that has not been trained; ``fill`` may give it other weights."""
     task_name, arch, *_ = FAMILIES[family]
     parser = options.get_training_parser(default_task=task_name)
     # Graphs of lines of hundreds of words would take long.
@@ -41,6 +41,7 @@ def write_checkpoint(path, data, family, seed=1, sizes=SIZES):
     task = tasks.setup_task(config.task)
     torch.manual_seed(seed)
     model = task.build_model(config.model)
+    fill(model)
     history = [
         {
             "criterion_name": "CrossEntropyCriterion",

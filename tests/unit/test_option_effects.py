@@ -10,19 +10,17 @@ from fairseq_hrt import option_effects
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig
 from fairseq_hrt.bidirectional.config import BidirectionalLossConfig, BidirectionalModelConfig, BidirectionalTaskConfig
 from fairseq_hrt.dag.config import DagFuzzyLossConfig, DagModelConfig, DagNllLossConfig, DagTaskConfig
-from fairseq_hrt.decoding import DecodingOptions
 from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
 from fairseq_hrt.hrt.task import HRTTranslationTask
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.jacobi.task import JacobiTranslationTask
 from fairseq_hrt.option_effects import DECODING, EVERYTHING, MODEL, OPTIONS, TRAINING, check, in_effect, read, set_aside
-from fairseq_hrt.runtime.options import DecodeOptions
+from fairseq_hrt.options import DecodingOptions
 
 CONFIGS = (
     HRTModelConfig, HRTTaskConfig, HRTLossConfig, BidirectionalModelConfig, BidirectionalTaskConfig, BidirectionalLossConfig,
     DagModelConfig, DagTaskConfig, DagNllLossConfig, DagFuzzyLossConfig, JacobiTaskConfig, AutoregressiveTranslationConfig,
 )  # fmt: skip
-FAMILIES = ("hrt_", "bidirectional_", "dag_", "jacobi_")
 # Defaults that differ by criterion or engine.
 OTHER_DEFAULTS = {"dag_glance_schedule": ("0.1",), "dag_length_loss_factor": (0.0,), "jacobi_mode": (None,)}
 
@@ -45,15 +43,8 @@ def test_every_option_has_a_row(config):
         assert default in (rows[field.name].default, *OTHER_DEFAULTS.get(field.name, ())), field.name
 
 
-def test_every_option_of_the_runtime_has_a_row():
-    rows = {option.name: option for option in OPTIONS}
-    for field in fields(DecodeOptions):
-        if field.name.startswith(FAMILIES):
-            assert field.default in (rows[field.name].default, *OTHER_DEFAULTS.get(field.name, ())), field.name
-
-
 def test_no_row_is_left_over():
-    known = {field.name for config in CONFIGS for field in fields(config)} | {field.name for field in fields(DecodeOptions)}
+    known = {field.name for config in CONFIGS for field in fields(config)}
     known |= {field.name for field in fields(DecodingOptions)}
     assert {option.name for option in OPTIONS} <= known
     assert len({(option.name, option.stage) for option in OPTIONS}) == len(OPTIONS)
@@ -72,6 +63,7 @@ CASES = {
     ("raw_probability", TRAINING): (0.5, dict(distilled_data="d"), [dict(distilled_data=None)], "--distilled-data"),
     ("rescore_path", TRAINING): ("at.pt", dict(eval_bleu=True), [dict(eval_bleu=False)], "--eval-bleu"),
     ("rescore_lenpen", DECODING): (0.6, dict(rescore_path="at.pt"), [dict(rescore_path=None)], "--rescore-path"),
+    ("weights", DECODING): ("int8", dict(engine="auto"), [dict(engine="torch")], "--engine other than torch"),
     ("hrt_curriculum_steps", TRAINING): (9, dict(hrt_curriculum_power=0.5), [dict(hrt_curriculum_power=0), dict(hrt_curriculum_power=0.0)], "--hrt-curriculum-power other than 0"),
     ("hrt_eval_autoregressive", TRAINING): (True, dict(eval_bleu=True), [dict(eval_bleu=False)], "--eval-bleu"),
     ("hrt_chunk_table", DECODING): ("10:1,inf:2", dict(hrt_decode_chunk="auto"), [dict(hrt_decode_chunk=None), dict(hrt_decode_chunk="3")], "--hrt-decode-chunk auto"),
@@ -150,13 +142,6 @@ def test_an_option_without_effect_is_named(option):
     (dict(hrt_curriculum_power=-1.0), "--hrt-curriculum-power -1.0 must be at least 0"),
     (dict(hrt_curriculum_power=float("inf")), "--hrt-curriculum-power inf must be a finite number"),
     (dict(hrt_curriculum_steps=0, hrt_curriculum_power=1.0), "--hrt-curriculum-steps 0 must be at least 1"),
-    (dag("lookahead", dag_decode_beta=-1.0), "--dag-decode-beta -1.0 must be at least 0"),
-    (dag("lookahead", dag_decode_beta=float("nan")), "--dag-decode-beta nan must be at least 0"),
-    (dag("lookahead", dag_decode_beta=float("inf")), "--dag-decode-beta inf must be a finite number"),
-    (dag("sample", dag_candidates=0), "--dag-candidates 0 must be at least 1"),
-    (dag("sample", dag_sample_topp=0.0), "--dag-sample-topp 0.0 must be greater than 0"),
-    (dag("sample", dag_sample_topp=1.5), "--dag-sample-topp 1.5 must be at most 1"),
-    ({**dag("lookahead"), "dag_no_repeat_consecutive": -1}, "--dag-no-repeat-consecutive -1 must be at least 0"),
 ])  # fmt: skip
 def test_limits(values, message):
     with pytest.raises(ValueError, match=message):
@@ -182,7 +167,8 @@ def test_values_are_read_from_any_configuration():
 
 def decoded(task, models, sample, options):
     # The generator without its check.
-    found = task.make_generator(models, DecodingOptions(**options)).generate(models, sample)
+    chosen = task.decoding_options(SimpleNamespace(**options))
+    found = task.make_generator(models, chosen).generate(models, sample)
     return [[(h["tokens"].tolist(), round(float(h["score"]), 9), h["token_steps"].tolist()) for h in best] for best in found]
 
 
@@ -200,7 +186,7 @@ def test_an_option_changes_what_is_decoded_where_the_table_says_so(
     sample, options = tiny.sample([9, 5, 3, 2]), dict(beam=3 if arch != "transformer" else 1, max_len_b=12)
     for values, changes in ((beside, True), (in_vain, False)):
         if name == "jacobi_window" and changes:
-            # Its default is measured: one word a pass is what it is compared with.
+            # The default has one: one word a pass is what it is compared with.
             values = {**values, name: 1}
         tasks = [
             task_class(config(**own), tiny.dictionary(), tiny.dictionary()) for own in (values, {**values, name: value})

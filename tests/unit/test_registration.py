@@ -10,6 +10,7 @@ from fairseq.models import MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_hrt import registration
+from fairseq_hrt.families import NAMES
 from fairseq_hrt.registration import FairseqFirst, needs_fairseq
 
 
@@ -29,7 +30,7 @@ def without_fairseq(monkeypatch):
 
 
 def test_every_family_is_registered():
-    for name in registration.FAMILIES:
+    for name in NAMES:
         assert f"fairseq_hrt.{name}" in sys.modules and f"translation_{name}" in TASK_REGISTRY
     assert {"hrt_transformer", "bidirectional_transformer", "dag_transformer"} <= set(MODEL_REGISTRY)
 

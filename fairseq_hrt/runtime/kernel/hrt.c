@@ -134,14 +134,14 @@ static int complete_all(fh_work *w, int32_t chunk, const int32_t *limits, const 
     return w->error.code;
 }
 
-int fh_two_stages(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam, int32_t nat_beam, int32_t scores, fh_found *found) {
+int fh_two_stages(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam, int32_t completed, int32_t scores, fh_found *found) {
     fh_buffer memory = {0};
     size_t n = (size_t)w->sentences;
     if (fh_reserve(&memory, n, sizeof(fh_found), &w->error)) return w->error.code;
     fh_found *first = memory.data;
     memset(first, 0, n * sizeof *first);
     if (!skip_at(w, chunk, limits, beam, scores, first)) {
-        for (size_t s = 0; s < n; s++) fh_found_cut(&first[s], nat_beam);
+        for (size_t s = 0; s < n; s++) fh_found_cut(&first[s], completed);
         complete_all(w, chunk, limits, first, scores, found);
         for (size_t s = 0; s < n; s++) fh_found_sort(&found[s]);
     }

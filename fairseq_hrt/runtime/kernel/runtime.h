@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 5 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 6 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
@@ -61,17 +61,22 @@ typedef struct {
     int32_t type;          /* 1: int8, 2: float32 */
 } fh_tensor;
 
+/* The fields that options.py names for the kernel, in its order: integers, switches and choices, then numbers. */
 typedef struct {
-    int32_t beam, nbest, min_len, max_len_b, normalize, scores, batch_size;
+    int32_t beam, nbest, min_len, max_len_b;
     int32_t nat_beam, eos_last_chunk, draft_chunk, draft_width; /* hrt; draft_chunk 0: no drafts */
-    int32_t table_size;                                         /* hrt: source length -> chunk size */
-    int32_t strategy, keep_repeats;                             /* dag */
-    int32_t alignments, graphs;                                 /* are wanted: of models that write from left to right; of dag */
-    int32_t jacobi_mode, jacobi_draft;                          /* autoregressive: fh_jacobi_mode, fh_jacobi_draft */
-    int32_t jacobi_block, jacobi_window, jacobi_prefix;         /* jacobi_window 0: as wide as pays; jacobi_prefix -1: no end of blocks */
-    const double *table_limits;                                 /* [table_size], ascending, the last one infinite */
-    const int32_t *table_chunks;                                /* [table_size] */
-    double lenpen, unkpen, max_len_a, beta, length_beta, scale;
+    int32_t strategy, keep_repeats;                             /* dag: fh_strategy */
+    int32_t jacobi_mode, jacobi_block;                          /* autoregressive: fh_jacobi_mode */
+    int32_t jacobi_window, jacobi_prefix;                       /* 0: as wide as pays; -1: no end of blocks */
+    int32_t jacobi_draft;                                       /* fh_jacobi_draft */
+    int32_t scores, batch_size;
+    int32_t alignments, graphs;  /* are wanted: of models that write from left to right; of dag */
+    int32_t normalize;           /* rank by log-probability / length ** lenpen */
+    int32_t table_size;          /* hrt: source length -> chunk size */
+    const double *table_limits;  /* [table_size], ascending, the last one infinite */
+    const int32_t *table_chunks; /* [table_size] */
+    double lenpen, unkpen, max_len_a;
+    double scale, beta, length_beta; /* dag */
 } fh_options;
 
 typedef struct fh_model fh_model;

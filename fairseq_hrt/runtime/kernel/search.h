@@ -58,7 +58,7 @@ int fh_beam(fh_work *work, const fh_search *search, fh_found *found);
 int fh_decode_plain(fh_work *work, const int32_t *limits, fh_found *found);
 int fh_decode_hrt(fh_work *work, int32_t chunk, const int32_t *limits, fh_found *found);
 /* Both stages of hrt for every sentence; scores: of the tokens, needed to rank several. */
-int fh_two_stages(fh_work *work, int32_t chunk, const int32_t *limits, int32_t beam, int32_t nat_beam, int32_t scores, fh_found *found);
+int fh_two_stages(fh_work *work, int32_t chunk, const int32_t *limits, int32_t beam, int32_t completed, int32_t scores, fh_found *found);
 int fh_decode_drafts(fh_work *work, int32_t chunk, const int32_t *limits, fh_found *found);
 int fh_decode_jacobi(fh_work *work, const int32_t *const *sources, const int32_t *limits, fh_found *found);
 int fh_decode_blocks(fh_work *work, const int32_t *limits, fh_found *found);

@@ -9,7 +9,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig
 
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
 
 
 @pytest.fixture
@@ -48,9 +48,11 @@ def test_the_search_of_the_task_is_that_of_fairseq(tiny, task, arch, options, be
         assert float(mine[0]["score"]) == pytest.approx(float(theirs[0]["score"]), abs=2e-5)
 
 
-def test_only_rescoring_is_added():
+def test_only_what_every_task_has_is_added():
     assert [field.name for field in fields(AutoregressiveTranslationConfig)] == [
         *[field.name for field in fields(TranslationConfig)],
         "rescore_path",
         "rescore_lenpen",
+        "engine",
+        "weights",
     ]

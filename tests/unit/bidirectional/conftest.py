@@ -15,7 +15,7 @@ from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
 from fairseq_hrt.bidirectional.slots import slot_order
 from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
-from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.options import DecodingOptions
 
 PAD, EOS, UNK = 1, 2, 3
 
@@ -68,10 +68,13 @@ def two_targets(count):
 
 def make_generator(tiny, model, symbols=12, *, paper=False, collapse=False, penalty="power", **options):
     """The generator of one model; options of decoding by their names."""
-    return BidirectionalGenerator(
-        [model], tiny.dictionary(symbols), DecodingOptions(**options), paper_scoring=paper, length_penalty=penalty,
-        collapse_repeats=collapse,
-    )  # fmt: skip
+    chosen = DecodingOptions(
+        bidirectional_scoring="paper" if paper else "canonical",
+        bidirectional_length_penalty=penalty,
+        bidirectional_deduplicate=collapse,
+        **options,
+    )
+    return BidirectionalGenerator([model], tiny.dictionary(symbols), chosen)
 
 
 def one(sample, row):

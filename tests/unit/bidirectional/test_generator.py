@@ -8,7 +8,8 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.slots import slot_order
-from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.engine import to_fairseq
+from fairseq_hrt.options import DecodingOptions
 
 EOS, PAD = 2, 1
 TOLERANCE = 2e-5
@@ -27,7 +28,7 @@ def test_one_word_a_step_decodes_like_fairseq(family, beam, lenpen):
     mine = family.generator(model, beam=beam, nbest=beam, max_len_b=12, lenpen=lenpen)
     found = mine.generate(None, sample)
     memories = mine.ensemble.encode(sample["net_input"])
-    blocks = [[h.to_fairseq() for h in best] for best in mine.decode_blocks(memories)]
+    blocks = [[to_fairseq(h) for h in best] for best in mine.decode_blocks(memories)]
     for result in (found, blocks):
         for theirs_best, my_best in zip(expected, result):
             assert [h["tokens"].tolist() for h in theirs_best] == [h["tokens"].tolist() for h in my_best]
@@ -87,7 +88,7 @@ def test_an_ensemble_writes_in_one_order(family, other, option):
 @torch.no_grad()
 def test_steps_directions_history_and_hooks(family):
     model, sample = family.bidirectional(directions=2, tokens_per_step=2), family.sample([5])
-    mine = family.generator(model, beam=1, max_len_b=9, min_len=7, retain_history=True)
+    mine = family.generator(model, beam=1, max_len_b=9, min_len=7, retain_iter_history=True)
     seen = []
     mine.step_hooks.append(seen.append)
     best = mine.generate(None, sample)[0][0]

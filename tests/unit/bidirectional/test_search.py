@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.bidirectional.search import BlockPlan, block_search
-from fairseq_hrt.decoding.constraints import Constraints
+from fairseq_hrt.engine.constraints import Constraints
 
 EOS, PAD = 2, 1
 TOLERANCE = 2e-5
@@ -63,8 +63,8 @@ def test_greedy_takes_the_best_word_of_each_slot(family, directions, count, min_
     "options",
     [
         dict(temperature=0.6), dict(temperature=1.7, lenpen=0.6), dict(unkpen=1.5), dict(unkpen=-4.0),
-        dict(normalize=False), dict(lenpen=0.6, penalty="gnmt"), dict(lenpen=1.4, penalty="gnmt", normalize=False),
-        dict(lenpen=-0.5),
+        dict(unnormalized=True), dict(lenpen=0.6, penalty="gnmt"),
+        dict(lenpen=1.4, penalty="gnmt", unnormalized=True), dict(lenpen=-0.5),
     ],
     ids=str,
 )  # fmt: skip
@@ -80,8 +80,15 @@ def test_every_option_reaches_the_search(family, paper, options, beam):
             for some in (options, {})
         )
         for row in range(2):
-            settings = {"gnmt" if name == "penalty" else name: value for name, value in options.items()}
-            oracle = family.oracle(model, family.one(sample, row), limit=6, **{**settings, "gnmt": "penalty" in options})
+            settings = {name: value for name, value in options.items() if name not in ("penalty", "unnormalized")}
+            oracle = family.oracle(
+                model,
+                family.one(sample, row),
+                limit=6,
+                gnmt="penalty" in options,
+                normalize="unnormalized" not in options,
+                **settings,
+            )
             got = [(h["tokens"].tolist(), float(h["score"])) for h in found[row]]
             if beam > 1:
                 expected = oracle.released(3) if paper else oracle.beam(3, paper=False)
@@ -113,7 +120,7 @@ def test_batch_mates_change_nothing(family, data):
         lenpen=data.draw(st.sampled_from([-0.5, 0.0, 0.6, 1.0, 2.0])),
         unkpen=data.draw(st.sampled_from([0.0, 3.0, -3.0])),
         temperature=data.draw(st.sampled_from([0.5, 1.0, 2.0])),
-        normalize=data.draw(st.booleans()),
+        unnormalized=data.draw(st.booleans()),
         penalty=data.draw(st.sampled_from(["power", "gnmt"])),
         paper=data.draw(st.booleans()),
         collapse=data.draw(st.booleans()),

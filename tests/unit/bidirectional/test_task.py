@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_hrt.bidirectional.criterion import BidirectionalLoss
-from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.options import DecodingOptions
 from fairseq_hrt.training.distillation import draw_raw, truncate_targets
 
 PAD, EOS = 1, 2
@@ -72,7 +72,7 @@ def test_validation_decodes_with_weights_that_change(family, monkeypatch):
 
 def test_other_criterions_and_models_are_refused(family):
     task, _ = family.task()
-    with pytest.raises(ValueError, match="TransformerModel, no bidirectional_transformer"):
+    with pytest.raises(ValueError, match="TransformerModel, not a bidirectional_transformer"):
         task.build_generator([family.model()], SimpleNamespace())
     with pytest.raises(ValueError, match="bidirectional_loss, not cross_entropy"):
         task.build_criterion(SimpleNamespace(_name="cross_entropy"))

@@ -13,7 +13,7 @@ ARGUMENTS = ["a.pt", "b.pt", "--data", "bin", "--output", "out"]
 
 @pytest.fixture
 def made(monkeypatch):
-    """What :func:`make_bundle` is called with, and what it calls itself: ``loaded`` to check, ``added`` for the runtime."""
+    """What :func:`make_bundle` is called with, and what it calls itself: ``loaded`` to check, ``added`` for the native engine."""
     found = SimpleNamespace(positional=None, named=None, loaded=[], added=[])
     bundle = SimpleNamespace(folder="out", source_lang="de", target_lang="en", task="translation_hrt")
 
@@ -49,14 +49,14 @@ def test_what_is_said_of_text_decoding_and_quality(made):
     )  # fmt: skip
 
 
-def test_the_runtime_gets_its_lines_and_shortlist(made, tmp_path):
+def test_the_native_engine_gets_its_lines_and_shortlist(made, tmp_path):
     lines = tmp_path / "lines"
     lines.write_bytes(b"\xef\xbb\xbfa b\r\n\nc\xff\xe2\x80\xa8d\n")
     verb.main([*ARGUMENTS, "--runtime", "int8", "--runtime-lines", str(lines), "--shortlist", "lex"])
     (((bundle, weights), named),) = made.added
     assert bundle.folder == "out" and weights == "int8"
     assert named == dict(data=Path("bin"), lines=["a b", "", "c\ufffd\u2028d"], shortlist=Path("lex"))
-    assert made.loaded == [(Path("out"), {"device": "cpu", "engine": "runtime"})]
+    assert made.loaded == [(Path("out"), {"device": "cpu", "engine": "native"})]
     verb.main([*ARGUMENTS, "--runtime", "float32"])
     assert made.added[1][1] == dict(data=Path("bin"), lines=None, shortlist=None)
 
@@ -64,8 +64,8 @@ def test_the_runtime_gets_its_lines_and_shortlist(made, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--shortlist", "lex"], "belong to the runtime: give --runtime"),
-        (["--runtime-lines", "x"], "belong to the runtime: give --runtime"),
+        (["--shortlist", "lex"], "belong to the native engine: give --runtime"),
+        (["--runtime-lines", "x"], "belong to the native engine: give --runtime"),
         (["--runtime", "int4"], "'int4'"),
         (["--tokenizer", "none"], "'none'"),
         (["--set", "beam"], "--set beam: give OPTION=VALUE"),

@@ -35,7 +35,7 @@ def test_bash_completes_verbs_and_options(complete):
     assert complete("tra") == ["translate", "trace"]
     assert set(complete("")) >= set(VERBS)
     assert complete("translate", "--out") == ["--output"]
-    assert complete("translate", "--engine", "r") == ["runtime"]
+    assert complete("translate", "--engine", "n") == ["native"]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

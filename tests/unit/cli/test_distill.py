@@ -119,6 +119,12 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
     # Nothing is translated where a sentence will be too long, for the teacher or for who chooses among its translations.
     system.longest_source = 2
     assert run(moved) == (2, "error: sentence 0 has 3 tokens, system 't' reads 2: shorten it or leave it out")
+    # The native engine leaves out scores, which nobody reads.
+    system.longest_source, asked = 3, []
+    system.without_scores = lambda: asked.append(1)
+    for engine, expected in (("torch", 0), ("native", 1), ("runtime", 2)):
+        verb.main([str(data), "--system", f"name=t,path={moved},engine={engine}", "--out", str(tmp_path / engine)])
+        assert len(asked) == expected
     # A training that writes its checkpoint while it is being loaded.
     loads[0] = lambda spec, data: checkpoint.write_text("and on") and system
     assert "changed while it was being read" in run()[1]

@@ -21,10 +21,17 @@ def test_defaults_are_those_of_the_settings(served, tmp_path):
     assert served == [(Settings(systems=((tmp_path.name, tmp_path),)), "127.0.0.1", 8080, 1)]
 
 
+@pytest.mark.parametrize("engine", ["auto", "torch", "native", "runtime"])
+def test_engines(served, tmp_path, engine):
+    """The last one is what the native engine was called before."""
+    verb.main([str(tmp_path), "--engine", engine])
+    assert served[0][0].engine == engine
+
+
 def test_every_setting_can_be_given(served, tmp_path):
     limits = {
         "max_body": 1, "max_characters": 2, "max_texts": 3, "max_alternatives": 0, "max_sentences": 5, "max_queue": 6,
-        "max_connections": 7, "max_batch": 8, "batch_wait": 0.5, "time_limit": 1.5, "threads": 2, "engine": "runtime",
+        "max_connections": 7, "max_batch": 8, "batch_wait": 0.5, "time_limit": 1.5, "threads": 2, "engine": "native",
         "key_file": Path("keys"), "allow_origin": "*",
     }  # fmt: skip
     hosts = ("a.example", "b")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.cli import translate
 from fairseq_hrt.cli.translate import plan_jobs, read_line
-from fairseq_hrt.hub import resume
+from fairseq_hrt.hub import pretrained, resume
 from fairseq_hrt.hub.translator import Translation
 
 
@@ -56,7 +56,7 @@ def model(tmp_path, monkeypatch):
         loaded.defaults = decoding
         return loaded
 
-    monkeypatch.setattr(translate, "from_pretrained", load)
+    monkeypatch.setattr(pretrained, "from_pretrained", load)
     return loaded
 
 
@@ -334,3 +334,12 @@ def test_no_two_inputs_share_an_output(tmp_path_factory, names):
         assert "would both be written" in str(error) and len({Path(name).name for name in names}) < len(names)
     else:
         assert len({job.target for job in jobs}) == len(names)
+
+
+@pytest.mark.parametrize(
+    "setting, flag",
+    [("engine=native", "--engine"), ("use-shortlist=true", "--shortlist"), ("--threads=2", "--threads"), ("device=cpu", "--device")],
+)  # fmt: skip
+def test_what_is_no_option_of_decoding(run, setting, flag):
+    status, out, error = run("--set=" + setting)
+    assert (status, out) == (2, b"") and error.endswith(f"is not an option of decoding: give {flag}\n")

@@ -1,5 +1,7 @@
 """Graph decoders and losses on a device that is not the host."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from simulated_device import SimulatedDevice
@@ -8,7 +10,7 @@ from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.criterion import DagFuzzyLoss, DagNllLoss
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.task import DagTranslationTask
-from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.options import DecodingOptions
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"])
@@ -17,8 +19,9 @@ def test_decoding_happens_on_the_device(family, strategy):
 
     def decode(model, sample):
         options = DecodingOptions(beam=3 if strategy == "beam" else 1, unkpen=float("inf"))
-        config = DagTaskConfig(dag_decode_strategy=strategy, seed=1)
-        generator = DagGenerator([model], family.dictionary(), options, config=config, scale=2.0)
+        generator = DagGenerator(
+            [model], family.dictionary(), replace(options, dag_decode_strategy=strategy, dag_decode_upsample_scale=2.0)
+        )
         return [[hypothesis["tokens"].tolist() for hypothesis in best] for best in generator.generate([model], sample)]
 
     expected = decode(model, sample)

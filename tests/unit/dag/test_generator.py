@@ -9,20 +9,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.decoding import NumericalError
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.decoding.rescoring import Rescorer
+from fairseq_hrt.engine import ModelScorer
 from fairseq_hrt.option_effects import set_aside
+from fairseq_hrt.options import DecodingOptions
 
 STRATEGIES = ["greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample"]
 
 
 def make_generator(tiny, models, strategy, *, options=None, scale=2.0, symbols=12, **config):
-    settings = DagTaskConfig(dag_decode_strategy=strategy, **{f"dag_{name}": value for name, value in config.items()})
-    settings.seed = 1
-    return DagGenerator(models, tiny.dictionary(symbols), DecodingOptions(**(options or {})), config=settings, scale=scale)
+    own = {f"dag_{name}": value for name, value in config.items()}
+    chosen = DecodingOptions(dag_decode_strategy=strategy, dag_decode_upsample_scale=scale, **own, **(options or {}))
+    return DagGenerator(models, tiny.dictionary(symbols), chosen)
 
 
 class Truth:
@@ -350,7 +350,7 @@ def test_penalised_unknown_words(family):
         for config, options, seen in (
             ({}, {}, False),
             (dict(allow_unk=True), {}, True),
-            (dict(allow_unk=True), dict(unkpen=1e9), False),
+            (dict(allow_unk=True), dict(unkpen=1e6), False),
             (dict(allow_unk=True), dict(unkpen=math.inf), False),
             (dict(allow_unk=True), dict(unkpen=-5.0), True),
         ):
@@ -435,7 +435,7 @@ def test_two_vertices(family):
 
 def test_steps_and_history(family):
     model, sample = family.dag(), family.sample([5, 3])
-    generator = make_generator(family, [model], "lookahead", options=dict(retain_history=True))
+    generator = make_generator(family, [model], "lookahead", options=dict(retain_iter_history=True))
     steps = []
     generator.step_hooks.append(steps.append)
     best = generator.generate([model], sample)
@@ -549,7 +549,7 @@ def test_how_probable_translations_are(family, graphs, strategy, keep_repeats):
         assert found.token_log_prob == pytest.approx(words[chosen], abs=1e-5)
         total = truth.texts(graphs, limit=10)[tuple(tokens)]
         assert found.log_likelihood == pytest.approx(math.log(total), abs=1e-5)
-    assert len(scores) == 3 and not generator.graph_hooks and generator.config.dag_keep_repeats == keep_repeats
+    assert len(scores) == 3 and not generator.graph_hooks and generator.options.dag_keep_repeats == keep_repeats
 
 
 @pytest.mark.parametrize("strategy", ["beam", "sample"])
@@ -560,7 +560,8 @@ def test_hooks_and_scores_are_of_what_another_model_chose(tiny, family, strategy
     def chosen(*rescoring):
         generator = make_generator(tiny, models, strategy, options=dict(beam=5))
         if rescoring:
-            generator.rank_by(Rescorer(rescoring, tiny.dictionary(), generator.counters))
+            judge = ModelScorer(rescoring, tiny.dictionary(), generator.counters, like=models[0])
+            generator.rank_by(Rescorer(judge))
         steps, seen = [], []
         generator.graph_hooks.append(lambda graphs, found: seen.extend(best[0].tokens for best in found))
         with generator.watched(steps.append):

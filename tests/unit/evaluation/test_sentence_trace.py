@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.engine.counters import GenerationCounters
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.evaluation.sentence_trace import (
     FIXED,
     OPEN,
@@ -25,6 +24,7 @@ from fairseq_hrt.evaluation.sentence_trace import (
     trace,
 )
 from fairseq_hrt.jacobi.decoding import JacobiIteration
+from fairseq_hrt.options import DecodingOptions
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8))
@@ -106,7 +106,7 @@ def test_guesses_are_right_or_wrong_until_they_are_confirmed(tiny):
 
 def test_a_real_search(tiny):
     model, dictionary, sample = tiny.lively(), tiny.dictionary(), tiny.sample([5])
-    options = DecodingOptions.from_args(SimpleNamespace(beam=1, max_len_a=0, max_len_b=6))
+    options = DecodingOptions(beam=1, max_len_a=0, max_len_b=6)
     generator = AutoregressiveGenerator([model], dictionary, options)
     system = SimpleNamespace(
         name="AT", generator=generator, counters=generator.counters, task=SimpleNamespace(target_dictionary=dictionary),

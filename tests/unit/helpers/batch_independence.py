@@ -64,7 +64,7 @@ _CHOICES: Dict[str, Sequence[Any]] = {
     "unkpen": (0.0, 1.5, -1.0, math.inf),
     "min_len": (0, 1, 3, 8),
     "limits": ((0.0, 9), (1.0, 0), (1.0, 2), (0.5, 1), (2.0, 0), (0.0, 200)),
-    "normalize": (True, False),
+    "unnormalized": (True, False),
     "temperature": (1.0, 0.7),
     "no_repeat_ngram_size": (0, 0, 1, 2),
 }

@@ -4,11 +4,10 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
-from fairseq_hrt.jacobi.config import JacobiTaskConfig
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.jacobi.drafts import Drafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
+from fairseq_hrt.options import DecodingOptions
 
 MODE_OPTIONS = [
     dict(mode="frontier", window=1),
@@ -34,9 +33,9 @@ def make_generator(
     **config: Any,
 ) -> JacobiGenerator:
     """The generator; options of the family without their prefix."""
-    settings = JacobiTaskConfig(jacobi_draft=draft, **{f"jacobi_{name}": value for name, value in config.items()})
-    options = DecodingOptions(beam=1, **(options or {}))
-    return JacobiGenerator(models, tiny.dictionary(symbols), options, config=settings, drafter=drafter or Drafter())
+    own = {f"jacobi_{name}": value for name, value in config.items()}
+    chosen = DecodingOptions(**{"beam": 1, "jacobi_draft": draft, **own, **(options or {})})
+    return JacobiGenerator(models, tiny.dictionary(symbols), chosen, drafter=drafter or Drafter())
 
 
 def greedy(

@@ -6,9 +6,8 @@ from batch_independence import Batch, assert_independent, batches, decoding_opti
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.options import DecodingOptions
-from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
+from fairseq_hrt.options import DecodingOptions
 
 
 @functools.cache
@@ -38,9 +37,12 @@ def test_company_changes_nothing(tiny, seed, options, batch, chunk, table, compl
     generator = HRTGenerator(
         [model],
         tiny.dictionary(6),
-        DecodingOptions(**options),
-        chooser=ChunkChooser.parse(chunk, table, [2, 3]),
-        nat_beam=min(completed, options["beam"]),
-        eos_last_chunk=eos_last_chunk,
+        DecodingOptions(
+            hrt_decode_chunk=chunk,
+            hrt_chunk_table=table,
+            hrt_nat_beam=min(completed, options["beam"]),
+            hrt_eos_last_chunk=eos_last_chunk,
+            **options,
+        ),
     )
     assert_independent(generator, batch)

@@ -4,12 +4,11 @@ import pytest
 import torch
 from simulated_device import SimulatedDevice
 
-from fairseq_hrt.decoding.options import DecodingOptions
-from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.criterion import HRTLoss
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.task import HRTTranslationTask
+from fairseq_hrt.options import DecodingOptions
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -22,9 +21,8 @@ def test_decoding_happens_on_the_device(tiny, beam, chunk, options):
     sample = tiny.sample([5, 3, 6, 9])
 
     def decode(model, sample):
-        chooser = ChunkChooser.parse(chunk, "3:1,5:2,inf:3", [2, 3])
-        options_ = DecodingOptions(beam=beam, **options)
-        generator = HRTGenerator([model], tiny.dictionary(), options_, chooser=chooser, eos_last_chunk=len(options) > 1)
+        own = dict(hrt_decode_chunk=chunk, hrt_chunk_table="3:1,5:2,inf:3", hrt_eos_last_chunk=len(options) > 1)
+        generator = HRTGenerator([model], tiny.dictionary(), DecodingOptions(beam=beam, **own, **options))
         return [[hypothesis["tokens"].tolist() for hypothesis in best] for best in generator.generate([model], sample)]
 
     expected = decode(model, sample)
@@ -38,9 +36,8 @@ def test_the_host_looks_once_a_step(tiny, beam):
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3], hrt_relative_window=3)
     with SimulatedDevice() as device:
         moved = device.move(model)
-        chooser = ChunkChooser.parse("2", "", [2, 3])
-        options = DecodingOptions(beam=beam, max_len_b=12)
-        generator = HRTGenerator([moved], tiny.dictionary(), options, chooser=chooser)
+        options = DecodingOptions(beam=beam, max_len_b=12, hrt_decode_chunk="2")
+        generator = HRTGenerator([moved], tiny.dictionary(), options)
         generator.generate([moved], device.send(tiny.sample([5, 3, 6, 4, 7, 2, 8, 5])))
         assert generator.counters.decoder_calls > 5
         assert device.reads - generator.counters.decoder_calls <= (2 if beam == 1 else 4), device.waits

@@ -10,12 +10,11 @@ from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.engine import EngineEnsemble
-from fairseq_hrt.hrt.chunking import ChunkChooser
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.sample import SampleView
+from fairseq_hrt.options import DecodingOptions
 
 SYMBOLS = 6
 EOS, PAD = 2, 1
@@ -60,15 +59,14 @@ def stage_one(models, dictionary, sample, chunk, *, max_len, lenpen=1.0, beam=5,
 
 
 def decode(models, dictionary, sample, chunk, *, nat_beam=None, eos_last_chunk=False, table="inf:1", **options):
-    generator = HRTGenerator(
-        models,
-        dictionary,
-        DecodingOptions(**options),
-        chooser=ChunkChooser.parse(str(chunk), table, models[0].decoder.chunk_sizes),
-        nat_beam=nat_beam,
-        eos_last_chunk=eos_last_chunk,
+    chosen = DecodingOptions(
+        hrt_decode_chunk=str(chunk),
+        hrt_chunk_table=table,
+        hrt_nat_beam=nat_beam,
+        hrt_eos_last_chunk=eos_last_chunk,
+        **options,
     )
-    return generator.generate(models, sample)
+    return HRTGenerator(models, dictionary, chosen).generate(models, sample)
 
 
 def expected_translations(hrt, models, dictionary, sources, chunk, *, nat_beam, lenpen, eos_last_chunk=False, **options):
@@ -401,7 +399,7 @@ def test_penalty_of_unknown_words_in_both_stages(hrt):
 def test_unnormalized_scores_are_equation_2(hrt):
     model, logp = crafted(hrt, {0: {5: 4}, 1: {6: 4}, 2: {EOS: 4}, 3: {EOS: 4}})
     total = float(logp[0, 5] + logp[1, 6] + logp[2, EOS] + logp[3, EOS])
-    assert float(one(hrt, model, 2, normalize=False)["score"]) == pytest.approx(total, abs=TOLERANCE)
+    assert float(one(hrt, model, 2, unnormalized=True)["score"]) == pytest.approx(total, abs=TOLERANCE)
     assert float(one(hrt, model, 2, lenpen=0.6)["score"]) == pytest.approx(total / 4**0.6, abs=TOLERANCE)
 
 
@@ -409,12 +407,8 @@ def test_unnormalized_scores_are_equation_2(hrt):
 
 
 def build(hrt, model, chunk, beam=1, **options):
-    return HRTGenerator(
-        [model],
-        hrt.dictionary(SYMBOLS),
-        DecodingOptions(beam=beam, max_len_b=9, **options),
-        chooser=ChunkChooser.parse(str(chunk), "inf:1", model.decoder.chunk_sizes),
-    )
+    chosen = DecodingOptions(beam=beam, max_len_b=9, hrt_decode_chunk=str(chunk), **options)
+    return HRTGenerator([model], hrt.dictionary(SYMBOLS), chosen)
 
 
 @pytest.mark.parametrize("chunk", [2, 3])
@@ -450,7 +444,7 @@ def test_the_second_stage_remembers_nothing(hrt, monkeypatch):
 
 def test_steps_and_history(hrt):
     model, _ = crafted(hrt, {0: {5: 4}, 2: {6: 4}, 4: {EOS: 4}, 1: {7: 4}, 3: {8: 4}, 5: {EOS: 4}})
-    got = one(hrt, model, 2, retain_history=True)
+    got = one(hrt, model, 2, retain_iter_history=True)
     assert got["tokens"].tolist() == [7, 5, 8, 6, EOS]
     assert got["token_steps"].tolist() == [4, 1, 4, 2, 4]
     assert [h["tokens"].tolist() for h in got["history"]] == [

@@ -1,21 +1,21 @@
 """First values of parameters, rules that hold in both stages, and single precision where half precision would lose too much."""
 
 from argparse import Namespace
+from dataclasses import replace
 
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hrt.attention import RelativeSelfAttention
-from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.criterion import HRTLoss
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
 from fairseq_hrt.hrt.sample import SampleView
 from fairseq_hrt.hrt.task import HRTTranslationTask
+from fairseq_hrt.options import DecodingOptions
 
 SYMBOLS, EOS, UNK = 12, 2, 3
 
@@ -68,9 +68,7 @@ def test_the_penalty_of_unknown_words_holds_at_every_mask(hrt, chunk):
 
     def decode(penalty):
         options = DecodingOptions(beam=1, max_len_b=11, min_len=9, unkpen=penalty, lenpen=0.0)
-        generator = HRTGenerator(
-            [model], hrt.dictionary(SYMBOLS), options, chooser=ChunkChooser.parse(str(chunk), "", [2, 3])
-        )
+        generator = HRTGenerator([model], hrt.dictionary(SYMBOLS), replace(options, hrt_decode_chunk=str(chunk)))
         ((best,),) = generator.generate([model], sample)
         return best
 
@@ -120,8 +118,8 @@ def test_every_softmax_of_half_precision_is_in_single_precision(hrt, dtype):
         counts.append(len(seen.types))
         HRTLoss(task, 0.1)(model, task.add_views(sample, 1, 0.5))
         counts.append(len(seen.types))
-        chooser = ChunkChooser.parse("2", "", [2, 3])
-        generator = HRTGenerator([model], dictionary, DecodingOptions(beam=2, max_len_b=5), chooser=chooser)
+        options = DecodingOptions(beam=2, max_len_b=5, hrt_decode_chunk="2")
+        generator = HRTGenerator([model], dictionary, options)
         generator.generate([model], sample)
         counts.append(len(seen.types))
     assert all(more > fewer for fewer, more in zip([-1, *counts], counts)), "each of them has been seen"

@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.hrt.chunking import ChunkChooser
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.scorer import ChunkScorer
+from fairseq_hrt.options import DecodingOptions, chunk_table
 
 SYMBOLS = 6
 EOS, PAD = 2, 1
@@ -20,7 +20,8 @@ def score(hrt, models, sample, targets, chunk, table="3:1,5:2,inf:3"):
     padded = torch.full((len(targets), max(map(len, targets)) + 1), PAD)
     for row, target in zip(padded, targets):
         row[: len(target)] = torch.tensor(target)
-    scorer = ChunkScorer(hrt.dictionary(SYMBOLS), ChunkChooser.parse(str(chunk), table, [2, 3]))
+    options = DecodingOptions(hrt_decode_chunk=str(chunk), hrt_chunk_table=table)
+    scorer = ChunkScorer(hrt.dictionary(SYMBOLS), ChunkChooser(chunk_table(options, [2, 3])))
     return [best for (best,) in scorer.generate(models, {**sample, "target": padded})]
 
 
@@ -68,10 +69,8 @@ def test_translations_are_scored_as_they_were_found(hrt, chunk, tail):
     for seed in range(5):
         model = hrt.model(symbols=SYMBOLS, seed=seed, hrt_tail_target=tail)
         sample = hrt.sample(hrt.sources([5, 3, 7], SYMBOLS, seed))
-        generator = HRTGenerator(
-            [model], hrt.dictionary(SYMBOLS), DecodingOptions(beam=3, max_len_b=9), eos_last_chunk=True,
-            chooser=ChunkChooser.parse(str(chunk), "", [2, 3]),
-        )  # fmt: skip
+        options = DecodingOptions(beam=3, max_len_b=9, hrt_eos_last_chunk=True, hrt_decode_chunk=str(chunk))
+        generator = HRTGenerator([model], hrt.dictionary(SYMBOLS), options)
         for rank in range(3):
             best = [hypotheses[rank] for hypotheses in generator.generate([model], sample)]
             scored = score(hrt, [model], sample, [h["tokens"].tolist() for h in best], chunk)

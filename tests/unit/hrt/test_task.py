@@ -8,7 +8,6 @@ import torch
 from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
-from fairseq_hrt.decoding import DecodingOptions
 from fairseq_hrt.hrt.training_batch import ViewSettings
 
 
@@ -91,28 +90,35 @@ def test_the_task_hands_over_what_it_was_given(hrt):
     assert hrt.task()[0].view_settings().learn_tail
 
 
-@pytest.mark.parametrize("choice", ["1", "2", "auto"])
-def test_options_of_decoding_reach_the_generator(hrt, choice):
-    task = hrt.task(hrt_decode_chunk=choice, hrt_nat_beam=2, hrt_eos_last_chunk=True, hrt_chunk_table="7:3,inf:2")[0]
-    # Some of these have no effect beside others, which is refused where somebody gives them together.
-    generator = task.make_generator([hrt.model(symbols=12)], DecodingOptions(beam=4))
-    assert generator.eos_last_chunk and generator.chooser.sizes == {"1": {1}, "2": {2}, "auto": {2, 3}}[choice]
-    # Autoregressive decoding has no second stage, and all its hypotheses may be asked for.
-    assert generator.nat_beam == (4 if choice == "1" else 2)
-    task.cfg.hrt_eos_last_chunk = False
-    assert not task.make_generator([hrt.model(symbols=12)], DecodingOptions(beam=4)).eos_last_chunk
+@pytest.mark.parametrize("engine", ["torch", "native"])
+@pytest.mark.parametrize(
+    "given, sizes, completed",
+    [
+        # Autoregressive decoding has no second stage, and all its hypotheses may be asked for.
+        (dict(hrt_decode_chunk="1"), {1}, 4),
+        (dict(hrt_decode_chunk="2", hrt_nat_beam=2, hrt_eos_last_chunk=True), {2}, 2),
+        (dict(hrt_decode_chunk="auto", hrt_nat_beam=2, hrt_chunk_table="7:3,inf:2"), {2, 3}, 2),
+        ({}, {2}, 4),
+    ],
+)
+def test_options_of_decoding_reach_the_generator(hrt, engine, given, sizes, completed):
+    generator = hrt.task(engine=engine, **given)[0].build_generator([hrt.model(symbols=12).float()], SimpleNamespace(beam=4))
+    assert generator.options.changed() == {**given, "beam": 4, "engine": engine}
+    assert generator.chooser.sizes == sizes and generator.nat_beam == completed
 
 
-def test_a_second_stage_beam_does_not_stand_in_the_way_of_autoregressive_decoding(hrt):
-    """That of the validation, which is measured besides; given for it alone it is refused."""
-    task = hrt.task(hrt_decode_chunk="1", hrt_nat_beam=3)[0]
-    assert task.make_generator([hrt.model(symbols=12)], DecodingOptions(beam=2)).nat_beam == 2
-    with pytest.raises(ValueError, match="--hrt-nat-beam 3 has an effect only with --hrt-decode-chunk other than 1"):
+@pytest.mark.parametrize("given", [dict(hrt_nat_beam=3), dict(hrt_eos_last_chunk=True), dict(hrt_chunk_table="9:1,inf:2")])
+def test_options_of_a_stage_that_does_not_run_are_refused(hrt, given):
+    task = hrt.task(hrt_decode_chunk="1", **given)[0]
+    with pytest.raises(ValueError, match=f"--{next(iter(given)).replace('_', '-')} .*has an effect only with"):
         task.build_generator([hrt.model(symbols=12)], SimpleNamespace(beam=2))
 
 
-def test_validation_measures_autoregressive_decoding_if_asked(hrt):
-    task = hrt.task(eval_bleu=True, hrt_eval_autoregressive=True, hrt_nat_beam=1, hrt_decode_chunk="3")[0]
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_validation_measures_autoregressive_decoding_if_asked(hrt, engine):
+    """Options of the second stage stand in nobody's way."""
+    second = dict(hrt_nat_beam=1, hrt_eos_last_chunk=True, hrt_decode_chunk="3")
+    task = hrt.task(eval_bleu=True, hrt_eval_autoregressive=True, engine=engine, **second)[0]
     args = Namespace(**hrt.TINY, arch="hrt_transformer", hrt_chunk_sizes=[2, 3])
     ARCH_CONFIG_REGISTRY["hrt_transformer"](args)
     task.build_model(args)

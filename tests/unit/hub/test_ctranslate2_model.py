@@ -6,9 +6,9 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_REGISTRY
 
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.hub.ctranslate2_model import PADDING, check_exportable, export, largest_difference
+from fairseq_hrt.options import DecodingOptions
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -27,7 +27,7 @@ VARIANTS = {
 
 
 def greedy(model, sample, dictionary, longest):
-    options = DecodingOptions.from_args(Namespace(beam=1, max_len_a=0, max_len_b=longest))
+    options = DecodingOptions(beam=1, max_len_a=0, max_len_b=longest)
     found = AutoregressiveGenerator([model], dictionary, options).generate([model], sample)
     return [best[0]["tokens"].tolist()[:-1] for best in found]
 

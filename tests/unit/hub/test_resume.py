@@ -170,11 +170,11 @@ def test_files_among_the_options_are_their_contents(tmp_path, monkeypatch):
     }
     assert found[one] == found[copy] != found[two] and len(set(found.values())) == 4
     assert found[one].startswith("sha256 ") and found["none"] == "none"
-    # Names that do not sound like files, without a slash; and a file of measured times, which shapes no result.
+    # Names that do not sound like files, without a slash.
     monkeypatch.chdir(tmp_path)
     for name in ("shortlist", "replace_unk"):
         assert identified_options({name: "one.pt"})[name] == found[one]
-    assert identified_options({"shortlist": "true", "jacobi_cost_file": "one.pt"}) == {"shortlist": "true"}
+    assert identified_options({"shortlist": "true"}) == {"shortlist": "true"}
     # What only sounds like a file is none.
     assert identified_options({"beam": "one.pt", "a": f"{one}.missing"}) == {"a": f"{one}.missing", "beam": "one.pt"}
 

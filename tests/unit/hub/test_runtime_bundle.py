@@ -11,19 +11,20 @@ from native_bundles import LINES, with_runtime
 from tiny_models import LETTERS, write_dictionaries
 
 import fairseq_hrt
+from fairseq_hrt.decoding import Hypothesis
 from fairseq_hrt.hub import runtime_bundle
 from fairseq_hrt.hub.bundle import load_bundle
 from fairseq_hrt.hub.runtime_bundle import Agreement, add_runtime, agreement, data_sentences, require_equal
-from fairseq_hrt.runtime.engine import Result
+from fairseq_hrt.hub.torch_decoder import TorchDecoder
 
 
 def test_options_of_the_training_hold_where_none_are_given(bundles):
-    model = fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch")
-    model._trained_task.hrt_decode_chunk, model._trained_task.hrt_eos_last_chunk = "1", True
-    model._trained_task.hrt_curriculum_power = 3.0
-    assert runtime_bundle.trained_options(model) == {"hrt_decode_chunk": "1", "hrt_eos_last_chunk": "true"}
-    model.bundle.task = "translation_autoregressive"
-    assert runtime_bundle.trained_options(model) == {}
+    decoder = TorchDecoder(load_bundle(bundles / "hrt"), device="cpu")
+    decoder.trained_task.hrt_decode_chunk, decoder.trained_task.hrt_eos_last_chunk = "1", True
+    decoder.trained_task.hrt_curriculum_power = 3.0
+    assert runtime_bundle.trained_options(decoder) == {"hrt_decode_chunk": "1", "hrt_eos_last_chunk": "true"}
+    decoder.bundle.task = "translation_autoregressive"
+    assert runtime_bundle.trained_options(decoder) == {}
 
 
 def test_int8_and_its_card(tmp_path):
@@ -32,7 +33,7 @@ def test_int8_and_its_card(tmp_path):
     assert "| runtime, int8 |" in (bundle.folder / "README.md").read_text()
     assert load_bundle(bundle.folder).runtime == "runtime.safetensors"
     assert (bundle.folder / "runtime.safetensors").stat().st_mode == (bundle.folder / "dict.de.txt").stat().st_mode
-    assert fairseq_hrt.from_pretrained(bundle.folder).engine.header.weights == "int8"
+    assert fairseq_hrt.from_pretrained(bundle.folder).decoder.engine.header.weights == "int8"
 
 
 def test_a_shortlist_in_a_bundle(tmp_path):
@@ -40,7 +41,7 @@ def test_a_shortlist_in_a_bundle(tmp_path):
     # Every letter may become its own capital only.
     table.write_text("".join(f"{letter.upper()} {letter} 0.9\n" for letter in LETTERS))
     folder = with_runtime(tmp_path / "short", "autoregressive", shortlist=table).folder
-    everything = fairseq_hrt.from_pretrained(folder, engine="runtime")
+    everything = fairseq_hrt.from_pretrained(folder, engine="native")
     model = fairseq_hrt.from_pretrained(folder, use_shortlist=True)
     # With the hundred most frequent words it is the whole dictionary.
     assert model.translate(LINES) == everything.translate(LINES)
@@ -80,12 +81,9 @@ def test_agreement():
 
 def test_the_best_hypotheses_are_compared():
     def found(tokens, *scores):
-        return [Result(tokens, None, list(scores), 1), Result([9, 2], None, [0.0, 0.0], 1)]
+        return [Hypothesis(tokens, None, list(scores)), Hypothesis([9, 2], None, [0.0, 0.0])]
 
-    def expected(tokens, *scores):
-        return [{"tokens": torch.tensor(tokens), "positional_scores": torch.tensor(scores)}]
-
-    theirs = [expected([4, 2], -1.0, -0.5), expected([5, 2], -1.0, -1.0), expected([2], -0.25)]
+    theirs = [found([4, 2], -1.0, -0.5), found([5, 2], -1.0, -1.0), found([2], -0.25)]
     same = agreement([found([4, 2], -1.0, -0.25), found([6, 2], 0.0, 0.0), found([2], -0.25)], theirs)
     assert (same.sentences, same.identical, same.difference) == (3, 2, 0.25)
     assert np.isnan(agreement([found([4, 2], -1.0, float("nan")), found([2], -1.0), found([2], -0.25)], theirs).difference)

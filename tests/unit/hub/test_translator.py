@@ -1,24 +1,29 @@
-"""Loaded bundles, of a tiny model with random weights: devices, caches, folders with odd names."""
+"""What a loaded bundle does with text, whichever engine decodes."""
 
 import re
-import shutil
-from pathlib import Path
+import threading
 
 import pytest
-import torch
+from native_bundles import LINES
 from tiny_models import SIZES, write_bundle
 
 import fairseq_hrt
-from fairseq_hrt.hub import bundle, translator
-from fairseq_hrt.hub.translator import choose_device
+from fairseq_hrt.decoding import Hypothesis
+from fairseq_hrt.hub import bundle
+from fairseq_hrt.hub.translation import join_pieces
+from fairseq_hrt.hub.translator import Translator, Wanted
+from fairseq_hrt.options import UnsupportedOption
+from fairseq_hrt.runtime.engine import Cancelled
+
+# The bundles of both engines take their time.
+EITHER = pytest.mark.parametrize(
+    "engine", [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.mutants]) for name in ("native", "torch")]
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A bundle in a folder whose name fairseq would take apart."""
-    place = tmp_path_factory.mktemp("bundle")
-    write_bundle(place / "plain", "autoregressive")
-    return Path(shutil.copytree(place / "plain", place / "a:b c" / "d:e"))
+    return write_bundle(tmp_path_factory.mktemp("bundle") / "plain", "autoregressive").folder
 
 
 @pytest.fixture(scope="module")
@@ -26,28 +31,8 @@ def model(folder):
     return fairseq_hrt.from_pretrained(folder, device="cpu")
 
 
-def test_names_with_colons(folder, model, tmp_path, monkeypatch):
-    plain = tmp_path / "plain"
-    plain.symlink_to(folder)
-    lines = ["a b c", "", "j i"]
-    assert model.translate(lines) == fairseq_hrt.from_pretrained(plain, device="cpu").translate(lines)
-    monkeypatch.chdir(folder.parent)
-    assert fairseq_hrt.from_pretrained(folder.name, device="cpu").translate(lines) == model.translate(lines)
-
-
 def test_a_byte_order_mark_changes_nothing(model):
     assert model.translate("\ufeffa b") == model.translate("a b") == model.translate("a\ufeff b")
-
-
-def test_decoders_of_many_options_are_not_all_kept(model, monkeypatch):
-    monkeypatch.setattr(translator, "DECODERS", 2)
-    built, original = [], translator.build_generator
-    monkeypatch.setattr(translator, "build_generator", lambda *given: built.append(1) or original(*given))
-    first = model.translate("a b", max_len_b=5)
-    for length in (6, 7, 8):
-        model.translate("a b", max_len_b=length)
-        assert model.translate("a b", max_len_b=5) == first
-    assert len(model._tasks) == 2 and len(built) == 4, "what is used again and again stays"
 
 
 def test_scoring_prepares_its_text_once(folder, monkeypatch):
@@ -66,26 +51,17 @@ def test_pairs_with_an_empty_line_have_no_score(model):
     assert found[3].score == pytest.approx(model.score(["a b c"], ["A B"])[0].score, abs=1e-5)
 
 
-def test_what_is_scored_together_has_similar_lengths(model, monkeypatch):
-    batches, original = [], model._collate
-
-    def collate(dataset):
-        batches.append([len(dataset[number]["source"]) for number in range(len(dataset))])
-        return original(dataset)
-
-    monkeypatch.setattr(model, "_collate", collate)
-    model.score(["a", "a b c", "a b", "a b c d"], ["A"] * 4, batch_size=2)
-    assert batches == [[5, 4], [3, 2]]
-
-
 def test_lines_are_cut_where_the_model_ends(tmp_path):
     sizes = [*SIZES, "--max-source-positions=6", "--max-target-positions=30"]
     model = fairseq_hrt.from_pretrained(write_bundle(tmp_path / "short", "autoregressive", sizes=sizes).folder, device="cpu")
-    task = model._decoder({})[0]
-    assert [len(piece) for piece in model._pieces("a b c d e", task)] == [5]
-    pieces = model._pieces("a b c d e f g", task)
-    assert [model._tensor(piece).tolist() for piece in pieces] == [[4, 5, 6, 7, 8, 2], [9, 10, 2]]
-    assert model.prepare("a b c d e f g") == pieces and [piece.start for piece in pieces] == [0, 5]
+    assert [len(piece) for piece in model.prepare("a b c d e")] == [5]
+    pieces = model.prepare("a b c d e f g")
+    assert model.pieces(["a b c d e f g", ""]) == [[4, 5, 6, 7, 8, 2], [9, 10, 2]]
+    assert [piece.start for piece in pieces] == [0, 5]
+    # A call may ask for shorter ones.
+    (whole,) = model.translate(["a b c d e"], details=True, max_source_positions=4, max_len_b=3)
+    parts = model.translate(["a b c", "d e"], details=True, max_source_positions=4, max_len_b=3)
+    assert whole.text == " ".join(one.text for one in parts) and len(model.prepare("a b c d e")) == 1
     # Each piece's unknown words are replaced by its own.
     assert re.fullmatch("a( a)* b( b)*", model.translate("a a a a a b b", unkpen=-1000, replace_unk=True, max_len_b=4))
     model.score(["a b c d e"], ["A"])
@@ -93,43 +69,122 @@ def test_lines_are_cut_where_the_model_ends(tmp_path):
         model.score(["a", "a b c d e f"], ["A", "A"])
 
 
-def test_nothing_is_given_to_a_translation(model):
-    with pytest.raises(ValueError, match="prefix_size=2: no translation begins with given words"):
-        model.translate("a b", prefix_size=2)
-    with pytest.raises(ValueError, match=r"score_reference=true rates given translations: use score\(\)"):
-        model.translate("a b", score_reference=True)
-    assert model.translate("a b", prefix_size=0, score_reference=False) == model.translate("a b")
+@EITHER
+def test_prepared_lines_are_translated_like_raw_ones(bundles, engine, monkeypatch):
+    model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
+    lines = [*LINES, " ".join(["zebra a"] * 300), " \t"]
+    options = [{}, {"beam": 2, "nbest": 2}, {"replace_unk": True, "unkpen": -100, "max_len_b": 5}]
+    expected = [model.translate(lines, details=True, **chosen) for chosen in options]
+    prepared = [model.prepare(line) for line in lines]
+    assert [len(pieces) for pieces in prepared][-2:] == [3, 1] and all(prepared)
+    # Nothing is prepared a second time.
+    monkeypatch.setattr(model.pipeline, "words", None)
+    for chosen, wanted in zip(options, expected):
+        found = iter(model.translate([piece for pieces in prepared for piece in pieces], details=True, **chosen))
+        translated = [[next(found) for _ in pieces] for pieces in prepared]
+        assert [
+            join_pieces(line, [[one, *one.alternatives] for one in pieces]) for line, pieces in zip(lines, translated)
+        ] == wanted
 
 
-def test_fairseqs_own_task_replaces_no_unknown_words(folder):
-    with pytest.raises(ValueError, match="--replace-unk: --task translation cannot do it"):
-        fairseq_hrt.from_pretrained(folder, device="cpu", task="translation", replace_unk=True)
+@EITHER
+def test_graphs_of_prepared_lines(bundles, engine):
+    model = fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine)
+    prepared = [piece for line in ("a b c", "", "j") for piece in model.prepare(line)]
+    assert model.graphs(prepared) == model.graphs(["a b c", "", "j"])
 
 
-def test_options_of_the_training_hold_for_its_own_task(tmp_path):
-    sizes = [*SIZES, "--max-source-positions=7"]
-    hrt, other = (
-        fairseq_hrt.from_pretrained(write_bundle(tmp_path / family, family, sizes=sizes).folder, device="cpu")
-        for family in ("hrt", "autoregressive")
-    )
-    assert hrt._decoder({})[0].cfg.max_source_positions == 7 and other._decoder({})[0].cfg.max_source_positions == 1024
-    assert hrt._decoder({"max_source_positions": 5})[0].cfg.max_source_positions == 5
+@EITHER
+def test_a_line_is_prepared_while_others_are_translated(bundles, engine):
+    model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine, threads=1)
+    prepared = []
+
+    def progress(*done):
+        # Within the call, and by another thread.
+        other = threading.Thread(target=lambda: prepared.append(model.prepare("a b c")), daemon=True)
+        other.start()
+        other.join(60)
+        assert prepared, "it waits for the call"
+
+    model.translate(["a b"], progress=progress)
+    assert [piece.words for piece in prepared[0]] == [["a", "b", "c"]]
 
 
-@pytest.mark.parametrize("name, message", [
-    ("foo", "'foo' is unknown: give cpu, cuda or cuda:N"), ("cpu:x", "'cpu:x' is unknown"), ("meta", "'meta' is unknown"), ("", "'' is"),
-    ("cuda", "finds no GPU here"), ("cuda:3", "finds no GPU here"),
-])  # fmt: skip
-def test_devices_that_are_not_there(folder, monkeypatch, name, message):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match=message):
-        fairseq_hrt.from_pretrained(folder, device=name)
+@EITHER
+def test_translations_that_nobody_wants_any_more(bundles, engine):
+    for family in ("autoregressive", "dag"):
+        model, asked = fairseq_hrt.from_pretrained(bundles / family, engine=engine, device="cpu", threads=1), []
+
+        def cancelled():
+            asked.append(1)  # noqa: B023
+            return True
+
+        lines = [" ".join("abcdefghij" * 5)] * 4000
+        for translate in [model.translate] + [model.graphs] * (family == "dag"):
+            with pytest.raises(Cancelled):
+                translate(lines, cancelled=cancelled)
+            assert asked.count(1) == 1
+            asked.clear()
+        assert model.translate("a b", cancelled=lambda: False) == model.translate("a b")
 
 
-def test_devices_that_are_there(monkeypatch):
-    assert choose_device("cpu") == torch.device("cpu")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert choose_device(None).type == "cuda" and choose_device("cuda:1").index == 1
-    with pytest.raises(ValueError, match="finds 2 GPUs here"):
-        choose_device("cuda:2")
+class Refusing:
+    """A decoder that leaves some options to another one."""
+
+    def __init__(self, *refused):
+        self.refused, self.asked = refused, []
+
+    def prepare(self, options, wanted, given):
+        self.asked.append((dict(options), wanted, given))
+        for name in self.refused:
+            if name in options:
+                raise UnsupportedOption(f"--{name}")
+        return options
+
+    def longest(self, prepared):
+        return 30, 40
+
+    def decode(self, prepared, rows, wanted, watch):
+        return [[Hypothesis([*row[:-1], 2], -1.0, [-1.0] * len(row), steps=1)] for row in rows]
+
+
+def test_another_decoder_takes_over(folder, caplog):
+    first, second, made = Refusing("temperature"), Refusing("sampling"), []
+
+    def fallback():
+        made.append(1)
+        return second
+
+    model = Translator(bundle.load_bundle(folder), first, fallback=fallback)
+    assert first.asked[-1][2] == frozenset() and model.translate("a b") == "A B" and made == []
+    assert [model.translate("a b", temperature=1) for _ in range(2)] == ["A B"] * 2
+    assert made == [1] and caplog.text.count("--temperature (PyTorch takes over)") == 1
+    assert second.asked[-1][0]["temperature"] == "1" and second.asked[-1][2] == {"temperature"}
+    with pytest.raises(UnsupportedOption, match="--sampling"):
+        model.translate("a b", temperature=1, sampling=1)
+    with pytest.raises(UnsupportedOption, match="--temperature"):
+        Translator(bundle.load_bundle(folder), first, temperature=1)
+    alone = Translator(bundle.load_bundle(folder), first)
+    with pytest.raises(UnsupportedOption, match="--temperature"):
+        alone.translate("a b", temperature=1)
+
+
+def test_a_decoder_is_told_what_is_wanted(folder):
+    decoder = Refusing()
+    model = Translator(bundle.load_bundle(folder), decoder, replace_unk=True, lenpen=2)
+    options, wanted, given = decoder.asked[-1]
+    assert wanted.alignments and given == {"replace_unk", "lenpen"} and "replace_unk" not in options
+    assert (options["lenpen"], options["unkpen"]) == ("2", "0")
+    model.translate(["a"], batch_size=3, replace_unk=False)
+    options, wanted, given = decoder.asked[-1]
+    assert wanted == Wanted(3, scores=False) and options["unkpen"] == "inf"
+    assert model.translate(["a"], details=True)[0].score == -1.0 and decoder.asked[-1][1].scores
+
+
+@pytest.mark.parametrize("name", ["engine", "weights"])
+def test_how_a_bundle_is_loaded_is_no_option_of_a_call(folder, name):
+    model = Translator(bundle.load_bundle(folder), Refusing())
+    with pytest.raises(ValueError, match=f"{name} is not an option of translating: a bundle has its weights"):
+        model.translate("a b", **{name: "native"})
+    with pytest.raises(ValueError, match=f"{name} is not an option"):
+        Translator(bundle.load_bundle(folder), Refusing(), **{name: "int8"})

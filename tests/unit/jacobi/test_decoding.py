@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from parallel_decoding import MODE_OPTIONS, assert_same, greedy, make_generator
 
 from fairseq_hrt.decoding import NumericalError
-from fairseq_hrt.decoding.constraints import Constraints
 from fairseq_hrt.engine.cache import DecoderState
+from fairseq_hrt.engine.constraints import Constraints
 from fairseq_hrt.jacobi.decoding import JacobiPlan, jacobi_decode
 from fairseq_hrt.jacobi.drafts import Drafter, ModelDrafter
-from fairseq_hrt.jacobi.windows import MODES, WindowPlan
+from fairseq_hrt.jacobi.windows import WindowPlan
+from fairseq_hrt.schema import JACOBI_MODES
 
 RULES = [
     {},
@@ -24,7 +25,7 @@ RULES = [
     dict(no_repeat_ngram_size=2, max_len_b=15),
     dict(no_repeat_ngram_size=1, max_len_b=9, min_len=4),
     dict(temperature=0.5, lenpen=0.5),
-    dict(normalize=False),
+    dict(unnormalized=True),
 ]
 
 
@@ -148,7 +149,7 @@ def test_broken_weights_are_named(tiny):
 
 
 def test_every_mode_is_tested():
-    assert {mode["mode"] for mode in MODE_OPTIONS} == set(MODES)
+    assert {mode["mode"] for mode in MODE_OPTIONS} == set(JACOBI_MODES)
 
 
 def test_the_models_of_these_tests_are_worth_it(tiny):
@@ -213,7 +214,7 @@ def test_batch_mates_change_nothing(tiny, seed, lengths, mode, longest, data):
         lenpen=data.draw(st.sampled_from([-0.5, 0.0, 1.0])),
         unkpen=data.draw(st.sampled_from([0.0, 3.0, -3.0])),
         temperature=data.draw(st.sampled_from([0.5, 1.0])),
-        normalize=data.draw(st.booleans()),
+        unnormalized=data.draw(st.booleans()),
         no_repeat_ngram_size=data.draw(st.sampled_from([0, 0, 2])),
     )
     model, sample = tiny.lively(seed=seed), tiny.sample(lengths, seed=seed)

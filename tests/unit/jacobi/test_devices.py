@@ -1,12 +1,13 @@
 """Parallel decoding on a device that is not the host."""
 
+from dataclasses import replace
+
 import pytest
 from simulated_device import SimulatedDevice
 
-from fairseq_hrt.decoding.options import DecodingOptions
-from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.jacobi.drafts import Drafter, NGramDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
+from fairseq_hrt.options import DecodingOptions
 
 
 @pytest.mark.parametrize(
@@ -24,9 +25,7 @@ def test_decoding_happens_on_the_device(tiny, config, drafter):
 
     def decode(model, sample):
         options = DecodingOptions(beam=1, max_len_b=9, unkpen=float("inf"))
-        generator = JacobiGenerator(
-            [model], tiny.dictionary(), options, config=JacobiTaskConfig(**config), drafter=drafter()
-        )
+        generator = JacobiGenerator([model], tiny.dictionary(), replace(options, **config), drafter=drafter())
         return [best[0]["tokens"].tolist() for best in generator.generate([model], sample)]
 
     expected = decode(model, sample)

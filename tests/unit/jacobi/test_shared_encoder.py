@@ -11,7 +11,6 @@ from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
 from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.task import DagTranslationTask
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.engine import EngineEnsemble
 from fairseq_hrt.engine.counters import GenerationCounters
 from fairseq_hrt.engine.transformer import TransformerEngine
@@ -22,6 +21,7 @@ from fairseq_hrt.jacobi.drafts import ModelDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
 from fairseq_hrt.jacobi.shared_encoder import DraftEnsemble, lender, same_encoder
 from fairseq_hrt.jacobi.task import JacobiTranslationTask
+from fairseq_hrt.options import DecodingOptions
 
 FAMILIES = {
     "hrt": (HRTTranslationTask, HRTTaskConfig, dict(hrt_chunk_sizes=[2])),
@@ -55,8 +55,8 @@ def checking(tiny, family, model, draft_task, draft, **options):
     task = JacobiTranslationTask(cfg, tiny.dictionary(), tiny.dictionary())
     generator = draft_task.make_generator([draft], DecodingOptions(beam=1))
     drafter = ModelDrafter(task.translate_with(generator, [model]))
-    options = DecodingOptions(beam=1, max_len_b=12, **options)
-    return JacobiGenerator([model], tiny.dictionary(), options, config=cfg, drafter=drafter), drafter, generator
+    options = task.decoding_options(Namespace(beam=1, max_len_b=12, **options))
+    return JacobiGenerator([model], tiny.dictionary(), options, drafter=drafter), drafter, generator
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -6,11 +6,12 @@ import pytest
 import torch
 from fairseq.dataclass.configs import GenerationConfig
 
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.jacobi import task as module
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
-from fairseq_hrt.jacobi.drafts import DRAFTS, MODEL_DRAFTS, Drafter, ModelDrafter, NGramDrafter, SourceDrafter
+from fairseq_hrt.jacobi.drafts import Drafter, ModelDrafter, NGramDrafter, SourceDrafter
 from fairseq_hrt.jacobi.task import JacobiTranslationTask
+from fairseq_hrt.options import DecodingOptions
+from fairseq_hrt.schema import JACOBI_DRAFTS, MODEL_DRAFTS
 
 
 def make_task(tiny, *, target_symbols=12, **options):
@@ -18,29 +19,31 @@ def make_task(tiny, *, target_symbols=12, **options):
     return JacobiTranslationTask(config, tiny.dictionary(), tiny.dictionary(target_symbols))
 
 
+def drafter_of(task, tiny):
+    return task.make_drafter([tiny.model()], task.decoding_options(GenerationConfig(beam=1)))
+
+
 @pytest.mark.parametrize("draft, kind", [("previous", Drafter), ("ngram", NGramDrafter), ("source", SourceDrafter)])
 def test_the_drafter_is_the_named_one(tiny, draft, kind):
-    drafter = make_task(tiny, draft=draft).make_drafter([tiny.model()])
-    assert type(drafter) is kind
+    assert type(drafter_of(make_task(tiny, draft=draft), tiny)) is kind
 
 
 def test_the_source_drafts_with_one_dictionary_only(tiny):
     with pytest.raises(ValueError, match="--jacobi-draft source .* one dictionary for both sides"):
-        make_task(tiny, draft="source", target_symbols=9).make_drafter([tiny.model()])
+        drafter_of(make_task(tiny, draft="source", target_symbols=9), tiny)
 
 
-@pytest.mark.parametrize("draft", [name for name in DRAFTS if name != "previous"])
+@pytest.mark.parametrize("draft", [name for name in JACOBI_DRAFTS if name != "previous"])
 def test_a_draft_that_would_never_be_asked_is_refused_before_it_is_loaded(tiny, monkeypatch, draft):
     monkeypatch.setattr(module, "load_draft_model", lambda *_, **__: pytest.fail("loaded"))
     path = "draft.pt" if draft in MODEL_DRAFTS else None
-    with pytest.raises(ValueError, match=f"--jacobi-draft {draft} with --jacobi-window 1: .* a wider window"):
-        make_task(tiny, draft=draft, draft_path=path, window=1).make_drafter([tiny.model()])
-    with pytest.raises(ValueError, match=f"--jacobi-draft {draft} needs --jacobi-mode frontier, not pj"):
-        make_task(tiny, draft=draft, draft_path=path, mode="pj").make_drafter([tiny.model()])
-    assert type(make_task(tiny, window=1).make_drafter([tiny.model()])) is Drafter
+    for options in (dict(window=1), dict(mode="pj")):
+        task = make_task(tiny, draft=draft, draft_path=path, **options)
+        with pytest.raises(ValueError, match=f"--jacobi-draft {draft} has an effect only with --jacobi-mode frontier and"):
+            task.build_generator([tiny.model()], GenerationConfig(beam=1))
 
 
-@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize("draft", JACOBI_DRAFTS)
 def test_models_draft_from_a_checkpoint_and_nothing_else_does(tiny, draft):
     of_model = draft in MODEL_DRAFTS
     task = make_task(tiny, draft=draft, draft_path=None if of_model else "draft.pt")
@@ -54,15 +57,18 @@ def test_a_draft_model_is_loaded_as_the_options_say(tiny, monkeypatch, family):
     """With the data and the dictionaries of this task; it translates greedily, and its translation is what is proposed."""
     asked, made = [], []
     generator = SimpleNamespace(models=[tiny.model(seed=2)], counters=None, options=DecodingOptions())
-    drafting = SimpleNamespace(make_generator=lambda models, options: made.append((models, options)) or generator)
+    drafting = SimpleNamespace(
+        make_generator=lambda models, options: made.append((models, options)) or generator,
+        decoding_options=lambda args, **own: DecodingOptions(**vars(args), **own),
+    )
 
     def load(path, name, **more):
         asked.append((path, name, more))
         return drafting, generator.models
 
     monkeypatch.setattr(module, "load_draft_model", load)
-    task, model = make_task(tiny, draft=family, draft_path="draft.pt", draft_options="{'beta': 2}"), tiny.model()
-    drafter = task.make_drafter([model])
+    task = make_task(tiny, draft=family, draft_path="draft.pt", draft_options="{'beta': 2}")
+    drafter = drafter_of(task, tiny)
     dictionaries = dict(source=task.source_dictionary, target=task.target_dictionary)
     assert asked == [("draft.pt", family, dict(beside=task.cfg, options="{'beta': 2}", **dictionaries))]
     ((models, options),) = made
@@ -103,7 +109,6 @@ def test_other_decoders_are_refused(tiny):
 
 
 def test_the_generator_has_the_options_of_the_task(tiny):
-    generator = make_task(tiny, mode="pgj", block_size=5).make_generator(
-        [tiny.model()], DecodingOptions(beam=1, max_len_b=7)
-    )
+    task = make_task(tiny, mode="pgj", block_size=5)
+    generator = task.build_generator([tiny.model()], GenerationConfig(beam=1, max_len_b=7))
     assert (generator.plan.mode, generator.plan.block, generator.options.max_len_b) == ("pgj", 5, 7)

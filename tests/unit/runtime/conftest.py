@@ -6,7 +6,7 @@ import pytest
 import runtime_models
 import small_kernel
 
-from fairseq_hrt.hub.runtime_model import write_runtime_model
+from fairseq_hrt.engine.native_model import write_runtime_model
 from fairseq_hrt.runtime import build, library
 
 
@@ -31,7 +31,7 @@ def runtime(tiny, kernel):
     functions = {name: getattr(runtime_models, name) for name in names}
     return SimpleNamespace(
         build=lambda *args, **options: runtime_models.build(tiny.dictionary, *args, **options),
-        options=runtime_models.DecodeOptions, **functions,
+        options=runtime_models.DecodingOptions, **functions,
     )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ WAYS = {
 
 def decode_all(engine, generator, *, rounds=1, damaged=True):
     """Random tokens through every way of the model's family."""
-    from fairseq_hrt.runtime.engine import DecodeOptions, NumericalError
+    from fairseq_hrt.runtime.engine import DecodingOptions, NumericalError
 
     header = engine.header
     allowed = [token for token in range(header.source_vocabulary) if token != header.pad]
@@ -49,7 +49,7 @@ def decode_all(engine, generator, *, rounds=1, damaged=True):
         rows = [generator.choices(allowed, k=generator.randint(1, header.longest_source)) for _ in range(6)]
         for way in WAYS[header.family]:
             limit = generator.choice((0, 1, 7, 10**6))
-            options = DecodeOptions(
+            options = DecodingOptions(
                 max_len_b=limit, min_len=generator.randint(0, min(limit, 1)), batch_size=generator.randint(1, 6), **way
             )
             try:
@@ -68,12 +68,12 @@ def decode_all(engine, generator, *, rounds=1, damaged=True):
 
 def end_early(engine, generator):
     """Calls that end where the kernel asks for the first time, in the middle of their work."""
-    from fairseq_hrt.runtime.engine import Cancelled, DecodeOptions, NumericalError
+    from fairseq_hrt.runtime.engine import Cancelled, DecodingOptions, NumericalError
 
     header, ended = engine.header, 0
     allowed = [token for token in range(header.source_vocabulary) if token != header.pad]
     for way in WAYS[header.family]:
-        options = DecodeOptions(max_len_b=10**6, **way)
+        options = DecodingOptions(max_len_b=10**6, **way)
         few = [generator.choices(allowed, k=header.longest_source) for _ in range(2)]
         many = [row for row in few for _ in range(800)]
         try:

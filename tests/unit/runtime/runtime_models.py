@@ -10,20 +10,17 @@ from tiny_weights import TINY, sharpen
 
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
-from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.dag.model import DagTransformerModel
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
 from fairseq_hrt.decoding.rescoring import Rescorer
-from fairseq_hrt.hrt.chunking import ChunkChooser
+from fairseq_hrt.engine import AutoregressiveGenerator, ModelScorer
+from fairseq_hrt.engine.native_model import convert
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
-from fairseq_hrt.hub.runtime_model import convert
-from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.jacobi.drafts import Drafter, SourceDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
-from fairseq_hrt.runtime.engine import DecodeOptions, Engine  # noqa: F401  (the options are for those who import this module)
+from fairseq_hrt.options import DecodingOptions  # noqa: F401  (for those who import this module)
+from fairseq_hrt.runtime.engine import Engine
 
 # A log-probability may differ by this much: float32 against float64. A choice between two words that are closer may differ.
 NEAR = 1e-4
@@ -80,39 +77,18 @@ def sources(lengths, *, symbols=12, seed=0):
 
 
 def generator_of(model, options):
-    """The eager generator that belongs to the runtime's options."""
-    names = ("beam", "nbest", "lenpen", "unkpen", "min_len", "max_len_a", "max_len_b", "normalize")
-    eager = DecodingOptions(**{name: getattr(options, name) for name in names})
-    dictionary, decoder = model.dictionaries[1], model.decoder
-    if hasattr(decoder, "chunk_sizes"):
-        chooser = ChunkChooser.parse(options.hrt_decode_chunk, options.hrt_chunk_table, decoder.chunk_sizes)
-        return HRTGenerator(
-            [model],
-            dictionary,
-            eager,
-            chooser=chooser,
-            nat_beam=options.hrt_nat_beam,
-            eos_last_chunk=options.hrt_eos_last_chunk,
-        )
-    if hasattr(decoder, "links"):
-        config = DagTaskConfig(
-            dag_decode_strategy=options.dag_decode_strategy, dag_decode_beta=options.dag_decode_beta,
-            dag_decode_length_beta=options.dag_decode_length_beta, dag_keep_repeats=options.dag_keep_repeats,
-        )  # fmt: skip
-        if hasattr(config, "dag_allow_unk"):
-            config.dag_allow_unk = options.dag_allow_unk
-        elif not options.dag_allow_unk:
-            eager = DecodingOptions(**{**vars(eager), "unkpen": float("inf")})
-        scale = options.dag_decode_upsample_scale or decoder.scale.middle
-        return DagGenerator([model], dictionary, eager, config=config, scale=scale)
-    if hasattr(decoder, "directions"):
-        return BidirectionalGenerator([model], dictionary, eager, collapse_repeats=options.bidirectional_deduplicate)
+    """The eager generator with the native engine's options."""
+    dictionary, family = model.dictionaries[1], getattr(model.decoder, "family", "autoregressive")
+    if family == "hrt":
+        return HRTGenerator([model], dictionary, options)
+    if family == "dag":
+        return DagGenerator([model], dictionary, options)
+    if family == "bidirectional":
+        return BidirectionalGenerator([model], dictionary, options)
     if options.jacobi_mode is not None:
-        names = ("mode", "block_size", "window", "prefix_length", "draft")
-        config = JacobiTaskConfig(**{f"jacobi_{name}": getattr(options, f"jacobi_{name}") for name in names})
         drafter = SourceDrafter(*model.dictionaries) if options.jacobi_draft == "source" else Drafter()
-        return JacobiGenerator([model], dictionary, eager, config=config, drafter=drafter)
-    return AutoregressiveGenerator([model], dictionary, eager)
+        return JacobiGenerator([model], dictionary, options, drafter=drafter)
+    return AutoregressiveGenerator([model], dictionary, options)
 
 
 def eager_graphs(model, rows, options):
@@ -135,9 +111,10 @@ def eager_results(model, rows, options, *, align=False, judge=None, lenpen=1.0):
     """The eager engine's hypotheses of each source, one sentence at a time; judge: a model that ranks them."""
     generator = generator_of(model, options)
     if align:
-        generator.align_words({})
+        generator.align_words()
     if judge is not None:
-        generator.rank_by(Rescorer([judge], model.dictionaries[1], generator.counters, lenpen=lenpen))
+        scorer = ModelScorer([judge], model.dictionaries[1], generator.counters, like=model)
+        generator.rank_by(Rescorer(scorer, lenpen=lenpen))
     found = []
     for row in rows:
         tokens = torch.tensor([row])

@@ -7,13 +7,17 @@ import re
 import numpy as np
 import pytest
 
-from fairseq_hrt.hub.runtime_model import convert
+from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.families import MODEL_FAMILIES
+from fairseq_hrt.options import KINDS as VALUES
+from fairseq_hrt.options import SCHEMA
 from fairseq_hrt.runtime import binding, build, engine
 from fairseq_hrt.runtime.options import options_for
+from fairseq_hrt.schema import JACOBI_MODES, NATIVE_DRAFTS, NATIVE_STRATEGIES
 
 STRUCTURES = {
     "fh_side_shape": binding.SideShape, "fh_shape": binding.Shape, "fh_tensor": binding.Tensor, "fh_options": binding.Options,
-    "fh_results": binding.Results,
+    "fh_targets": binding.Targets, "fh_results": binding.Results,
 }  # fmt: skip
 KINDS = {
     "int32_t": C.c_int32, "int64_t": C.c_int64, "double": C.c_double, "float": C.c_float, "fh_side_shape": binding.SideShape,
@@ -28,8 +32,8 @@ def header():
     return re.sub(r"/\*.*?\*/", "", (build.KERNEL / "runtime.h").read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("name", STRUCTURES)
-def test_structures_are_those_of_the_header(header, name):
+def fields_of(header, name):
+    """(name, type) of each field of a structure, in the header's order."""
     body = re.search(r"typedef struct {([^}]*)} " + name + ";", header).group(1)
     fields = []
     for declaration in filter(None, (line.strip() for line in body.split(";"))):
@@ -37,22 +41,39 @@ def test_structures_are_those_of_the_header(header, name):
         for one in names.split(","):
             one = one.strip()
             fields.append((one.lstrip("*"), KINDS[kind + " *" * one.startswith("*")]))
-    assert fields == STRUCTURES[name]._fields_
+    return fields
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_structures_are_those_of_the_header(header, name):
+    assert fields_of(header, name) == STRUCTURES[name]._fields_
+
+
+def test_options_of_the_kernel_are_those_of_the_schema(header):
+    """Fields, their order and their types; four are made of several options, or of one with another name."""
+    fields = fields_of(header, "fh_options")
+    made = {"normalize": "int32_t", "table_size": "int32_t", "table_limits": "double *", "table_chunks": "int32_t *"}
+    assert {name: kind for name, kind in fields if name in made} == {name: KINDS[kind] for name, kind in made.items()}
+    named = {option.kernel: VALUES[name][0] for name, option in SCHEMA.items() if option.kernel}
+    assert len(named) == sum(bool(option.kernel) for option in SCHEMA.values())
+    numbers = [(name, C.c_double) for name, kind in named.items() if kind is float]
+    others = [(name, C.c_int32) for name, kind in named.items() if kind is not float]
+    assert [field for field in fields if field[0] not in made] == others + numbers
 
 
 def test_numbers_are_those_of_the_header(header):
     assert f"#define FH_INTERFACE {binding.INTERFACE} " in re.sub(r"\s+", " ", header)
     values = {name: int(value) for name, value in re.findall(r"FH_(\w+) = (\d+)", header)}
-    assert [values[name] for name in ("OK", "MEMORY", "INVALID", "NUMBER", "REFUSED")] == [
-        binding.OK, binding.MEMORY, binding.INVALID, binding.NUMBER, binding.REFUSED,
+    assert [values[name] for name in ("OK", "MEMORY", "INVALID", "NUMBER", "REFUSED", "ENDED")] == [
+        binding.OK, binding.MEMORY, binding.INVALID, binding.NUMBER, binding.REFUSED, binding.ENDED,
     ]  # fmt: skip
-    for number, name in enumerate(binding.STRATEGIES):
+    for number, name in enumerate(NATIVE_STRATEGIES):
         assert values[name.upper().replace("-", "_")] == number
-    for number, name in enumerate(binding.JACOBI_MODES, start=1):
+    for number, name in enumerate(JACOBI_MODES, start=1):
         assert values[name.upper()] == number
-    for number, name in enumerate(binding.JACOBI_DRAFTS):
+    for number, name in enumerate(NATIVE_DRAFTS):
         assert values[name.upper()] == number
-    for number, name in enumerate(binding.FAMILIES):
+    for number, name in enumerate(MODEL_FAMILIES):
         assert values[name.upper()] == number
     assert {name: values[{"GELU_FAST": "GELU_TANH", "GELU_ACCURATE": "GELU_TANH"}.get(name.upper(), name.upper())]
             for name in binding._ACTIVATION} == binding._ACTIVATION  # fmt: skip

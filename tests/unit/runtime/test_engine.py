@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from runtime_models import ARCHITECTURES
 
-from fairseq_hrt.hub.runtime_model import convert
+from fairseq_hrt.engine.native_model import convert
 from fairseq_hrt.runtime import binding
 from fairseq_hrt.runtime.engine import Engine, NumericalError, UnsupportedOption, _check
 

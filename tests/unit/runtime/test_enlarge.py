@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from runtime_models import convert, sources
 
-from fairseq_hrt.runtime.engine import DecodeOptions, Engine
+from fairseq_hrt.runtime.engine import DecodingOptions, Engine
 from fairseq_hrt.runtime.format import check_tensors
 
 FAMILIES = {
@@ -24,7 +24,7 @@ def enlarge(load_example):
 
 def decoded(model, options):
     with Engine(*model) as engine:
-        results = engine.decode(sources((1, 4, 9, 13)), DecodeOptions(max_len_a=1.0, max_len_b=6, **options))
+        results = engine.decode(sources((1, 4, 9, 13)), DecodingOptions(max_len_a=1.0, max_len_b=6, **options))
     return [result for best in results for result in best]
 
 

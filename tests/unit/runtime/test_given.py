@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from runtime_models import NEAR, runtime_engine, sources
 
-from fairseq_hrt.hub.runtime_model import convert
-from fairseq_hrt.runtime.engine import DecodeOptions, Engine, NumericalError, Shortlist, UnsupportedOption
+from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.runtime.engine import DecodingOptions, Engine, NumericalError, Shortlist, UnsupportedOption
 
 ROWS = sources([1, 2, 5, 9, 6, 3])
 
@@ -58,9 +58,9 @@ def test_what_the_search_found_has_its_scores(runtime, arch, overrides, way, wei
     """A beam to the last bit: one pass over all words computes what word by word is computed."""
     model = runtime.build(arch, seed=2, **overrides)
     with runtime_engine(model, weights=weights) as engine:
-        found = engine.decode(ROWS, DecodeOptions(beam=4, nbest=4, max_len_b=20, **way))
+        found = engine.decode(ROWS, DecodingOptions(beam=4, nbest=4, max_len_b=20, **way))
         scored = engine.score(ROWS, [[one.tokens for one in best] for best in found])
-        greedy = [best[0] for best in engine.decode(ROWS, DecodeOptions(beam=1, max_len_b=20, **way))]
+        greedy = [best[0] for best in engine.decode(ROWS, DecodingOptions(beam=1, max_len_b=20, **way))]
         after = engine.score(ROWS, [[one.tokens] for one in greedy])
     for best, again in zip(found, scored):
         assert [(one.score, one.positional_scores) for one in best] == [(one.score, one.positional_scores) for one in again]

@@ -1,164 +1,154 @@
-"""Decoding options of the runtime: read from text, refused by name, handed to C as they are."""
+"""Decoding options of the native engine: checked against a model, refused by name, handed to C as they are."""
 
-import dataclasses
 import math
 from types import SimpleNamespace
 
 import pytest
 
+from fairseq_hrt.options import DecodingOptions
 from fairseq_hrt.runtime.engine import UnsupportedOption
-from fairseq_hrt.runtime.options import NEUTRAL, DecodeOptions, chunk_table, options_for, settled
+from fairseq_hrt.runtime.options import (
+    check_dictionaries,
+    check_effects,
+    options_for,
+    settled,
+    writes_in_order,
+)
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"beam": 0}, "--beam 0"), ({"beam": 2, "nbest": 3}, "--nbest 3"), ({"lenpen": float("nan")}, "--lenpen"), ({"max_len_a": -1.0}, "--max-len-a"),
-    ({"batch_size": 0}, "batch_size"), ({"hrt_decode_chunk": "7"}, "chunk size 7"), ({"hrt_decode_chunk": "x"}, "neither"),
-    ({"hrt_decode_chunk": "auto", "hrt_chunk_table": "3:1"}, "hrt-chunk-table"), ({"beam": 2, "hrt_nat_beam": 3}, "hrt-nat-beam 3"),
-    ({"beam": 3, "nbest": 2, "hrt_nat_beam": 1}, "--nbest 2"), ({"hrt_draft_chunk": 2}, "beam=1"), ({"hrt_draft_chunk": 1, "beam": 1}, "drafts"),
+    ({"hrt_decode_chunk": "7"}, "chunk size 7"), ({"hrt_decode_chunk": "x"}, "neither"),
+    ({"hrt_decode_chunk": "auto", "hrt_chunk_table": "3:1"}, "hrt-chunk-table"),
+    ({"beam": 2, "hrt_nat_beam": 3}, "hrt-nat-beam 3"), ({"hrt_draft_chunk": 2}, "give --beam 1"),
+    ({"beam": 3, "nbest": 2, "hrt_nat_beam": 1}, "--nbest 2 with --hrt-nat-beam 1"),
 ])  # fmt: skip
 def test_bad_options(runtime, options, message):
-    with runtime.runtime_engine(runtime.build("hrt_transformer")) as engine, pytest.raises(ValueError, match=message):
+    engine = runtime.runtime_engine(runtime.build("hrt_transformer"))
+    with engine, pytest.raises(ValueError, match=message):
         engine.decode([[4, 2]], runtime.options(**options))
 
 
-def test_options_from_text(runtime):
-    with runtime.runtime_engine(runtime.build("hrt_transformer")) as engine:
-        found = [engine.decode([[4, 5, 2]], runtime.options(beam=1, hrt_decode_chunk=chunk)) for chunk in (3, "3")]
-        assert found[0] == found[1]
-    read = runtime.options.parse(
-        {"beam": "3", "lenpen": "0.6", "unnormalized": True, "hrt_eos_last_chunk": "True", "sampling": False}, scores=False
-    )
-    assert (read.beam, read.lenpen, read.normalize, read.hrt_eos_last_chunk, read.scores) == (3, 0.6, False, True, False)
-    for wrong in ({"sampling": True}, {"prefix_size": "2"}, {"no_repeat_ngram_size": 3}, {"nonsense": 1}):
-        with pytest.raises(UnsupportedOption, match=next(iter(wrong)).replace("_", "-")):
-            runtime.options.parse(wrong)
-    with pytest.raises(ValueError, match="--beam 'x'"):
-        runtime.options.parse({"beam": "x"})
-    for strategy in ("beam", "sample", "x"):
-        with (
-            runtime.runtime_engine(runtime.build("dag_transformer")) as engine,
-            pytest.raises(UnsupportedOption, match=strategy),
-        ):
-            engine.decode([[4, 2]], runtime.options(beam=1, dag_decode_strategy=strategy))
-
-
 def header(family="hrt", **more):
-    return SimpleNamespace(
-        family=family, chunk_sizes=(2, 5), scale=3.0, block=1, directions=1, source_vocabulary=9, target_vocabulary=8, **more
-    )
+    own = dict(chunk_sizes=(2, 5), scale=3.0, block=1, directions=1, source_vocabulary=9, target_vocabulary=8)
+    return SimpleNamespace(family=family, **{**own, **more})
 
 
-def test_what_asks_for_nothing_is_read_over():
-    for name, values in NEUTRAL.items():
-        for value in values:
-            assert DecodeOptions.parse({name: value}) == DecodeOptions()
-    # As fairseq's own defaults are, an option whose value is an enumeration included.
-    assert DecodeOptions.parse({"bidirectional_scoring": SimpleNamespace(name="canonical")}) == DecodeOptions()
+def test_which_models_write_in_order():
+    assert [writes_in_order(header(family)) for family in ("autoregressive", "hrt", "dag")] == [True, True, False]
+    blocks = ((1, 1), (2, 1), (1, 2))
+    assert [
+        writes_in_order(header("bidirectional", block=block, directions=directions)) for block, directions in blocks
+    ] == [True, False, False]
 
 
-def test_every_option_is_read_from_its_text():
-    texts = {item.name: str(item.default) for item in dataclasses.fields(DecodeOptions) if item.default is not None}
-    assert DecodeOptions.parse(texts) == DecodeOptions()
-    assert DecodeOptions.parse({"beam": "9", "scores": "true"}, beam=7, scores=False) == DecodeOptions(beam=7, scores=False)
-    for name, value in (
-        ("scores", "maybe"),
-        ("unnormalized", "2"),
-        ("beam", "2.5"),
-        ("lenpen", "x"),
-        ("hrt_draft_chunk", "x"),
-    ):
-        with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} '{value}' is n"):
-            DecodeOptions.parse({name: value})
-
-
-@pytest.mark.parametrize("values, message", [
-    (dict(min_len=-1), "--min-len -1"), (dict(max_len_b=1 << 30), "--max-len-b 1073741824"), (dict(unkpen=math.nan), "--unkpen nan"),
-    (dict(unkpen=-math.inf), "--unkpen -inf"), (dict(dag_decode_beta=math.inf), "--dag-decode-beta inf"), (dict(nbest=0), "--nbest 0"),
-    (dict(lenpen=-1e308), "--lenpen -1e"), (dict(unkpen=-1e308), "--unkpen -1e"), (dict(max_len_a=-1.0), "^--max-len-a -1.0: give a length"),
-    (dict(jacobi_block_size=0), "--jacobi-block-size 0: give a number from 1"), (dict(jacobi_window=0), "--jacobi-window 0: give a number from 1"),
-    (dict(jacobi_prefix_length=-1), "--jacobi-prefix-length -1: give a number from 0"), (dict(jacobi_window=2.5), "--jacobi-window 2.5 is no whole"),
-    (dict(jacobi_block_size=None), "--jacobi-block-size None is no whole number"), (dict(jacobi_block_size=1 << 30), "--jacobi-block-size 1073741824"),
-    (dict(beam="3"), "--beam '3' is no whole number"), (dict(beam=2.5), "--beam 2.5 is no"), (dict(hrt_draft_width=5000), "hrt_draft_width=5000: .* 0 to 4096"),
-])  # fmt: skip
-def test_bad_values_are_named(values, message):
-    with pytest.raises(ValueError, match=message):
-        DecodeOptions(**values)
-    assert DecodeOptions(unkpen=math.inf).unkpen == math.inf
+def test_every_option_reaches_the_kernel():
+    values, _ = options_for(header("dag"), DecodingOptions(dag_decode_strategy="viterbi"))
+    assert (values.strategy, values.scale) == (2, 3.0)
+    assert options_for(header("dag"), DecodingOptions(dag_decode_upsample_scale=0.5))[0].scale == 0.5
+    jacobi = dict(beam=1, jacobi_mode="hgj", jacobi_block_size=4)
+    values, _ = options_for(header("autoregressive"), DecodingOptions(**jacobi))
+    assert (values.jacobi_mode, values.jacobi_block, values.jacobi_prefix, values.jacobi_window) == (2, 4, -1, 0)
+    values, _ = options_for(header("autoregressive"), DecodingOptions(**jacobi, jacobi_prefix_length=0))
+    assert values.jacobi_prefix == 0
+    plain = DecodingOptions(beam=3, nbest=2, lenpen=0.5, min_len=2, max_len_a=1.5, max_len_b=7, unnormalized=True)
+    values, _ = options_for(header("autoregressive"), plain)
+    assert (values.beam, values.nbest, values.lenpen, values.min_len) == (3, 2, 0.5, 2)
+    assert (values.max_len_a, values.max_len_b, values.normalize, values.jacobi_mode) == (1.5, 7, 0, 0)
+    values, _ = options_for(header("autoregressive"), DecodingOptions())
+    assert (values.normalize, values.alignments, values.scores, values.batch_size) == (1, 0, 1, 32)
+    for wanted in (dict(alignments=True), dict(print_alignment="hard")):
+        assert options_for(header("autoregressive"), DecodingOptions(**wanted))[0].alignments == 1
+    for wanted, completed in ((dict(), 5), (dict(hrt_nat_beam=2), 2), (dict(beam=3), 3)):
+        assert options_for(header(), DecodingOptions(**wanted))[0].nat_beam == completed
 
 
 @pytest.mark.parametrize("options, expected", [
-    (dict(), [(math.inf, 2)]), (dict(hrt_decode_chunk="1"), [(math.inf, 1)]), (dict(hrt_decode_chunk="5"), [(math.inf, 5)]),
-    (dict(hrt_decode_chunk="auto"), [(10, 1), (30, 2), (math.inf, 1)]), (dict(hrt_decode_chunk="auto", hrt_chunk_table="3.5:5,inf:1"), [(3.5, 5), (math.inf, 1)]),
+    (dict(), [(math.inf, 2)]),
+    (dict(hrt_decode_chunk="1"), [(math.inf, 1)]),
+    (dict(hrt_decode_chunk="5"), [(math.inf, 5)]),
+    (dict(hrt_decode_chunk="auto"), [(10, 1), (30, 2), (math.inf, 1)]),
+    (dict(hrt_decode_chunk="auto", hrt_chunk_table="3.5:5,inf:1"), [(3.5, 5), (math.inf, 1)]),
 ])  # fmt: skip
 def test_chunks_by_the_length_of_the_source(options, expected):
-    assert chunk_table(header(), DecodeOptions(**options)) == expected
-    values, _ = options_for(header(), DecodeOptions(**options))
-    assert list(zip(values.table_limits[: values.table_size], values.table_chunks[: values.table_size])) == expected
-
-
-@pytest.mark.parametrize("table", ["", "10:1", "30:1,10:2,inf:1", "inf:0", "inf:1,inf:2", "a:1", "10-1,inf:1"])
-def test_tables_that_are_none(table):
-    with pytest.raises(ValueError, match="--hrt-chunk-table .*10:1,30:2,inf:1"):
-        chunk_table(header(), DecodeOptions(hrt_decode_chunk="auto", hrt_chunk_table=table))
+    values, _ = options_for(header(), DecodingOptions(**options))
+    size = values.table_size
+    assert list(zip(values.table_limits[:size], values.table_chunks[:size])) == expected
 
 
 def test_vertices_write_unknown_words_only_where_that_is_allowed():
-    for unkpen, options, family, expected in (
-        (0.0, {}, "dag", math.inf), (math.inf, {}, "dag", math.inf), (2.0, dict(dag_allow_unk=True), "dag", 2.0), (2.0, {}, "hrt", 2.0),
-    ):  # fmt: skip
-        values, _ = options_for(header(family), DecodeOptions(unkpen=unkpen, **options))
+    for options, family, expected in (
+        (dict(), "dag", math.inf),
+        (dict(unkpen=2.0, dag_allow_unk=True), "dag", 2.0),
+        (dict(unkpen=2.0), "hrt", 2.0),
+    ):
+        values, _ = options_for(header(family), DecodingOptions(**options))
         assert values.unkpen == expected
-    with pytest.raises(ValueError, match="--unkpen -1.0 has an effect only with --dag-allow-unk"):
-        options_for(header("dag"), DecodeOptions(unkpen=-1.0))
-    values, _ = options_for(header("dag"), DecodeOptions(dag_decode_strategy="viterbi"))
-    assert (values.strategy, values.scale) == (2, 3.0)
-    assert options_for(header("dag"), DecodeOptions(dag_decode_upsample_scale=0.5))[0].scale == 0.5
+
+
+JACOBI = dict(beam=1, jacobi_mode="frontier")
 
 
 @pytest.mark.parametrize("family, options, message", [
-    ("autoregressive", dict(hrt_decode_chunk="3"), "--hrt-decode-chunk 3 belongs to models of the family hrt, and this one"), ("hrt", dict(graphs=True), "family hrt writes no graph"),
-    ("dag", dict(alignments=True), "words of a dag_transformer are not aligned"), ("dag", dict(nbest=2), "--nbest 2 has an effect only with --dag-decode-strategy beam"),
-    ("dag", dict(min_len=4), "--min-len 4 has an effect only with --dag-decode-strategy beam"), ("dag", dict(dag_decode_upsample_scale=0.0), "--dag-decode-upsample-scale 0.0"),
-    ("dag", dict(unkpen=-1.0), "--unkpen -1.0 has an effect only with --dag-allow-unk"),
-    ("dag", dict(dag_decode_strategy="beam"), "--dag-decode-strategy beam: the runtime knows greedy"),
-    ("hrt", dict(jacobi_mode="pj", beam=1), "--jacobi-mode pj belongs to models of the family autoregressive, and this one is of the family hrt"),
-    ("autoregressive", dict(jacobi_window=4, beam=1), "--jacobi-window 4 has an effect only with --jacobi-mode frontier"),
+    ("autoregressive", dict(hrt_decode_chunk="3"),
+     "--hrt-decode-chunk 3 belongs to models of the family hrt, and this one is of the family autoregressive"),
+    ("hrt", dict(beam=1, jacobi_mode="pj"),
+     "--jacobi-mode pj belongs to models of the family autoregressive, and this one is of the family hrt"),
     ("dag", dict(jacobi_draft="source"), "--jacobi-draft source belongs to models of the family autoregressive"),
-    ("autoregressive", dict(jacobi_mode="x", beam=1), "--jacobi-mode x: choose one of frontier, hgj, pgj, pj"),
+    ("hrt", dict(graphs=True), "family hrt writes no graph"),
+    ("dag", dict(alignments=True), "words of a dag_transformer are not aligned"),
+    ("bidirectional", dict(print_alignment="hard"), "--print-alignment: the words of a bidirectional_transformer"),
+    ("dag", dict(nbest=2), "--nbest 2 has an effect only with --dag-decode-strategy beam or sample"),
+    ("dag", dict(min_len=4), "--min-len 4 has an effect only with --dag-decode-strategy beam"),
+    ("dag", dict(dag_decode_strategy="beam"),
+     "--dag-decode-strategy beam: the native engine has greedy, lookahead, viterbi, joint-viterbi; use --engine torch"),
+    ("autoregressive", dict(temperature=2.0), "--temperature 2.0: the native engine has no such option"),
+    ("autoregressive", dict(jacobi_window=4, beam=1), "--jacobi-window 4 has an effect only with --jacobi-mode frontier"),
     ("autoregressive", dict(jacobi_mode="pj", beam=2), "--beam 2: parallel decoding is exact for greedy search only"),
-    ("autoregressive", dict(jacobi_mode="pj", jacobi_draft="source", beam=1), "--jacobi-draft source has an effect only with --jacobi-mode frontier"),
-    ("autoregressive", dict(jacobi_mode="frontier", jacobi_draft="ngram", beam=1), "--jacobi-draft ngram: the runtime knows previous, source; use --engine torch"),
-    ("autoregressive", dict(jacobi_mode="frontier", jacobi_draft="source", beam=1), "one dictionary for both sides; this model has 9 source and 8 target words"),
+    ("autoregressive", dict(jacobi_mode="pj", jacobi_draft="source", beam=1),
+     "--jacobi-draft source has an effect only with --jacobi-mode frontier"),
+    ("autoregressive", dict(JACOBI, jacobi_draft="ngram"),
+     "--jacobi-draft ngram: the native engine has previous, source; use --engine torch"),
+    ("autoregressive", dict(JACOBI, jacobi_draft="source"),
+     "one dictionary for both sides; this model has 9 source and 8 target words"),
 ])  # fmt: skip
-def test_options_of_other_families(family, options, message):
+def test_what_a_model_does_not_have_is_refused(family, options, message):
+    block = dict(block=2) if family == "bidirectional" else {}
     with pytest.raises(ValueError, match=message):
-        options_for(header(family), DecodeOptions(**options))
+        options_for(header(family, **block), DecodingOptions(**options))
 
 
-@pytest.mark.parametrize("family, options, given, message", [
-    ("hrt", dict(hrt_chunk_table="9:1,inf:2", hrt_decode_chunk="2"), "hrt_decode_chunk", "--hrt-chunk-table 9:1,inf:2 has an effect only with --hrt-decode-chunk auto"),
-    ("dag", dict(dag_decode_beta=0.5, dag_decode_strategy="viterbi", beam=1), "dag_decode_strategy", "--dag-decode-beta 0.5 has an effect only with"),
-    ("autoregressive", dict(jacobi_mode="pj", jacobi_block_size=5, beam=1), "jacobi_mode", "--jacobi-block-size 5 has an effect only with --jacobi-mode pgj or hgj"),
-    ("hrt", dict(dag_keep_repeats=True), "beam", "--dag-keep-repeats True belongs to models of the family dag"),
-    ("hrt", dict(hrt_draft_width=4), "beam", "--hrt-draft-width 4 has an effect only with --hrt-draft-chunk"),
-])  # fmt: skip
-def test_what_nobody_gives_now_is_set_aside(family, options, given, message):
-    """A bundle's table of chunk sizes does not stand in the way of whoever asks for one chunk size."""
-    asked = DecodeOptions(**options)
-    with pytest.raises(ValueError, match=message):
-        options_for(header(family), asked)
-    with pytest.raises(ValueError, match=message):
-        settled(header(family), asked, list(options))
-    idle = next(name for name in options if message.startswith("--" + name.replace("_", "-")))
-    found = settled(header(family), asked, [given])
-    assert found == dataclasses.replace(asked, **{idle: getattr(DecodeOptions(), idle)})
-    options_for(header(family), found)
+def test_which_refusals_are_left_to_the_other_engine():
+    for family, options in (
+        ("dag", dict(dag_decode_strategy="beam")),
+        ("dag", dict(no_repeat_ngram_size=2)),
+        ("hrt", dict(temperature=2.0)),
+    ):
+        with pytest.raises(UnsupportedOption, match="use --engine torch"):
+            options_for(header(family), DecodingOptions(**options))
+    with pytest.raises(ValueError, match="belongs to models of the family dag") as refusal:
+        check_effects(header(), DecodingOptions(dag_keep_repeats=True))
+    assert not isinstance(refusal.value, UnsupportedOption)
 
 
-def test_a_single_path_has_no_beam(caplog):
-    for beam, warned in ((7, True), (5, False)):
-        caplog.clear()
-        assert settled(header("dag"), DecodeOptions(beam=beam), ["beam"]).beam == 1
-        message = "--beam 7 has an effect only with --dag-decode-strategy beam or sample; here it is 1"
-        assert [record.message for record in caplog.records] == [message] * warned
-    assert settled(header("hrt"), DecodeOptions(beam=7), ()).beam == 7
+def test_what_nobody_gives_now_is_set_aside(caplog):
+    left = DecodingOptions(hrt_decode_chunk="2", jacobi_window=4, dag_keep_repeats=True, beam=1)
+    assert settled(header("autoregressive"), left, given=()) == DecodingOptions(beam=1)
+    assert settled(header(), left, given=("hrt_decode_chunk",)) == DecodingOptions(beam=1, hrt_decode_chunk="2")
+    with pytest.raises(ValueError, match="--dag-keep-repeats True belongs to models of the family dag"):
+        settled(header(), left, given=("dag_keep_repeats",))
+    # Without --jacobi-mode there is no window.
+    with pytest.raises(ValueError, match="--jacobi-window 4 has an effect only with --jacobi-mode frontier"):
+        settled(header("autoregressive"), left, given=("jacobi_window",))
+    assert not caplog.records
+    wide = DecodingOptions(beam=4, dag_decode_strategy="greedy")
+    assert settled(header("dag"), wide, given=("beam",)) == DecodingOptions(beam=1, dag_decode_strategy="greedy")
+    (message,) = caplog.messages
+    assert message.startswith("--beam 4 has an effect only with --dag-decode-strategy beam or sample; here it is 1")
+
+
+def test_words_of_the_source_are_copied_where_they_are_the_same():
+    options = DecodingOptions(**JACOBI, jacobi_draft="source")
+    check_dictionaries(options, ["a", "b"], ["a", "b"])
+    check_dictionaries(DecodingOptions(), ["a", "b"], ["b", "a"])
+    with pytest.raises(ValueError, match="--jacobi-draft source copies words of the source: .*--joined-dictionary"):
+        check_dictionaries(options, ["a", "b"], ["b", "a"])

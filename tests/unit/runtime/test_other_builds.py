@@ -10,7 +10,7 @@ import pytest
 import runtime_driver
 
 import fairseq_hrt
-from fairseq_hrt.hub.runtime_model import write_runtime_model
+from fairseq_hrt.engine.native_model import write_runtime_model
 from fairseq_hrt.runtime import build, library
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_hrt.runtime.results import Result, deduplicate
+from fairseq_hrt.decoding import Hypothesis
+from fairseq_hrt.runtime.results import deduplicate
 
 
 def collapsed(words):
@@ -19,7 +20,7 @@ def collapsed(words):
 def test_no_ngram_is_repeated_at_once(words):
     tokens = [*words, 2]
     places = list(range(len(tokens)))
-    result = Result(list(tokens), -1.0, [float(-place) for place in places], 3, list(places))
+    result = Hypothesis(list(tokens), -1.0, [float(-place) for place in places], list(places), 3)
     deduplicate(result)
     kept = result.tokens[:-1]
     assert result.tokens[-1] == 2 and collapsed(kept) == kept

@@ -122,9 +122,9 @@ def test_what_is_wrong_is_said(make_client, fields, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam": 0}, "option beam must be a whole number from 1 to 16"),
-        ({"beam": True}, "option beam must be a whole number from 1 to 16"),
-        ({"beam": 2.0}, "option beam must be a whole number from 1 to 16"),
+        ({"beam": 0}, "option beam must be an integer from 1 to 16"),
+        ({"beam": True}, "option beam must be an integer from 1 to 16"),
+        ({"beam": 2.0}, "option beam must be an integer from 1 to 16"),
         ({"lenpen": "1"}, "option lenpen must be a number from 0 to 10"),
         ({"replace_unk": "/etc/passwd"}, "option replace_unk must be true or false"),
         (

@@ -123,7 +123,7 @@ def test_options_belong_to_tasks():
 
 
 @pytest.mark.parametrize("choice, good, bad, text", [
-    (Choice(int, 1, 3), [1, 3], [0, 4, 2.0, "2", True, None, math.nan], "a whole number from 1 to 3"),
+    (Choice(int, 1, 3), [1, 3], [0, 4, 2.0, "2", True, None, math.nan], "an integer from 1 to 3"),
     (Choice(float, 0, 2), [0, 2, 0.5], [-0.1, math.nan, math.inf, "1", False], "a number from 0 to 2"),
     (Choice(bool), [True, False], [0, 1, "true", None], "true or false"),
     (Choice(str, values=("a", "b")), ["a", "b"], ["c", "", 1, ["a"], True], "one of a, b"),

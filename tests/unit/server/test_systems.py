@@ -58,11 +58,15 @@ def test_a_request_finds_its_system():
         assert (caught.value.status, caught.value.message) == (400, message)
 
 
+TASKS = ("translation", "translation_autoregressive", "translation_hrt", "translation_bidirectional", "translation_dag")
+
+
 def test_options_for_several_hypotheses():
-    found = {task: alternatives_options(served("a", "en", "de", task), 6, {}) for task in systems._RANKED}
+    found = {task: alternatives_options(served("a", "en", "de", task), 6, {}) for task in TASKS}
     assert found["translation_hrt"] == {"beam": 6, "nbest": 6, "hrt_nat_beam": 6}
     assert found["translation_dag"] == {"beam": 6, "nbest": 6, "dag_decode_strategy": "beam"}
-    assert found["translation"] == {"beam": 6, "nbest": 6}
+    for task in ("translation", "translation_autoregressive", "translation_bidirectional"):
+        assert found[task] == {"beam": 6, "nbest": 6}
     assert alternatives_options(served("a", "en", "de", alternatives=False), 3, {"lenpen": 1}) == {"lenpen": 1}
     assert language_name("fi") == "Finnish" and language_name("tlh") == "tlh"
 
@@ -97,7 +101,7 @@ class Greedy:
         self.bundle, self.calls = Bundle(Path("unused"), task, "en", "de", "space", "none"), []
 
     def identity(self):
-        return {"engine": "runtime"}
+        return {"engine": "native"}
 
     def prepare(self, line):
         return [line]
@@ -118,7 +122,7 @@ def test_loading_tries_what_a_system_can_do(task, tried):
         assert translator.calls[0] == {"lenpen": "0.5"}, "so that the first request does not wait"
         assert translator.calls[1:] == [{"lenpen": "0.5", "beam": 5, "nbest": 2, "hrt_nat_beam": 5}] * tried
         assert system.describe() == {
-            "name": "x", "source": "en", "target": "de", "task": task, "engine": "runtime", "alternatives": False, "graph": False,
+            "name": "x", "source": "en", "target": "de", "task": task, "engine": "native", "alternatives": False, "graph": False,
             "options": {"lenpen": "0.5"},
         }  # fmt: skip
         assert b'fairseq_hrt_waiting_sentences{system="x"} 0.0' in metrics.exposition()[0]
@@ -162,8 +166,8 @@ def test_a_long_sentence_is_translated_in_pieces():
 @pytest.mark.parametrize(
     "engine, runtime, fails, expected",
     [
-        ("auto", "runtime.safetensors", None, ["runtime"]), ("auto", None, None, ["torch"]), ("torch", "runtime.safetensors", None, ["torch"]),
-        ("runtime", None, None, ["runtime"]), ("auto", "runtime.safetensors", UnsupportedOption("--sampling"), ["runtime", "torch"]),
+        ("auto", "runtime.safetensors", None, ["native"]), ("auto", None, None, ["torch"]), ("torch", "runtime.safetensors", None, ["torch"]),
+        ("native", None, None, ["native"]), ("auto", "runtime.safetensors", UnsupportedOption("--sampling"), ["native", "torch"]),
     ],
 )  # fmt: skip
 def test_the_engine_is_decided_once(monkeypatch, caplog, engine, runtime, fails, expected):
@@ -171,7 +175,7 @@ def test_the_engine_is_decided_once(monkeypatch, caplog, engine, runtime, fails,
 
     def from_pretrained(folder, *, engine, threads):
         tried.append(engine)
-        if engine == "runtime" and fails:
+        if engine == "native" and fails:
             raise fails
         return engine, threads
 

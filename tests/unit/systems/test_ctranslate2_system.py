@@ -8,9 +8,9 @@ import pytest
 import torch
 from tiny_models import write_checkpoint, write_dictionaries
 
-from fairseq_hrt.decoding.generator import AutoregressiveGenerator
-from fairseq_hrt.decoding.options import DecodingOptions
+from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.hub.ctranslate2_model import PADDING, export
+from fairseq_hrt.options import DecodingOptions
 from fairseq_hrt.systems import load_system, parse_system
 from fairseq_hrt.systems.ctranslate2_system import CTranslate2System, check_dictionaries
 
@@ -111,7 +111,7 @@ def test_padding_is_never_written(tiny, tmp_path):
     system = object.__new__(CTranslate2System)
     system.name, system.translator, system.task = "ct2", translator, Namespace(target_dictionary=dictionary)
     system.options = Namespace(beam=1, lenpen=1, max_len_a=0, max_len_b=12, min_len=1, no_repeat_ngram_size=0)
-    greedy = DecodingOptions.from_args(Namespace(beam=1, max_len_a=0, max_len_b=12))
+    greedy = DecodingOptions(beam=1, max_len_a=0, max_len_b=12)
     expected = AutoregressiveGenerator([model], dictionary, greedy).generate([model], sample)
     found = [best[0]["tokens"].tolist()[:-1] for best in system.decode({"words": words})]
     assert found == [best[0]["tokens"].tolist()[:-1] for best in expected]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_hrt.systems import ctranslate2_system, load, runtime_system
+from fairseq_hrt.systems import ctranslate2_system, load, native_system
 from fairseq_hrt.systems.load import load_system, load_watched
 from fairseq_hrt.systems.specification import SystemSpec
 
@@ -19,21 +19,29 @@ def engines(monkeypatch):
     for module, name in (
         (load, "FairseqSystem"),
         (ctranslate2_system, "CTranslate2System"),
-        (runtime_system, "RuntimeSystem"),
+        (native_system, "NativeSystem"),
     ):
-        monkeypatch.setattr(module, name, lambda *given, name=name: (name, *given))
+        monkeypatch.setattr(module, name, lambda *given, name=name, **more: (name, *given, *more.values()))
 
 
 @pytest.mark.parametrize(
-    "engine, expected", [("fairseq", "FairseqSystem"), ("ctranslate2", "CTranslate2System"), ("runtime", "RuntimeSystem")]
+    "engine, expected",
+    [
+        ("torch", ("FairseqSystem", "torch")),
+        ("auto", ("FairseqSystem", "auto")),
+        ("ctranslate2", ("CTranslate2System",)),
+        ("native", ("NativeSystem",)),
+    ],
 )
 def test_the_engine_that_is_named(engines, engine, expected):
-    assert load_system(spec_of(engine), DATA) == (expected, spec_of(engine), DATA)
+    """With ``auto`` the task chooses, as in ``fairseq-generate``."""
+    name, *more = expected
+    assert load_system(spec_of(engine), DATA) == (name, spec_of(engine), DATA, *more)
 
 
 def test_what_is_watched_tells_of_its_passes(engines):
-    assert load_watched(spec_of("fairseq"), DATA)[0] == "FairseqSystem"
-    assert load_watched(spec_of("runtime"), DATA)[0] == "RuntimeSystem"
+    assert load_watched(spec_of("torch"), DATA)[0] == "FairseqSystem"
+    assert load_watched(spec_of("native"), DATA)[0] == "NativeSystem"
 
 
 def test_ctranslate2_cannot_be_watched():

@@ -19,12 +19,30 @@ def test_task_is_optional():
 
 
 @pytest.mark.parametrize(
+    "given, engine",
+    [
+        ("", "torch"),
+        (",engine=auto", "auto"),
+        (",engine=native", "native"),
+        (",engine=ctranslate2", "ctranslate2"),
+        # As they were called before.
+        (",engine=fairseq", "torch"),
+        (",engine=runtime", "native"),
+    ],
+)
+def test_engines(given, engine):
+    spec = parse_system(f"name=AT,path=a.pt{given}")
+    assert spec.engine == engine and spec.options == {}
+
+
+@pytest.mark.parametrize(
     "text, message",
     [
         ("path=a.pt", "needs name="),
         ("name=AT", "needs path="),
         ("AT,path=a.pt", "not of the form"),
         ("name=AT,path=a.pt,gen_subset=valid", "same for all systems"),
+        ("name=AT,path=a.pt,engine=fast", "engine=fast is unknown, choose one of auto, torch, native, ctranslate2"),
         ("name=AT,path=a.pt,prefix-size=2", "'AT': prefix_size=2 takes words from the references"),
         ("name=AT,path=a.pt,score_reference=true", "score_reference=true takes words from the references"),
     ],

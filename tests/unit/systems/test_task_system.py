@@ -28,7 +28,7 @@ def test_their_base_is_complete_when_it_is_made():
 
 def test_how_long_sources_may_be():
     models = [SimpleNamespace(max_positions=lambda: (30, 50)), SimpleNamespace(max_positions=lambda: (40, 20))]
-    judge = SimpleNamespace(rescorer=SimpleNamespace(source_positions=25))
+    judge = SimpleNamespace(rescorer=SimpleNamespace(judge=SimpleNamespace(longest_source=25)))
     assert make_system().longest_source is None
     assert make_system(models=models, generator=SimpleNamespace()).longest_source == 30
     assert make_system(models=models, generator=SimpleNamespace(rescorer=None)).longest_source == 30

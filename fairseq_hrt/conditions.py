@@ -1,0 +1,74 @@
+"""What an option needs to have an effect: conditions on the values of other options. Standard library only."""
+
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping, Tuple
+
+
+def flag(name: str) -> str:
+    """An option as it is written on a command line."""
+    return "--" + name.replace("_", "-")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What an option needs.
+
+    Attributes:
+        text: behind "has an effect only with".
+        reads: names of other options.
+        test: of their values, all of which are known.
+    """
+
+    text: str
+    reads: Tuple[str, ...]
+    test: Callable[..., bool]
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether it does; where a value is not known (the beam of a later decoding, in training) nothing speaks against it."""
+        return any(name not in values for name in self.reads) or self.test(*(values[name] for name in self.reads))
+
+    def __and__(self, other: "Condition") -> "Condition":
+        count = len(self.reads)
+        return Condition(
+            f"{self.text} and {other.text}",
+            self.reads + other.reads,
+            lambda *values: self.test(*values[:count]) and other.test(*values[count:]),
+        )
+
+
+def chosen(name: str, *choices: str) -> Condition:
+    """An option has one of these values."""
+    return Condition(f"{flag(name)} {' or '.join(choices)}", (name,), lambda value: str(value) in choices)
+
+
+def given(name: str) -> Condition:
+    """An option is given, or a switch is on."""
+    return Condition(flag(name), (name,), lambda value: value is not None and value is not False)
+
+
+def other_than(name: str, value: Any) -> Condition:
+    """An option has another value."""
+    return Condition(f"{flag(name)} other than {value}", (name,), lambda found: not same(found, value))
+
+
+def at_least(name: str, least: int) -> Condition:
+    """A number is no smaller."""
+    return Condition(f"{flag(name)} {least} or more", (name,), lambda value: value >= least)
+
+
+def same(value: Any, other: Any) -> bool:
+    """Whether two values of an option are one."""
+    # Choices are enumerations in configurations and texts elsewhere.
+    return bool(value == other) or str(value) == str(other)
+
+
+# Conditions of several options.
+IN_CHUNKS = other_than("hrt_decode_chunk", "1")
+SUPPRESSING = chosen("dag_decode_strategy", "lookahead", "sample")
+WITH_CANDIDATES = Condition(
+    "--dag-decode-strategy sample, or lookahead with --dag-no-repeat-consecutive or --no-repeat-ngram-size",
+    ("dag_decode_strategy", "dag_no_repeat_consecutive", "no_repeat_ngram_size"),
+    lambda strategy, *sizes: str(strategy) == "sample" or (str(strategy) == "lookahead" and any(sizes)),
+)
+FRONTIER = chosen("jacobi_mode", "frontier")
+NORMALISED = Condition("scores divided by lengths: remove --unnormalized", ("normalize",), bool)

@@ -1,0 +1,5 @@
+"""What can go wrong while a sentence is decoded."""
+
+
+class NumericalError(ArithmeticError, ValueError):
+    """The model computed NaN where a probability was needed."""

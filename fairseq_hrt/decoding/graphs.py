@@ -1,0 +1,55 @@
+"""A decoded graph as plain data: the document of ``fairseq-hrt graph``."""
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+
+def describe_graph(
+    vertices: Sequence[Sequence[Tuple[str, float]]],
+    links: np.ndarray,
+    path: Sequence[int],
+    *,
+    translation: str,
+    score: Optional[float],
+    least: float = 0.01,
+) -> Dict[str, Any]:
+    """The graph of a translation.
+
+    Args:
+        vertices: the most probable words of each vertex, with their probabilities.
+        links: P(v | u), ``[L, L]``.
+        path: the vertex of each token of the translation.
+        translation: its text, as a dictionary writes it.
+        score: of it.
+        least: links less probable than this are left out, unless they are on the path.
+
+    Returns:
+        ``{"vertices": [{"vertex", "passing", "tokens": [{"token", "probability"}], "chosen"}], "links": [{"from", "to", "probability",
+        "chosen"}], "translation", "score"}``, numbers and strings only. ``passing`` is the probability that a path passes the vertex.
+    """
+    passed = [0, *path]
+    steps, passing = set(zip(passed, passed[1:])), passing_probabilities(links)
+    listed = [
+        {
+            "vertex": vertex,
+            "passing": float(passing[vertex]),
+            "tokens": [{"token": token, "probability": probability} for token, probability in words],
+            "chosen": vertex in passed,
+        }
+        for vertex, words in enumerate(vertices)
+    ]
+    shown = {(int(u), int(v)) for u, v in zip(*np.nonzero(links >= least))} | steps
+    arrows: List[Dict[str, Any]] = [
+        {"from": u, "to": v, "probability": float(links[u, v]), "chosen": (u, v) in steps} for u, v in sorted(shown)
+    ]
+    return {"vertices": listed, "links": arrows, "translation": translation, "score": score}
+
+
+def passing_probabilities(links: np.ndarray) -> np.ndarray:
+    """The probability of each vertex that a path through ``links`` ``[L, L]`` passes it: ``[L]``."""
+    passing = np.zeros(len(links))
+    passing[0] = 1.0
+    for vertex in range(len(links)):
+        passing += passing[vertex] * links[vertex]
+    return passing

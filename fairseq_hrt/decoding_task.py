@@ -1,0 +1,281 @@
+"""What every task of ours does to decode: options, the engine, the model that chooses among translations."""
+
+import logging
+import weakref
+from dataclasses import replace
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+from fairseq import utils
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.tasks.translation import TranslationTask
+from torch import Tensor
+
+from . import option_effects
+from .decoding import Rescorer
+from .engine import (
+    EngineGenerator,
+    GenerationCounters,
+    ModelScorer,
+    PackedGenerator,
+    UnsupportedModelError,
+    options_of_command,
+)
+from .families import FAMILIES, LEFT_TO_RIGHT, Family
+from .loading.checkpoints import architecture_name
+from .loading.models import load_other_model
+from .options import DecodingOptions, UnsupportedOption
+from .runtime import LibraryUnavailable
+
+logger = logging.getLogger(__name__)
+_BY_NAME: Dict[str, Family] = {family.name: family for family in FAMILIES}
+
+
+class DecodingTask(TranslationTask):
+    """fairseq's translation task with our generators; a family defines :meth:`make_generator`.
+
+    Attributes:
+        family: its name, see :mod:`.families`.
+    """
+
+    family: str
+    # Generators made while the model is built decode between its updates.
+    _building_model = False
+    # Generators that hold a copy of the weights.
+    _packed: Sequence["weakref.ref[PackedGenerator]"] = ()
+    # Whether this task's own options are those that a checkpoint holds.
+    _from_checkpoint = False
+    # What the models of the last generator can read.
+    _source_positions: Sequence[int] = ()
+    # And what chooses among their translations.
+    _choosing_positions: Sequence[int] = ()
+
+    @property
+    def record(self) -> Family:
+        """What is known of the family."""
+        return _BY_NAME[self.family]
+
+    def decoding_options(self, args: Any, **overrides: Any) -> DecodingOptions:
+        """The options of a command and of this task; see :func:`~.engine.options_of_command`."""
+        return options_of_command(args, self.cfg, **overrides)
+
+    def require_family(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
+        """Raises ValueError for models of other families."""
+        for model in models:
+            if self.record.model and not isinstance(model, MODEL_REGISTRY[self.record.model]):
+                raise ValueError(self._other_family(type(model).__name__))
+
+    def require_family_name(self, cfg: Any) -> None:
+        """Raises ValueError for the configuration of a model of another family, before anything of it is built."""
+        name = architecture_name(cfg)
+        model = ARCH_MODEL_REGISTRY.get(name) if isinstance(name, str) else None
+        own = self.record.model
+        if own and model is not None and not issubclass(model, MODEL_REGISTRY[own]):
+            raise ValueError(self._other_family(model.__name__))
+
+    def _other_family(self, model: str) -> str:
+        own = self.record.model
+        return (
+            f"the model is a {model}, not a {own}: train with --arch {own} (fine-tune with --finetune-from-model), or "
+            "decode this one with --task translation_autoregressive"
+        )
+
+    def require_left_to_right(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
+        """Raises ValueError for models that do not write word by word from left to right."""
+        for model in models:
+            task = getattr(model.decoder, "only_task", None)
+            if task is not None:
+                raise ValueError(
+                    f"a {type(model).__name__} does not write word by word from left to right: decode it with --task {task}"
+                )
+
+    def make_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> EngineGenerator:
+        """The family's generator."""
+        raise NotImplementedError
+
+    def make_scorer(self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions) -> Any:
+        """What scores given translations (``--score-reference``); fairseq's own scorer where nothing else is defined."""
+        return super().build_generator(models, args)
+
+    def build_generator(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        args: Any,
+        seq_gen_cls: Optional[type] = None,
+        extra_gen_cls_kwargs: Optional[Dict[str, Any]] = None,
+        prefix_allowed_tokens_fn: Optional[Callable] = None,
+    ) -> Any:
+        """Called by generate, interactive, validation BLEU and the hub, each with other arguments.
+
+        Raises:
+            ValueError: an option is not supported, or has no effect; the message names it.
+        """
+        options = self.decoding_options(args, static_weights=not self._building_model)
+        if getattr(args, "score_reference", False):
+            self.require_family(models)
+            logger.info("rating the references with PyTorch (--score-reference)")
+            return self.make_scorer(models, args, options)
+        if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
+            raise ValueError(
+                f"{type(self).__name__} brings its own search: another generator class or allowed-token function "
+                "cannot be used; use --task translation for it"
+            )
+        if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
+            raise ValueError("--lm-path: not supported by this decoder; use --task translation for it")
+        return self.generator_for(models, self._in_effect(options, args))
+
+    def generator_for(
+        self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
+    ) -> Union[EngineGenerator, PackedGenerator]:
+        """What decodes with these options, on the engine that they name.
+
+        Raises:
+            ValueError: an option is not supported; the message names it.
+        """
+        self.require_family(models)
+        self._source_positions, self._choosing_positions = [model.max_positions()[0] for model in models], []
+        if options.engine != "torch":
+            try:
+                return self._native_generator(models, options)
+            except (UnsupportedOption, UnsupportedModelError, LibraryUnavailable) as reason:
+                if options.engine == "native":
+                    raise ValueError(str(reason)) from None
+                if options.static_weights:
+                    logger.info("decoding with PyTorch: %s", reason)
+        return self._torch_generator(models, options)
+
+    def _native_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> PackedGenerator:
+        """The native engine behind fairseq's contract.
+
+        Raises:
+            UnsupportedOption, UnsupportedModelError, LibraryUnavailable: PyTorch has to do it; why.
+        """
+        generator = PackedGenerator(
+            models,
+            self.source_dictionary,
+            self.target_dictionary,
+            options,
+            torch_generator=lambda: self._torch_generator(models, replace(options, engine="torch")),
+        )
+        if options.rescore_path is not None:
+            # Before anything is loaded.
+            generator.require_candidates()
+            generator.rank_by(self.make_rescorer(generator.counters, options, like=models[0]))
+        self._packed = [*self._packed, weakref.ref(generator)]
+        if options.static_weights:
+            logger.info("decoding with the native engine: %s", generator.describe())
+        return generator
+
+    def _torch_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> EngineGenerator:
+        generator = self.make_generator(models, options)
+        if options.rescore_path is not None:
+            # Before anything is loaded.
+            generator.require_candidates()
+            generator.rank_by(self.make_rescorer(generator.counters, options, like=models[0]))
+        return generator
+
+    def begin_valid_epoch(self, epoch: int, model: torch.nn.Module) -> None:
+        """The model has changed since the last validation."""
+        super().begin_valid_epoch(epoch, model)
+        for generator in filter(None, (packed() for packed in self._packed)):
+            generator.forget_weights()
+
+    def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
+        """The options, with what those without effect amount to, which ``args`` gets, too, for what commands print.
+
+        Raises:
+            ValueError: one has no effect.
+        """
+        values = options.of_family(self.family)
+        if self._from_checkpoint:
+            # What a checkpoint holds beside what is asked for now cannot be told from it.
+            options = replace(options, **option_effects.set_aside(values, ()))
+        else:
+            option_effects.check(values)
+        effective, messages = option_effects.in_effect(values)
+        for message in messages:
+            logger.warning(message)
+        for name, value in effective.items():
+            setattr(args, name, value)
+        return replace(options, **effective)
+
+    def make_rescorer(
+        self, counters: GenerationCounters, options: DecodingOptions, *, like: FairseqEncoderDecoderModel
+    ) -> Rescorer:
+        """What ranks translations by ``--rescore-path``.
+
+        Args:
+            counters: where its passes are counted.
+            like: a model on whose device and with whose precision is computed.
+
+        Raises:
+            OSError: a file is missing or unreadable.
+            ValueError: a model that does not write from left to right, or one with other dictionaries.
+        """
+        try:
+            judge = ModelScorer(self.choosing_models(), self.target_dictionary, counters, like=like)
+        except UnsupportedModelError as error:
+            raise ValueError(f"--rescore-path {options.rescore_path}: {error}") from None
+        self._choosing_positions = [judge.longest_source]
+        self._source_positions = [*self._source_positions, judge.longest_source]
+        return Rescorer(judge, lenpen=options.rescore_lenpen)
+
+    def choosing_models(self) -> List[FairseqEncoderDecoderModel]:
+        """The models that ``--rescore-path`` names, on the CPU.
+
+        Raises:
+            OSError, ValueError: as :meth:`make_rescorer`.
+        """
+        models: List[FairseqEncoderDecoderModel] = []
+        for path in utils.split_paths(self.cfg.rescore_path):
+            models += self._choosing_model(path)
+        return models
+
+    def _choosing_model(self, path: str) -> List[FairseqEncoderDecoderModel]:
+        """A model that writes from left to right."""
+
+        def choose(config: Any) -> Dict[str, Any]:
+            if config._name not in LEFT_TO_RIGHT:
+                raise ValueError(
+                    f"--rescore-path {path}: the checkpoint belongs to the task {config._name}; give an autoregressive model, "
+                    f"which belongs to {' or '.join(LEFT_TO_RIGHT)}"
+                )
+            return {}
+
+        _, models = load_other_model(
+            "--rescore-path",
+            path,
+            beside=self.cfg,
+            source=self.source_dictionary,
+            target=self.target_dictionary,
+            choose=choose,
+        )
+        self.require_left_to_right(models)
+        return models
+
+    def max_positions(self) -> Tuple[int, int]:
+        """What the task and a model that chooses can read."""
+        source, target = super().max_positions()
+        return min([source, *self._choosing_positions]), target
+
+    def get_interactive_tokens_and_lengths(
+        self, lines: Sequence[str], encode_fn: Callable[[str], str]
+    ) -> Tuple[List[Tensor], List[int]]:
+        """Lines of ``fairseq-interactive`` as source ids; with ``--truncate-source`` cut as the training data are.
+
+        fairseq truncates data sets only, and stops at the first long line that it reads.
+
+        Returns:
+            LongTensors with ``</s>``, and their lengths.
+        """
+        tokens, lengths = super().get_interactive_tokens_and_lengths(lines, encode_fn)
+        if not self.cfg.truncate_source:
+            return tokens, lengths
+        limits = [self.cfg.max_source_positions, *self._source_positions]
+        tokens = [_cut(line, min(limits)) for line in tokens]
+        return tokens, [line.numel() for line in tokens]
+
+
+def _cut(line: Tensor, longest: int) -> Tensor:
+    """The first ``longest - 1`` ids of a line and its ``</s>``."""
+    return line if line.numel() <= longest else torch.cat([line[: longest - 1], line[-1:]])

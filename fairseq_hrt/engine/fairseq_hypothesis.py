@@ -1,0 +1,41 @@
+"""A hypothesis as fairseq's generators return it."""
+
+from typing import Any, Dict
+
+import torch
+
+from ..decoding import Hypothesis
+
+
+def to_fairseq(hypothesis: Hypothesis) -> Dict[str, Any]:
+    """The dictionary that fairseq's command line tools read.
+
+    ``steps`` and ``history`` appear through the stock ``--print-step`` and ``--retain-iter-history``, ``alignment`` (source, target;
+    ``</s>`` is left out) through ``--print-alignment``; ``token_steps``, ``token_directions`` and ``token_vertices`` are ours.
+    Tensors are fresh, since ``fairseq-generate`` divides the scores in place.
+    """
+    where = {"token_directions": hypothesis.token_directions, "token_vertices": hypothesis.token_vertices}
+    pairs = [(place, number) for number, place in enumerate(hypothesis.alignment[:-1])]
+    return {
+        **{name: torch.tensor(values) for name, values in where.items() if values},
+        "tokens": torch.tensor(hypothesis.tokens, dtype=torch.long),
+        "score": None if hypothesis.score is None else torch.tensor(hypothesis.score),
+        "positional_scores": torch.tensor(hypothesis.positional_scores, dtype=torch.float),
+        "attention": torch.empty(0),
+        "alignment": pairs,
+        "steps": hypothesis.steps,
+        "token_steps": torch.tensor(hypothesis.token_steps, dtype=torch.long),
+        "history": [{"tokens": torch.tensor(tokens, dtype=torch.long)} for tokens in hypothesis.history],
+    }
+
+
+def from_fairseq(found: Dict[str, Any]) -> Hypothesis:
+    """What fairseq's own generators and scorers, and our scorers, return."""
+    tokens, steps = found["tokens"].tolist(), found.get("token_steps")
+    return Hypothesis(
+        tokens=tokens,
+        score=float(found["score"]),
+        positional_scores=found["positional_scores"].tolist(),
+        token_steps=[] if steps is None else steps.tolist(),
+        steps=int(found.get("steps", len(tokens))),
+    )

@@ -1,0 +1,255 @@
+"""The generator contract of fairseq's command line, filled by the engine; and its plain autoregressive form."""
+
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Optional, Sequence
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoderDecoderModel
+from torch import Tensor
+
+from ..decoding import Hypothesis, Rescorer, require_candidates
+from ..options import DecodingOptions, require_torch
+from .alignment import align
+from .beam_search import SearchPlan, require_found, search
+from .cache import Memory
+from .constraints import Constraints, length_limits
+from .counters import GenerationCounters
+from .ensemble import EngineEnsemble
+from .fairseq_hypothesis import to_fairseq
+from .steps import StepHook, attached
+
+
+class EngineGenerator:
+    """Base of the families' generators: a family says how one encoded batch is decoded.
+
+    Args:
+        models: the ensemble; packed at the first batch, when fairseq has moved and cast it.
+        dictionary: the target dictionary.
+        options: what the user asked for.
+
+    Attributes:
+        family: whose models are decoded.
+        counters: what was executed.
+        step_hooks: called with every :class:`DecodingStep`.
+        aligned: see :meth:`align_words`.
+        rescorer: see :meth:`rank_by`; None where hypotheses stay in the order of their search.
+        eos: read by fairseq's command line to strip the end symbol from its output.
+    """
+
+    family = "autoregressive"
+
+    def __init__(
+        self, models: Sequence[FairseqEncoderDecoderModel], dictionary: Dictionary, options: DecodingOptions
+    ) -> None:
+        require_torch(options)
+        self.models = list(models)
+        self.dictionary = dictionary
+        self.options = options
+        self.eos = dictionary.eos()
+        self.symbols_to_strip_from_output = {self.eos}
+        self.counters = GenerationCounters()
+        self.step_hooks: List[StepHook] = []
+        self._ensemble: Optional[EngineEnsemble] = None
+        self.aligned = False
+        self.rescorer: Optional[Rescorer] = None
+        longest = self.decoder_positions - 1
+        if options.min_len > longest:
+            raise ValueError(
+                f"--min-len {options.min_len} is greater than the {longest} words that the model can write; lower it"
+            )
+        if options.print_alignment is not None:
+            self.align_words("--print-alignment")
+
+    @property
+    def ensemble(self) -> EngineEnsemble:
+        """The engines, built at first use."""
+        if self._ensemble is None:
+            static = self.options.static_weights
+            self._ensemble = EngineEnsemble(self.models, self.counters, static_weights=static)
+        return self._ensemble
+
+    @ensemble.setter
+    def ensemble(self, ensemble: EngineEnsemble) -> None:
+        """Other engines of the same models."""
+        self._ensemble = ensemble
+
+    @torch.no_grad()
+    def generate(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        sample: Dict[str, Any],
+        prefix_tokens: Optional[Tensor] = None,
+        constraints: Optional[Tensor] = None,
+        bos_token: Optional[int] = None,
+    ) -> List[List[Dict[str, Any]]]:
+        """Translates a batch; see :meth:`find`.
+
+        Returns:
+            For each sentence its hypotheses, best first, as :func:`.fairseq_hypothesis.to_fairseq` describes them.
+        """
+        found = self.find(sample, prefix_tokens, constraints, bos_token)
+        return [[to_fairseq(hypothesis) for hypothesis in best] for best in found]
+
+    @torch.no_grad()
+    def find(
+        self,
+        sample: Dict[str, Any],
+        prefix_tokens: Optional[Tensor] = None,
+        constraints: Optional[Tensor] = None,
+        bos_token: Optional[int] = None,
+    ) -> List[List[Hypothesis]]:
+        """The hypotheses of a batch, best first.
+
+        Args:
+            sample: a batch of :class:`LanguagePairDataset`.
+            prefix_tokens: LongTensor ``[B, P]``, see :class:`Constraints`.
+            constraints: must be None.
+            bos_token: start symbol instead of ``</s>``.
+
+        Raises:
+            NumericalError: a probability is NaN.
+        """
+        if constraints is not None:
+            raise ValueError("--constraints: not supported by this decoder; use --task translation for it")
+        for model in self.models:
+            # As fairseq's generator does; a training step switches the model back itself.
+            if model.training:
+                model.eval()
+        # Once a batch: casting and moving a model replaces its weights.
+        self.ensemble.refresh()
+        with torch.inference_mode():
+            hypotheses = require_found(self.decode(sample["net_input"], prefix=prefix_tokens, start=bos_token))
+            hypotheses = self.ranked(sample["net_input"], hypotheses)
+        self.counters.sentences += len(hypotheses)
+        if self.aligned:
+            align(self.ensemble, sample["net_input"], hypotheses, self.dictionary, start=bos_token)
+        return [best[: self.options.beam] for best in hypotheses]
+
+    @property
+    def candidates(self) -> int:
+        """Most translations of a sentence that :meth:`decode` finds."""
+        return self.options.candidates(self.family, words=len(self.dictionary), trained=self.chunk_sizes)
+
+    @property
+    def chunk_sizes(self) -> Sequence[int]:
+        """Chunk sizes that the models were trained for; none but for hrt."""
+        return ()
+
+    @property
+    def wanted(self) -> int:
+        """Translations of a sentence that a search has to find: all that it can where another model chooses."""
+        return self.options.nbest if self.rescorer is None else self.candidates
+
+    def require_candidates(self) -> None:
+        """Raises ValueError where there is only one translation to choose from."""
+        require_candidates(self.candidates, self.family)
+
+    def rank_by(self, rescorer: Rescorer) -> None:
+        """From now on another model says which of a sentence's translations is the best; see :meth:`require_candidates`."""
+        self.require_candidates()
+        self.rescorer = rescorer
+
+    def align_words(self, option: str = "--replace-unk") -> None:
+        """From now on each hypothesis has an ``alignment``.
+
+        Args:
+            option: that asks for it, for the message.
+
+        Raises:
+            ValueError: a model does not write from left to right, which is how its words are aligned.
+        """
+        for model in self.models:
+            if getattr(model.decoder, "only_task", None) is not None:
+                raise ValueError(
+                    f"{option}: the words of a {type(model).__name__} are not aligned with the source"
+                    + ("; --unkpen inf forbids <unk>" if option == "--replace-unk" else "")
+                )
+        self.aligned = True
+
+    def decode(
+        self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
+    ) -> List[List[Hypothesis]]:
+        """Decodes one batch, in inference mode; best hypotheses first."""
+        raise NotImplementedError
+
+    def ranked(self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
+        """What :meth:`decode` has found, in the order that counts: its own, or that of the model which chooses."""
+        if self.rescorer is None:
+            return hypotheses
+        return self.rescorer.rank(source_rows(net_input["src_tokens"], self.dictionary.pad()), hypotheses)
+
+    @property
+    def beam(self) -> int:
+        """Hypotheses that are kept: fairseq never keeps more than there are words besides padding."""
+        return min(self.options.beam, len(self.dictionary) - 1)
+
+    def length_limits(self, memories: Sequence[Memory], *, capacity: Optional[int] = None) -> Tensor:
+        """Most tokens of each translation before ``</s>``: LongTensor ``[B]``.
+
+        Each sentence's own length counts, where fairseq counts the padding of the batch as well: the result must not depend on what a
+        sentence is batched with.
+
+        Args:
+            memories: the encoded batch.
+            capacity: positions for what is written; None: those of the models' decoders.
+        """
+        capacity = self.decoder_positions if capacity is None else capacity
+        if self.rescorer is not None:
+            capacity = min(capacity, self.rescorer.judge.longest_target)
+        return length_limits(
+            memories[0].lengths, max_len_a=self.options.max_len_a, max_len_b=self.options.max_len_b, capacity=capacity
+        )
+
+    @property
+    def decoder_positions(self) -> int:
+        """Positions that all models have."""
+        return min(model.max_decoder_positions() for model in self.models)
+
+    @contextmanager
+    def watched(self, hook: StepHook) -> Iterator[None]:
+        """Calls ``hook`` with every :class:`DecodingStep` while the context lasts."""
+        with attached(self.step_hooks, hook):
+            yield
+
+
+def source_rows(tokens: Tensor, pad: int) -> List[List[int]]:
+    """The sources of a batch ``[B, S]`` without their padding."""
+    return [[token for token in row if token != pad] for row in tokens.tolist()]
+
+
+class AutoregressiveGenerator(EngineGenerator):
+    """Left-to-right decoding, one token a step: what the other families are compared with."""
+
+    def decode(
+        self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
+    ) -> List[List[Hypothesis]]:
+        return self.decode_memories(self.ensemble.encode(net_input), prefix=prefix, start=start)
+
+    def decode_memories(
+        self, memories: List[Memory], *, prefix: Optional[Tensor] = None, start: Optional[int] = None
+    ) -> List[List[Hypothesis]]:
+        """Decodes sentences that are encoded already."""
+        options = self.options
+        rules = Constraints(
+            self.dictionary,
+            min_length=options.min_len,
+            max_lengths=self.length_limits(memories),
+            unkpen=options.unkpen,
+            no_repeat_ngram_size=options.no_repeat_ngram_size,
+            prefix=prefix,
+        )
+        self.ensemble.reserve_positions(rules.longest_limit + 1)
+        plan = SearchPlan(
+            start=self.eos if start is None else start,
+            constraints=rules,
+            beam=self.beam,
+            lenpen=options.lenpen,
+            normalize=options.normalize,
+            temperature=options.temperature,
+        )
+        found = search(self.ensemble, memories, plan, hooks=self.step_hooks)
+        if options.retain_iter_history:
+            for hypothesis in (hypothesis for best in found for hypothesis in best):
+                hypothesis.history = [hypothesis.tokens[: i + 1] for i in range(len(hypothesis.tokens))]
+        return found

@@ -1,0 +1,226 @@
+"""The native engine behind the generator contract of fairseq's command line.
+
+The model is handed over in memory. PyTorch's generator stands by for what the native engine leaves to it: a batch with given first
+words or another start symbol, steps that somebody watches, models on a GPU or in half precision.
+"""
+
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoderDecoderModel
+from torch import Tensor
+
+from ..decoding import Hypothesis, Rescorer, require_candidates
+from ..options import DecodingOptions, UnsupportedOption
+from ..runtime import Engine, check_dictionaries, options_for
+from ..runtime.format import Header
+from ..runtime.library import load_library
+from .counters import GenerationCounters
+from .fairseq_hypothesis import to_fairseq
+from .generator import EngineGenerator, source_rows
+from .native_model import check_convertible, convert, header_of
+
+
+class NativeGenerator:
+    """Decodes with an engine that is there already.
+
+    Args:
+        engine: with the model.
+        target: its dictionary.
+        options: what the user asked for.
+        rescorer: chooses among the translations, as with ``--rescore-path``.
+
+    Attributes:
+        counters: what was executed.
+        eos, symbols_to_strip_from_output: read by fairseq's command line.
+
+    Raises:
+        UnsupportedOption, ValueError: an option that this engine or model does not honour.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        target: Dictionary,
+        options: DecodingOptions,
+        *,
+        rescorer: Optional[Rescorer] = None,
+    ) -> None:
+        options_for(engine.header, options)
+        self._set_up(target, options)
+        self._engine: Optional[Engine] = engine
+        self.rescorer: Optional[Rescorer] = rescorer
+        if rescorer is not None:
+            self.require_candidates()
+
+    def _set_up(self, target: Dictionary, options: DecodingOptions) -> None:
+        self.options, self.pad, self.words = options, target.pad(), len(target)
+        self.eos = target.eos()
+        self.symbols_to_strip_from_output = {self.eos}
+        self.counters = GenerationCounters()
+
+    @property
+    def header(self) -> Header:
+        """Of the model."""
+        return self.engine.header
+
+    def require_candidates(self) -> None:
+        """Raises ValueError where there is only one translation to choose from."""
+        family, trained = self.header.family, self.header.chunk_sizes
+        require_candidates(self.options.candidates(family, words=self.words, trained=trained), family)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine with the model as it is now."""
+        assert self._engine is not None
+        return self._engine
+
+    def generate(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        sample: Dict[str, Any],
+        prefix_tokens: Optional[Tensor] = None,
+        constraints: Optional[Tensor] = None,
+        bos_token: Optional[int] = None,
+    ) -> List[List[Dict[str, Any]]]:
+        """Translates a batch; see :meth:`.generator.EngineGenerator.generate`."""
+        found = self.find(sample, prefix_tokens, constraints, bos_token)
+        return [[to_fairseq(hypothesis) for hypothesis in best] for best in found]
+
+    def find(
+        self,
+        sample: Dict[str, Any],
+        prefix_tokens: Optional[Tensor] = None,
+        constraints: Optional[Tensor] = None,
+        bos_token: Optional[int] = None,
+    ) -> List[List[Hypothesis]]:
+        """The hypotheses of a batch, best first."""
+        return self.decode(source_rows(sample["net_input"]["src_tokens"], self.pad))
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> List[List[Hypothesis]]:
+        """The hypotheses of sources that end in ``</s>``, best first."""
+        found = self.engine.decode(rows, self.options, every=self.rescorer is not None)
+        self.counters.encoder_calls += 1
+        if self.rescorer is not None:
+            found = [best[: self.options.nbest] for best in self.rescorer.rank(rows, found)]
+            self.counters.encoder_calls += 1
+        self.counters.sentences += len(found)
+        # The passes of a batch are those of its longest translation.
+        self.counters.decoder_calls += max((best[0].steps for best in found), default=0)
+        return found
+
+
+class PackedGenerator(NativeGenerator):
+    """Decodes a model of PyTorch's, packed anew whenever its weights have changed.
+
+    Args:
+        models: one.
+        source, target: its dictionaries.
+        options: what the user asked for; ``static_weights`` False packs the model at the first batch after :meth:`forget_weights`.
+        torch_generator: makes PyTorch's generator with the same options.
+
+    Raises:
+        UnsupportedOption, UnsupportedModelError: the native engine cannot do it; why.
+        LibraryUnavailable: there is no kernel on this machine.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        source: Dictionary,
+        target: Dictionary,
+        options: DecodingOptions,
+        *,
+        torch_generator: Callable[[], EngineGenerator],
+    ) -> None:
+        if len(models) != 1:
+            raise UnsupportedOption(f"an ensemble of {len(models)} models")
+        self.model, self.source, self.target = models[0], source, target
+        load_library()
+        self._set_up(target, options)
+        self._make_torch = torch_generator
+        self._torch: Optional[EngineGenerator] = None
+        self._engine, self.rescorer = None, None
+        family = check_convertible(self.model, source, target)
+        self._header = header_of(self.model, source, target, family, options.weights)
+        options_for(self._header, options)
+        check_dictionaries(options, source.symbols, target.symbols)
+        reason = self._not_on_cpu()
+        if options.static_weights and reason is not None:
+            raise UnsupportedOption(reason)
+
+    def __getattr__(self, name: str) -> Any:
+        # Whatever else a generator has: hooks, for example.
+        if name.startswith("_") or "_make_torch" not in vars(self):
+            raise AttributeError(name)
+        return getattr(self.torch, name)
+
+    @property
+    def torch(self) -> EngineGenerator:
+        """PyTorch's generator, made when it is first needed."""
+        if self._torch is None:
+            self._torch = self._make_torch()
+            self._torch.counters = self.counters
+        return self._torch
+
+    @property
+    def header(self) -> Header:
+        return self._header
+
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            header, tensors = convert(self.model, self.source, self.target, weights=self.options.weights)
+            self._engine = Engine(header, tensors, threads=torch.get_num_threads())
+        return self._engine
+
+    def describe(self) -> str:
+        """What decodes, in a few words."""
+        engine = self.engine
+        return f"{self.options.weights} weights, {engine.isa}, {engine.threads} thread{'s' * (engine.threads > 1)}"
+
+    def rank_by(self, rescorer: Rescorer) -> None:
+        """From now on another model chooses among the translations.
+
+        Raises:
+            ValueError: there is only one translation to choose from.
+            UnsupportedOption: that model reads shorter translations than are written.
+        """
+        self.require_candidates()
+        self.rescorer = rescorer
+        longest = self.options.max_len_a * self.header.longest_source + self.options.max_len_b
+        if rescorer.judge.longest_target < min(self.header.longest_target, int(longest) + 1):
+            raise UnsupportedOption("--rescore-path: that model reads shorter translations than this one may write")
+
+    def forget_weights(self) -> None:
+        """The model has changed."""
+        self._engine = None
+
+    def find(
+        self,
+        sample: Dict[str, Any],
+        prefix_tokens: Optional[Tensor] = None,
+        constraints: Optional[Tensor] = None,
+        bos_token: Optional[int] = None,
+    ) -> List[List[Hypothesis]]:
+        """The hypotheses of a batch, best first."""
+        given = prefix_tokens is not None or constraints is not None or bos_token is not None
+        if given or self._watched or (self._engine is None and self._not_on_cpu() is not None):
+            return self.torch.find(sample, prefix_tokens, constraints, bos_token)
+        return super().find(sample)
+
+    @property
+    def _watched(self) -> bool:
+        generator = self._torch
+        return generator is not None and bool(
+            generator.step_hooks or generator.aligned or getattr(generator, "graph_hooks", None)
+        )
+
+    def _not_on_cpu(self) -> Optional[str]:
+        weight = next(self.model.parameters())
+        if weight.device.type != "cpu":
+            return f"the model is on {weight.device}"
+        if weight.dtype != torch.float32:
+            return f"the model computes in {str(weight.dtype).replace('torch.', '')}"
+        return None

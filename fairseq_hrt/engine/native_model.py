@@ -1,0 +1,287 @@
+"""From a loaded model to a model of the native engine (:mod:`..runtime.format`)."""
+
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from fairseq.models.transformer import TransformerEncoderBase
+from fairseq.modules import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
+from torch import Tensor, nn
+
+from ..decoding import NumericalError
+from ..families import MODEL_FAMILIES
+from ..runtime.format import ACTIVATIONS, EMBEDDINGS, STORED, Header, write_model
+from .layers import FairseqModule, UnsupportedModelError
+from .transformer import TransformerEngine
+
+# The best link of a graph is often a near tie: its small matrices are never rounded.
+EXACT = ("links",)
+
+
+def write_runtime_model(
+    model: FairseqModule, source: Dictionary, target: Dictionary, path: Path, *, weights: str = "int8"
+) -> Header:
+    """Converts a model; the file appears when it is complete.
+
+    Args:
+        model: a ``transformer``, ``hrt_transformer``, ``bidirectional_transformer`` or ``dag_transformer``, loaded for decoding.
+        source, target: its dictionaries.
+        path: of the file.
+        weights: ``int8`` or ``float32``.
+
+    Raises:
+        UnsupportedModelError: the model has a part that the runtime does not know, by name.
+        ValueError: an unknown kind of weights.
+    """
+    header, tensors = convert(model, source, target, weights=weights)
+    write_model(path, header, tensors)
+    return header
+
+
+@torch.no_grad()
+def convert(
+    model: FairseqModule, source: Dictionary, target: Dictionary, *, weights: str = "int8"
+) -> Tuple[Header, Dict[str, np.ndarray]]:
+    """The header and the tensors of a model; see :func:`write_runtime_model`.
+
+    Raises:
+        NumericalError: a parameter is not finite, besides what is raised there.
+    """
+    if weights not in STORED:
+        raise ValueError(f"weights {weights!r}: choose one of {', '.join(STORED)}")
+    family = check_convertible(model, source, target)
+    header = header_of(model, source, target, family, weights)
+    tensors: Dict[str, np.ndarray] = {}
+    for name, value in _tensors(model, header).items():
+        array = np.ascontiguousarray(value.detach().float().cpu().numpy())
+        if not np.isfinite(array).all():
+            raise NumericalError(
+                f"the model's {name} holds a number that is not finite, NaN or infinity (a diverged or truncated training?); take an earlier "
+                "checkpoint, or --engine torch where it is meant"
+            )
+        matrix = array.ndim == 2 and not name.endswith(("positions", "relative", "special", "table", "length_head"))
+        if weights == "int8" and matrix and name not in EXACT:
+            tensors[name], tensors[f"{name}.scale"] = quantise_rows(array)
+            if name in EMBEDDINGS:
+                # Read a row at a time, so that finer values cost no time; what rounding does to them goes through the whole model.
+                tensors[f"{name}.rest"] = rest_of_rows(array, tensors[name], tensors[f"{name}.scale"])
+        else:
+            tensors[name] = array
+    return header, tensors
+
+
+def quantise_rows(weights: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    """``[N, K]`` → int8 ``[N, K]`` and float32 ``[N]``: row n is about ``scale[n] * integers[n]``."""
+    scale = (np.abs(weights).max(1) / np.float32(127)).astype(np.float32)
+    # A row of zeros, or of numbers too small for a scale.
+    divisor = np.where(scale > 1e-36, scale, np.float32(1))
+    integers = np.clip(np.rint(weights / divisor[:, None]), -127, 127).astype(np.int8)
+    return integers, np.where(scale > 1e-36, scale, np.float32(0)).astype(np.float32)
+
+
+def rest_of_rows(weights: np.ndarray, integers: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """What :func:`quantise_rows` left, in 254ths of the scale: int8 ``[N, K]``."""
+    divisor = np.where(scale > 0, scale, np.float32(1)).astype(np.float64)
+    left = weights / divisor[:, None] - integers
+    return np.where(scale[:, None] > 0, np.clip(np.rint(254 * left), -127, 127), 0).astype(np.int8)
+
+
+def check_convertible(model: FairseqModule, source: Dictionary, target: Dictionary) -> str:
+    """The family of a model that the runtime can decode.
+
+    Raises:
+        UnsupportedModelError: with the reason.
+    """
+    try:
+        engine = TransformerEngine(model)
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"the runtime cannot decode this model either: {error}") from None
+    encoder, decoder = model.encoder, model.decoder
+    if not engine.encoder_layers or not isinstance(encoder, TransformerEncoderBase):
+        raise UnsupportedModelError(f"the runtime does not know the encoder {type(encoder).__name__}; use --engine torch")
+    layers = [*encoder.layers, *decoder.layers]
+    activation = str(model.cfg.activation_fn) if hasattr(model, "cfg") else ""
+    reasons = {
+        "a --decoder-input-dim or --decoder-output-dim of its own": decoder.project_in_dim is not None
+        or decoder.project_out_dim is not None,
+        f"--activation-fn {activation}": activation not in ACTIVATIONS,
+        "layers of different sizes": any(
+            len({(layer.self_attn.num_heads, tuple(layer.fc1.weight.shape)) for layer in side.layers}) > 1
+            for side in (encoder, decoder)
+        ),
+        "--bidirectional-distinct-starts without positions": decoder.embed_positions is None
+        and getattr(decoder, "opposite_start", None) is not None,
+        "a quantised or pruned layer": any(
+            not isinstance(getattr(layer, name), nn.Linear) for layer in layers for name in ("fc1", "fc2")
+        ),
+    }
+    for option, given in reasons.items():
+        if given:
+            raise UnsupportedModelError(f"the model has {option}, which the runtime does not know; use --engine torch")
+    special = [(name, getattr(source, name)(), getattr(target, name)()) for name in ("bos", "pad", "eos", "unk")]
+    for name, one, other in special:
+        if one != other:
+            raise UnsupportedModelError(
+                f"the symbol {name} has id {one} in the source and {other} in the target dictionary; use --engine torch"
+            )
+    return _family(decoder)
+
+
+def _family(decoder: FairseqModule) -> str:
+    """The family that a decoder names; those of fairseq are autoregressive."""
+    named = getattr(decoder, "family", None)
+    if named in MODEL_FAMILIES:
+        return named
+    owner = next(cls for cls in type(decoder).__mro__ if "extract_features_scriptable" in vars(cls))
+    if not owner.__module__.startswith("fairseq.models.transformer.") or not type(decoder).__module__.startswith(
+        "fairseq.models.transformer"
+    ):
+        raise UnsupportedModelError(f"the runtime does not know the decoder {type(decoder).__name__}; use --engine torch")
+    return "autoregressive"
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether two parameters are one."""
+    return one.shape == other.shape and (one.data_ptr() == other.data_ptr() or torch.equal(one, other))
+
+
+def header_of(model: FairseqModule, source: Dictionary, target: Dictionary, family: str, weights: str) -> Header:
+    encoder, decoder = model.encoder, model.decoder
+    values: Dict[str, Any] = dict(
+        family=family, weights=weights, source_vocabulary=len(source), target_vocabulary=len(target),
+        bos=target.bos(), pad=target.pad(), eos=target.eos(), unk=target.unk(), activation=str(model.cfg.activation_fn),
+        longest_source=min(encoder.max_positions(), 1 << 16), longest_target=min(model.max_decoder_positions(), 1 << 16),
+        shared_embedding=_same(encoder.embed_tokens.weight, decoder.embed_tokens.weight),
+        tied_output=_same(decoder.output_projection.weight, decoder.embed_tokens.weight),
+        output_bias=decoder.output_projection.bias is not None,
+        epsilon=decoder.layers[0].final_layer_norm.eps,
+    )  # fmt: skip
+    for side, module in (("encoder", encoder), ("decoder", decoder)):
+        values.update({
+            f"{side}_width": module.embed_tokens.embedding_dim,
+            f"{side}_layers": len(module.layers),
+            f"{side}_heads": module.layers[0].self_attn.num_heads if len(module.layers) else 1,
+            f"{side}_inner": module.layers[0].fc1.weight.size(0) if len(module.layers) else 1,
+            f"{side}_pre_norm": bool(module.layers[0].normalize_before) if len(module.layers) else False,
+            f"{side}_final_norm": module.layer_norm is not None,
+            f"{side}_embedding_norm": module.layernorm_embedding is not None,
+            f"{side}_scale": float(module.embed_scale),
+        })  # fmt: skip
+    ahead = 1
+    if family == "hrt":
+        ahead = 1 + max(decoder.chunk_sizes)
+        values.update(
+            special_symbols=1 + len(decoder.chunk_sizes), chunk_sizes=tuple(decoder.chunk_sizes),
+            relative_window=decoder.relative_window, learn_tail=bool(decoder.learn_tail),
+        )  # fmt: skip
+    if family == "bidirectional":
+        ahead = 1 + decoder.block
+        values.update(
+            {name: getattr(decoder, name) for name in ("directions", "block", "causal", "independent", "middle_to_side")}
+        )
+    if family == "dag":
+        links, head = decoder.links, decoder.length_head
+        values.update(
+            link_heads=links.heads, link_rows=1 if links.features == ["feature"] else values["longest_target"], reach=links.reach or 0,
+            scale=float(decoder.scale.middle), count_bos=bool(decoder.count_bos), length_classes=0 if head is None else head.classes,
+        )  # fmt: skip
+    learned = isinstance(decoder.embed_positions, LearnedPositionalEmbedding)
+    values["encoder_positions"] = 0 if encoder.embed_positions is None else values["longest_source"]
+    values["decoder_positions"] = (
+        0 if decoder.embed_positions is None else values["longest_target"] + (0 if learned else ahead)
+    )
+    header = Header(**values)
+    header.check()
+    return header
+
+
+def _tensors(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
+    encoder, decoder = model.encoder, model.decoder
+    found: Dict[str, Tensor] = {}
+    for side, module, count in (
+        ("encoder", encoder, header.encoder_positions),
+        ("decoder", decoder, header.decoder_positions),
+    ):
+        if side == "decoder" or not header.shared_embedding:
+            found[f"{side}.embedding"] = module.embed_tokens.weight
+        if count:
+            found[f"{side}.positions"] = _position_table(module, count)
+        _norm(found, f"{side}.embedding_norm", module.layernorm_embedding)
+        _norm(found, f"{side}.final_norm", module.layer_norm)
+        for number, layer in enumerate(module.layers):
+            _layer(found, f"{side}.layers.{number}", layer)
+    if not header.tied_output:
+        found["output"] = decoder.output_projection.weight
+    if header.output_bias:
+        found["output.bias"] = decoder.output_projection.bias
+    if header.special_symbols:
+        found["decoder.special"] = decoder.embed_special.weight
+    if header.family == "dag":
+        found["links"], found["links.table"] = _links(decoder.links, header)
+        if decoder.length_head is not None:
+            found["length_head"], found["length_head.bias"] = (
+                decoder.length_head.output.weight,
+                decoder.length_head.output.bias,
+            )
+    return found
+
+
+def _position_table(module: FairseqModule, count: int) -> Tensor:
+    """Vectors of positions 0 to ``count`` - 1."""
+    positions = module.embed_positions
+    if hasattr(positions, "slot_table"):
+        vectors: Tensor = module.slot_vectors(count)
+        return vectors
+    offset = module.padding_idx + 1
+    if isinstance(positions, LearnedPositionalEmbedding):
+        return positions.weight[offset : offset + count]
+    return SinusoidalPositionalEmbedding.get_embedding(offset + count, positions.embedding_dim, positions.padding_idx)[
+        offset:
+    ]
+
+
+def _norm(found: Dict[str, Tensor], name: str, norm: Optional[FairseqModule]) -> None:
+    if norm is not None:
+        found[f"{name}.weight"], found[f"{name}.bias"] = norm.weight, norm.bias
+
+
+def _linear(found: Dict[str, Tensor], name: str, *parts: nn.Linear) -> None:
+    """Linear layers with the same input as one."""
+    found[name] = torch.cat([part.weight for part in parts])
+    found[f"{name}.bias"] = torch.cat(
+        [part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias for part in parts]
+    )
+
+
+def _layer(found: Dict[str, Tensor], name: str, layer: FairseqModule) -> None:
+    attention, cross = layer.self_attn, getattr(layer, "encoder_attn", None)
+    _linear(found, f"{name}.self.input", attention.q_proj, attention.k_proj, attention.v_proj)
+    _linear(found, f"{name}.self.output", attention.out_proj)
+    _norm(found, f"{name}.self.norm", layer.self_attn_layer_norm)
+    if getattr(attention, "relative_keys", None) is not None:
+        found[f"{name}.self.relative"] = attention.relative_keys
+    if cross is not None:
+        _linear(found, f"{name}.cross.query", cross.q_proj)
+        _linear(found, f"{name}.cross.memory", cross.k_proj, cross.v_proj)
+        _linear(found, f"{name}.cross.output", cross.out_proj)
+        _norm(found, f"{name}.cross.norm", layer.encoder_attn_layer_norm)
+    _linear(found, f"{name}.inner", layer.fc1)
+    _linear(found, f"{name}.outer", layer.fc2)
+    _norm(found, f"{name}.final.norm", layer.final_layer_norm)
+
+
+def _links(predictor: FairseqModule, header: Header) -> Tuple[Tensor, Tensor]:
+    """Queries, keys and gates of the links as one matrix of the decoder's features, and what the positions and the biases add."""
+    layers: Mapping[str, nn.Linear] = {name: getattr(predictor, name) for name in ("query", "key", "gate")}
+    weight = torch.cat([layer.weight for layer in layers.values()])
+    table = torch.cat([layer.bias for layer in layers.values()]).unsqueeze(0)
+    own = weight.new_zeros(len(weight), header.decoder_width)
+    for name, part in zip(predictor.features, weight.split(header.decoder_width, 1)):
+        if name == "feature":
+            own = part
+        else:
+            vectors = predictor.position.weight if name == "position" else predictor.sinusoids.to(part)
+            table = table + vectors[: header.link_rows] @ part.t()
+    return own, table

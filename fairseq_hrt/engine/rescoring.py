@@ -1,0 +1,95 @@
+"""Given translations, rated by autoregressive models in one pass."""
+
+from typing import Dict, Iterator, List, Sequence
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.data.data_utils import collate_tokens
+from fairseq.models import FairseqEncoderDecoderModel
+from torch import Tensor
+
+from ..decoding import Hypothesis
+from .beam_search import check_number
+from .counters import GenerationCounters
+from .ensemble import EngineEnsemble
+from .precision import on_device
+
+
+class ModelScorer:
+    """log P(y | x) of an ensemble that writes from left to right; its probabilities are averaged. A :class:`~..decoding.Scorer`.
+
+    Args:
+        models: the ensemble.
+        dictionary: the target dictionary.
+        counters: where its passes are counted.
+        like: a model on whose device and with whose precision is computed.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[FairseqEncoderDecoderModel],
+        dictionary: Dictionary,
+        counters: GenerationCounters,
+        *,
+        like: FairseqEncoderDecoderModel,
+    ) -> None:
+        self.models, self.like = list(models), like
+        self.eos, self.pad = dictionary.eos(), dictionary.pad()
+        self._ensemble = EngineEnsemble(self.models, counters, static_weights=True)
+
+    @property
+    def longest_source(self) -> int:
+        """Longest source that all models read, ``</s>`` included."""
+        return min(model.max_positions()[0] for model in self.models)
+
+    @property
+    def longest_target(self) -> int:
+        """Longest translation that all models read, ``</s>`` included."""
+        return min(model.max_decoder_positions() for model in self.models)
+
+    @torch.no_grad()
+    def score(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[Sequence[int]]], *, lenpen: float = 1.0
+    ) -> List[List[Hypothesis]]:
+        """See :class:`~..decoding.Scorer`."""
+        if on_device(self.models, self.like):
+            self._ensemble.refresh()
+        beams = max(map(len, targets))
+        # Where a sentence has fewer translations its last one fills the rows up; the copies are not read.
+        rows = [own[min(rank, len(own) - 1)] for own in targets for rank in range(beams)]
+        scores = self._scores(self._batch(sources), rows, beams)
+        found = []
+        for sentence, own in enumerate(targets):
+            parts = scores[sentence * beams : sentence * beams + len(own)]
+            found.append([self._hypothesis(list(tokens), part, lenpen) for tokens, part in zip(own, parts)])
+        return found
+
+    def _hypothesis(self, tokens: List[int], scores: List[float], lenpen: float) -> Hypothesis:
+        score = sum(scores) / len(scores) ** lenpen
+        check_number(score)
+        return Hypothesis(tokens, score, scores, steps=1)
+
+    def _batch(self, sources: Sequence[Sequence[int]]) -> Dict[str, Tensor]:
+        device = next(self.like.parameters()).device
+        rows = [torch.tensor(list(row)) for row in sources]
+        return {
+            "src_tokens": collate_tokens(rows, self.pad, self.eos, left_pad=True).to(device),
+            "src_lengths": torch.tensor([len(row) for row in rows], device=device),
+        }
+
+    def _scores(self, net_input: Dict[str, Tensor], rows: Sequence[Sequence[int]], beams: int) -> List[List[float]]:
+        """Log-probability of each token of each row."""
+        device = net_input["src_tokens"].device
+        width = max(map(len, rows))
+        # What fills the rows stands behind their words, which do not see it.
+        targets = torch.tensor([[*row, *[self.eos] * (width - len(row))] for row in rows], device=device)
+        lengths = [len(row) for row in rows]
+        wanted = torch.arange(width, device=device) < torch.tensor(lengths, device=device).unsqueeze(1)
+        ensemble = self._ensemble
+        ensemble.reserve_positions(width)
+        found = iter(ensemble.score(ensemble.encode(net_input), targets, wanted, start=self.eos, beams=beams).tolist())
+        return [list(_take(found, length)) for length in lengths]
+
+
+def _take(values: Iterator[float], count: int) -> Iterator[float]:
+    return (next(values) for _ in range(count))

@@ -1,0 +1,74 @@
+"""Watching a decoder from outside: hooks that see each step.
+
+The search loops know nothing of tables, pictures or terminals; they only announce each step::
+
+    steps = []
+    with generator.watched(steps.append):
+        generator.generate(models, sample)
+    for step in steps: print(step.stage, step.number, step.tokens)
+"""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, List, Sequence, TypeVar
+
+import torch
+from torch import Tensor
+
+from ..decoding import Hypothesis
+
+
+@dataclass(frozen=True)
+class DecodingStep:
+    """One step of a decoder, announced after its tokens were chosen.
+
+    Attributes:
+        stage: ``"autoregressive"``, ``"skip_at"``, ``"skip_cmlm"``, …
+        number: 1 for the first decoder call of a batch.
+        sentences: LongTensor ``[B]``, indices into the batch of the sentences still decoded.
+        positions: LongTensor ``[q]`` or ``[R, q]``, where in the sentence the chosen tokens stand (1 = first word).
+        tokens: LongTensor ``[R, q]``, the chosen tokens of each row; pad where a row chose nothing.
+        scores: ``[R]`` or ``[R, q]``, their log-probabilities, cumulated in a search, per token in a parallel pass.
+    """
+
+    stage: str
+    number: int
+    sentences: Tensor
+    positions: Tensor
+    tokens: Tensor
+    scores: Tensor
+
+
+def single_step(stage: str, hypotheses: Sequence[Hypothesis], pad: int, device: torch.device) -> DecodingStep:
+    """The step of a decoder that writes whole translations, one of each sentence, in a single pass."""
+    width = max(len(hypothesis.tokens) for hypothesis in hypotheses)
+
+    def padded(rows: Sequence[Sequence[Any]], value: Any) -> Tensor:
+        return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], device=device)
+
+    return DecodingStep(
+        stage,
+        1,
+        torch.arange(len(hypotheses), device=device),
+        torch.arange(1, width + 1, device=device),
+        padded([hypothesis.tokens for hypothesis in hypotheses], pad),
+        padded([hypothesis.positional_scores for hypothesis in hypotheses], 0.0),
+    )
+
+
+StepHook = Callable[[DecodingStep], None]
+
+Hook = TypeVar("Hook")
+
+
+@contextmanager
+def attached(hooks: List[Hook], hook: Hook) -> Iterator[None]:
+    """Has ``hook`` among ``hooks`` while the context lasts; what others attach or remove meanwhile stays as they want it."""
+    hooks.append(hook)
+    try:
+        yield
+    finally:
+        # This very one: equal ones may have been attached by others.
+        place = next((number for number in reversed(range(len(hooks))) if hooks[number] is hook), None)
+        if place is not None:
+            del hooks[place]

@@ -1,0 +1,40 @@
+"""fairseq's task configurations with the decoding options of a family, made from the schema (:mod:`.options`)."""
+
+from dataclasses import Field, field, make_dataclass
+from typing import Any, Callable, List, Optional, Tuple, Type
+
+from fairseq.dataclass import ChoiceEnum
+
+from .options import KINDS, SCHEMA, options_of
+from .schema import EVERY_TASK
+
+
+def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
+    """Adds the fields of a family's decoding options, and of those that every task of ours has, to a task's configuration.
+
+    Args:
+        family: see :mod:`.families`; empty for a task without options of its own.
+    """
+
+    def extended(config: Type[Any]) -> Type[Any]:
+        own = [_declared(item) for origin in (family, EVERY_TASK) for item in options_of(origin)]
+        made = make_dataclass(config.__name__, own, bases=(config,))
+        made.__doc__, made.__module__, made.__qualname__ = config.__doc__, config.__module__, config.__qualname__
+        return made
+
+    return extended
+
+
+def _declared(item: "Field[Any]") -> Tuple[str, Any, Any]:
+    """(name, type, field) in the dialect that fairseq reads."""
+    option, (kind, optional) = SCHEMA[item.name], KINDS[item.name]
+    default = option.task_default if option.task_default is not None else item.default
+    hint: Any = kind
+    if option.choices:
+        hint = ChoiceEnum(list(option.choices))
+    elif optional:
+        hint = Optional[kind]
+    return item.name, hint, field(default=default, metadata={"help": option.help})
+
+
+__all__: List[str] = ["with_decoding_options"]

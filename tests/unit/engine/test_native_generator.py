@@ -1,0 +1,351 @@
+"""The native engine behind fairseq's generator contract: what PyTorch's generator gives, and when that one takes over."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+from tiny_weights import sharpen
+
+from fairseq_hrt.decoding import NumericalError
+from fairseq_hrt.engine import EngineGenerator, NativeGenerator, PackedGenerator
+from fairseq_hrt.engine.native_model import convert
+from fairseq_hrt.options import DecodingOptions, UnsupportedOption
+from fairseq_hrt.runtime import Engine
+
+ARCHITECTURES = {
+    "autoregressive": ("transformer", {}),
+    "jacobi": ("transformer", {}),
+    "hrt": ("hrt_transformer", dict(hrt_chunk_sizes=[2, 3])),
+    "bidirectional": ("bidirectional_transformer", dict(bidirectional_tokens_per_step=2)),
+    "dag": ("dag_transformer", dict(dag_upsample_scale="2")),
+}
+
+
+def model_of(tiny, family, seed=1):
+    """A model in float32 whose distributions are peaked."""
+    arch, own = ARCHITECTURES[family]
+    torch.manual_seed(seed)
+    dictionaries = dict(source_dictionary=tiny.dictionary(), target_dictionary=tiny.dictionary())
+    args = tiny.arguments(arch, **own)
+    model = ARCH_MODEL_REGISTRY[arch].build_model(args, SimpleNamespace(**dictionaries)).eval()
+    sharpen(model, 2.0)
+    return model
+
+
+def task_of(tiny, family, engine, **own):
+    name = f"translation_{family}"
+    config = TASK_DATACLASS_REGISTRY[name](engine=engine, **own)
+    config.seed, config.data = 1, "data"
+    return TASK_REGISTRY[name](config, tiny.dictionary(), tiny.dictionary())
+
+
+def generator_of(tiny, family, models, engine="native", *, training=False, own=None, **given):
+    """What the task builds for a command, or while a model is built for training."""
+    task = task_of(tiny, family, engine, **(own or {}))
+    task._building_model = training
+    return task.build_generator(models, GenerationConfig(**given))
+
+
+def both(tiny, family, models, **more):
+    """The native generator and PyTorch's."""
+    return [generator_of(tiny, family, models, engine, **more) for engine in ("native", "torch")]
+
+
+def assert_same(found, expected, nbest=1, *, steps=True):
+    """All that fairseq's commands print."""
+    assert len(found) == len(expected)
+    for mine, theirs in zip(found, expected):
+        assert len(mine) == min(nbest, len(theirs))
+        for one, other in zip(mine, theirs):
+            assert one["tokens"].tolist() == other["tokens"].tolist()
+            assert float(one["score"]) == pytest.approx(float(other["score"]), abs=1e-4)
+            scores = other["positional_scores"].tolist()
+            assert one["positional_scores"].tolist() == pytest.approx(scores, abs=1e-4)
+            assert one["alignment"] == other["alignment"]
+            assert one["tokens"].dtype == other["tokens"].dtype and one["score"].dtype == other["score"].dtype
+            if steps:
+                assert one["steps"] == other["steps"]
+                assert one["token_steps"].tolist() == other["token_steps"].tolist()
+
+
+@pytest.mark.parametrize(
+    "family, own, given",
+    [
+        ("autoregressive", {}, dict(beam=1)),
+        ("autoregressive", {}, dict(beam=4, nbest=3, lenpen=0.6, print_alignment="hard")),
+        ("autoregressive", {}, dict(beam=3, nbest=3, unnormalized=True, min_len=4, unkpen=2.0)),
+        ("hrt", {}, dict(beam=1, print_alignment="hard")),
+        ("hrt", dict(hrt_nat_beam=2, hrt_eos_last_chunk=True), dict(beam=4, nbest=2)),
+        ("hrt", dict(hrt_decode_chunk="auto", hrt_chunk_table="3:1,5:3,inf:2"), dict(beam=3, nbest=3)),
+        ("bidirectional", {}, dict(beam=1)),
+        ("bidirectional", dict(bidirectional_deduplicate=True), dict(beam=4, nbest=3, lenpen=0.5)),
+        ("dag", {}, dict(beam=1)),
+        ("dag", dict(dag_decode_strategy="greedy", dag_keep_repeats=True), {}),
+        ("dag", dict(dag_decode_strategy="viterbi", dag_decode_length_beta=2.0), dict(beam=1)),
+        ("dag", dict(dag_decode_strategy="joint-viterbi", dag_decode_length_beta=0.5), dict(beam=1)),
+        ("jacobi", dict(jacobi_window=4), dict(beam=1)),
+        ("jacobi", dict(jacobi_mode="pgj", jacobi_draft="previous"), dict(beam=1)),
+        ("jacobi", dict(jacobi_window=4, jacobi_draft="source"), dict(beam=1, print_alignment="hard")),
+        ("jacobi", {}, dict(beam=1)),
+    ],
+    ids=str,
+)
+def test_every_family_translates_as_pytorch_does(tiny, family, own, given):
+    for seed in (1, 2):
+        model, sample = model_of(tiny, family, seed), tiny.sample([5, 2, 7, 1], seed=seed)
+        given = {"max_len_a": 1.2, "max_len_b": 6, **given}
+        mine, theirs = both(tiny, family, [model], own=own, **given)
+        assert type(mine) is PackedGenerator and isinstance(theirs, EngineGenerator)
+        found, expected = (generator.generate([model], sample) for generator in (mine, theirs))
+        # Where no width is given each engine has its own.
+        steps = family != "jacobi" or bool(own)
+        assert_same(found, expected, given.get("nbest", 1), steps=steps)
+        assert len({tuple(best[0]["tokens"].tolist()) for best in found}) > 1, "this shows nothing"
+        assert (given.get("print_alignment") is not None) == any(best[0]["alignment"] for best in found)
+        assert mine._torch is None, "PyTorch's generator was not even made"
+        assert mine.counters.sentences == 4 and mine.counters.encoder_calls == 1
+        assert mine.eos == theirs.eos and mine.symbols_to_strip_from_output == theirs.symbols_to_strip_from_output
+        if steps:
+            assert mine.counters.decoder_calls == max(best[0]["steps"] for best in found)
+
+
+def test_padding_on_either_side(tiny):
+    model = model_of(tiny, "autoregressive")
+    generator = generator_of(tiny, "autoregressive", [model], max_len_b=6)
+    left, right = (tiny.sample([5, 2, 7], left_pad=left_pad) for left_pad in (True, False))
+    assert_same(generator.generate([model], left), generator.generate([model], right))
+
+
+def test_int8_weights_are_used_if_asked(tiny, caplog):
+    model = model_of(tiny, "autoregressive")
+    with caplog.at_level(logging.INFO):
+        generator = generator_of(tiny, "autoregressive", [model], own=dict(weights="int8"))
+    assert generator.engine.header.weights == "int8"
+    (said,) = [record.getMessage() for record in caplog.records if "native engine" in record.getMessage()]
+    assert said.startswith("decoding with the native engine: int8 weights, ")
+    assert said.endswith(" thread" if generator.engine.threads == 1 else " threads")
+
+
+@pytest.fixture
+def no_native_decoding(monkeypatch):
+    monkeypatch.setattr(Engine, "decode", lambda *_, **__: pytest.fail("decoded natively"))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        dict(prefix_tokens=torch.tensor([[5, 6], [7, 1]])),
+        dict(bos_token=5),
+        dict(prefix_tokens=torch.tensor([[5], [7]]), bos_token=6),
+    ],
+)
+def test_what_is_given_with_a_batch_is_left_to_pytorch(tiny, no_native_decoding, more):
+    model, sample = model_of(tiny, "autoregressive"), tiny.sample([5, 3])
+    mine, theirs = both(tiny, "autoregressive", [model], max_len_b=6)
+    found, expected = (generator.generate([model], sample, **more) for generator in (mine, theirs))
+    assert_same([best[:1] for best in found], expected)
+    assert mine.counters.sentences == 2 and mine.counters.decoder_calls == theirs.counters.decoder_calls
+    with pytest.raises(ValueError, match="--constraints: not supported"):
+        mine.generate([model], sample, constraints=torch.zeros(2, 1))
+
+
+def test_watched_steps_are_those_of_pytorch(tiny, monkeypatch):
+    model, sample, seen = model_of(tiny, "autoregressive"), tiny.sample([5, 3]), []
+    generator = generator_of(tiny, "autoregressive", [model], beam=1, max_len_b=6)
+    native = []
+    decode = Engine.decode
+    monkeypatch.setattr(Engine, "decode", lambda *rest, **more: native.append(1) or decode(*rest, **more))
+    plain = generator.generate([model], sample)
+    with generator.watched(seen.append):
+        watched = generator.generate([model], sample)
+    assert len(native) == 1 and len(seen) == max(best[0]["steps"] for best in watched)
+    assert_same(generator.generate([model], sample), plain)
+    assert_same(watched, plain)
+    assert len(native) == 2
+    generator.align_words()
+    assert generator.generate([model], sample)[0][0]["alignment"] and len(native) == 2
+
+
+def test_watched_graphs_are_those_of_pytorch(tiny, no_native_decoding):
+    model, seen = model_of(tiny, "dag"), []
+    generator = generator_of(tiny, "dag", [model], beam=1)
+    generator.graph_hooks.append(lambda graphs, found: seen.append(found))
+    generator.generate([model], tiny.sample([5, 3]))
+    assert len(seen) == 1
+
+
+def test_what_it_has_not_is_pytorchs_generators(tiny):
+    generator = generator_of(tiny, "hrt", [model_of(tiny, "hrt")], own=dict(hrt_decode_chunk="3"))
+    assert generator.chooser.sizes == {3} and generator.torch.counters is generator.counters
+    assert generator.torch.options.engine == "torch" and generator.options.engine == "native"
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        generator.no_such_thing  # noqa: B018
+    with pytest.raises(AttributeError, match="_private"):
+        generator._private  # noqa: B018
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_precisions_are_left_to_pytorch(tiny, caplog, dtype):
+    model = model_of(tiny, "autoregressive").to(dtype)
+    reason = f"the model computes in {str(dtype)[6:]}"
+    with caplog.at_level(logging.INFO):
+        assert isinstance(generator_of(tiny, "autoregressive", [model], "auto"), EngineGenerator)
+    assert f"decoding with PyTorch: {reason}" in caplog.messages
+    with pytest.raises(ValueError, match=reason):
+        generator_of(tiny, "autoregressive", [model], "native")
+
+
+def test_a_model_in_training_may_change_its_precision(tiny, no_native_decoding):
+    """A generator that is made with the model learns only at the first batch where and how it computes."""
+    model, sample = model_of(tiny, "autoregressive"), tiny.sample([5, 3])
+    generator = generator_of(tiny, "autoregressive", [model], "auto", training=True, max_len_b=6)
+    model.double()
+    expected = generator_of(tiny, "autoregressive", [model], "torch", max_len_b=6)
+    assert type(generator) is PackedGenerator
+    assert_same([best[:1] for best in generator.generate([model], sample)], expected.generate([model], sample))
+
+
+@pytest.mark.parametrize("engine", ["auto", "native"])
+def test_weights_that_change_are_packed_anew(tiny, caplog, engine):
+    """Between two validations, by the task; nothing is said of the engine, which is no news in a training."""
+    model, other = (model_of(tiny, "autoregressive", seed) for seed in (1, 2))
+    sample = tiny.sample([5, 3, 6])
+    task = task_of(tiny, "autoregressive", engine)
+    task._building_model = True
+    with caplog.at_level(logging.INFO):
+        generator = task.build_generator([model], GenerationConfig(max_len_b=6))
+    assert type(generator) is PackedGenerator and generator._engine is None and not caplog.messages
+    before = generator.generate([model], sample)
+    model.load_state_dict(other.state_dict())
+    task.begin_valid_epoch(2, model)
+    after = generator.generate([model], sample)
+    for found, weights in ((before, model_of(tiny, "autoregressive", 1)), (after, other)):
+        theirs = generator_of(tiny, "autoregressive", [weights], "torch", max_len_b=6)
+        assert_same(found, theirs.generate([weights], sample))
+    assert [best[0]["tokens"].tolist() for best in before] != [best[0]["tokens"].tolist() for best in after]
+
+
+def test_weights_are_packed_once(tiny, monkeypatch):
+    packed = []
+    monkeypatch.setattr(
+        "fairseq_hrt.engine.native_generator.convert", lambda *rest, **more: packed.append(1) or convert(*rest, **more)
+    )
+    model = model_of(tiny, "autoregressive")
+    generator = generator_of(tiny, "autoregressive", [model], training=True, max_len_b=6)
+    for _ in range(2):
+        generator.generate([model], tiny.sample([5, 3]))
+    assert packed == [1]
+    generator.forget_weights()
+    generator.generate([model], tiny.sample([5, 3]))
+    assert packed == [1, 1]
+
+
+def test_the_task_keeps_no_generator_alive(tiny):
+    task = task_of(tiny, "autoregressive", "native")
+    task.build_generator([model_of(tiny, "autoregressive")], GenerationConfig())
+    assert [packed() for packed in task._packed] == [None]
+
+
+@pytest.mark.parametrize(
+    "family, own, given, named",
+    [
+        ("autoregressive", {}, dict(temperature=0.5), "--temperature 0.5: the native engine has no such option"),
+        ("hrt", {}, dict(retain_iter_history=True), "--retain-iter-history True"),
+        ("bidirectional", dict(bidirectional_scoring="paper"), {}, "--bidirectional-scoring paper"),
+        ("dag", dict(dag_decode_strategy="beam"), {}, "--dag-decode-strategy beam"),
+        ("jacobi", dict(jacobi_draft="ngram"), dict(beam=1), "--jacobi-draft ngram"),
+    ],
+)
+def test_what_the_native_engine_has_not(tiny, caplog, family, own, given, named):
+    model = model_of(tiny, family)
+    with pytest.raises(ValueError, match=named):
+        generator_of(tiny, family, [model], "native", own=own, **given)
+    with caplog.at_level(logging.INFO):
+        generator = generator_of(tiny, family, [model], "auto", own=own, **given)
+    assert isinstance(generator, EngineGenerator)
+    assert any(message.startswith(f"decoding with PyTorch: {named}") for message in caplog.messages)
+
+
+def test_an_ensemble_is_left_to_pytorch(tiny, caplog):
+    models = [model_of(tiny, "autoregressive", seed) for seed in (1, 2)]
+    with caplog.at_level(logging.INFO):
+        assert isinstance(generator_of(tiny, "autoregressive", models, "auto"), EngineGenerator)
+    assert "decoding with PyTorch: an ensemble of 2 models" in caplog.messages
+    with pytest.raises(ValueError, match="an ensemble of 2 models"):
+        generator_of(tiny, "autoregressive", models, "native")
+
+
+def test_drafts_of_chunks_are_the_native_engines_alone(tiny):
+    model, sample = model_of(tiny, "hrt"), tiny.sample([5, 3, 6])
+    own = dict(hrt_decode_chunk="1", hrt_draft_chunk=2)
+    found = generator_of(tiny, "hrt", [model], own=own, beam=1, max_len_b=6).generate([model], sample)
+    plain = generator_of(tiny, "hrt", [model], "torch", own=dict(hrt_decode_chunk="1"), beam=1, max_len_b=6)
+    assert_same(found, plain.generate([model], sample), steps=False)
+    with pytest.raises(ValueError, match="--hrt-draft-chunk 2: only the native engine has this option"):
+        generator_of(tiny, "hrt", [model], "torch", own=own, beam=1)
+
+
+@pytest.fixture
+def judges(tiny, monkeypatch):
+    """What ``--rescore-path`` names."""
+    others = {
+        "judge.pt": model_of(tiny, "autoregressive", 9),
+        "short.pt": tiny.model(max_target_positions=8).float(),
+    }
+    load = "fairseq_hrt.decoding_task.load_other_model"
+    monkeypatch.setattr(load, lambda option, path, **more: (None, [others[path]]))
+    return others
+
+
+@pytest.mark.parametrize(
+    "family, own", [("autoregressive", {}), ("hrt", {}), ("bidirectional", {}), ("hrt", dict(hrt_nat_beam=3))], ids=str
+)
+@pytest.mark.parametrize("nbest", [1, 2])
+def test_another_model_chooses(tiny, judges, family, own, nbest):
+    """Among all that the search has found; what it says counts, and as many as are asked for are left."""
+    model, sample = model_of(tiny, family), tiny.sample([5, 3, 6, 2])
+    own, given = dict(rescore_path="judge.pt", rescore_lenpen=0.5, **own), dict(beam=4, nbest=nbest, max_len_b=6)
+    mine, theirs = both(tiny, family, [model], own=own, **given)
+    assert type(mine) is PackedGenerator and isinstance(theirs, EngineGenerator)
+    found, expected = mine.generate([model], sample), theirs.generate([model], sample)
+    assert_same(found, expected, nbest)
+    own_choice = generator_of(tiny, family, [model], **given).generate([model], sample)
+    assert [best[0]["tokens"].tolist() for best in found] != [best[0]["tokens"].tolist() for best in own_choice]
+
+
+def test_what_cannot_be_rescored(tiny, judges):
+    model = model_of(tiny, "autoregressive")
+    with pytest.raises(ValueError, match="only one translation to choose from"):
+        generator_of(tiny, "autoregressive", [model], own=dict(rescore_path="judge.pt"), beam=1)
+    # PyTorch's search can be held to the judge's length, this one cannot.
+    own = dict(rescore_path="short.pt")
+    assert isinstance(generator_of(tiny, "autoregressive", [model], "auto", own=own, beam=2), EngineGenerator)
+    with pytest.raises(ValueError, match="--rescore-path: that model reads shorter translations"):
+        generator_of(tiny, "autoregressive", [model], own=own, beam=2)
+    assert type(generator_of(tiny, "autoregressive", [model], own=own, beam=2, max_len_b=7)) is PackedGenerator
+
+
+def test_an_engine_that_is_there_already(tiny):
+    model, dictionary, sample = model_of(tiny, "bidirectional"), tiny.dictionary(), tiny.sample([5, 3])
+    engine = Engine(*convert(model, dictionary, dictionary, weights="float32"))
+    options = DecodingOptions(beam=3, nbest=2, max_len_b=6)
+    generator = NativeGenerator(engine, dictionary, options)
+    theirs = generator_of(tiny, "bidirectional", [model], "torch", beam=3, nbest=2, max_len_b=6)
+    expected = theirs.generate([model], sample)
+    assert_same(generator.generate([], sample), expected, 2)
+    assert [best[0].tokens for best in generator.find(sample)] == [best[0]["tokens"].tolist() for best in expected]
+    assert generator.header is engine.header and generator.counters.sentences == 4
+    with pytest.raises(UnsupportedOption, match="--temperature 0.5"):
+        NativeGenerator(engine, dictionary, DecodingOptions(temperature=0.5))
+
+
+def test_weights_that_are_no_numbers_are_named(tiny):
+    model = model_of(tiny, "autoregressive")
+    with torch.no_grad():
+        model.decoder.layers[0].fc1.weight[0, 0] = float("nan")
+    with pytest.raises(NumericalError, match="holds a number that is not finite"):
+        generator_of(tiny, "autoregressive", [model], "auto")

@@ -1,0 +1,86 @@
+"""Which models the native runtime takes, and what it is told of them."""
+
+from argparse import Namespace
+
+import numpy as np
+import pytest
+from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_REGISTRY
+
+from fairseq_hrt.decoding import NumericalError
+from fairseq_hrt.engine.native_model import UnsupportedModelError, check_convertible, convert, quantise_rows, rest_of_rows
+
+
+def dag_model(tiny, **options):
+    args = Namespace(
+        encoder_embed_dim=16, decoder_embed_dim=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_embed_dim=24, decoder_ffn_embed_dim=24, max_source_positions=32, max_target_positions=48, **options,
+    )  # fmt: skip
+    ARCH_CONFIG_REGISTRY["dag_transformer"](args)
+    task = Namespace(source_dictionary=tiny.dictionary(), target_dictionary=tiny.dictionary())
+    return MODEL_REGISTRY["dag_transformer"].build_model(args, task).eval()
+
+
+@pytest.mark.parametrize("features, rows", [("feature", 1), ("feature:position", 48), ("position", 48)])
+def test_the_header_of_a_graph(tiny, features, rows):
+    header, tensors = convert(
+        dag_model(tiny, dag_link_features=features), tiny.dictionary(), tiny.dictionary(), weights="float32"
+    )
+    assert (header.family, header.link_rows, header.longest_source, header.longest_target) == ("dag", rows, 32, 48)
+    assert (header.special_symbols, header.chunk_sizes, header.reach, header.length_classes) == (0, (), 0, 0) and tensors
+
+
+def test_the_header_of_chunks(tiny):
+    header, _ = convert(
+        tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3]), tiny.dictionary(), tiny.dictionary(), weights="int8"
+    )
+    assert (header.family, header.special_symbols, header.chunk_sizes, header.weights) == ("hrt", 3, (2, 3), "int8")
+
+
+@pytest.mark.parametrize("weights", ["int8", "float32"])
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_a_number_that_is_not_finite_is_named(tiny, weights, value):
+    model = tiny.model()
+    model.decoder.layers[0].fc1.weight.data[0, 1] = value
+    with pytest.raises(NumericalError, match="the model's decoder.layers.0.inner holds a number that is not finite"):
+        convert(model, tiny.dictionary(), tiny.dictionary(), weights=weights)
+
+
+def test_layers_of_one_side_are_alike(tiny):
+    model = tiny.model()
+    assert check_convertible(model, tiny.dictionary(), tiny.dictionary()) == "autoregressive"
+    # The sides may differ from each other.
+    assert check_convertible(tiny.model(encoder_ffn_embed_dim=32), tiny.dictionary(), tiny.dictionary()) == "autoregressive"
+    model.decoder.layers[1].fc1 = type(model.decoder.layers[1].fc1)(16, 32)
+    with pytest.raises(
+        UnsupportedModelError, match="layers of different sizes, which the runtime does not know; use --engine torch"
+    ):
+        check_convertible(model, tiny.dictionary(), tiny.dictionary())
+
+
+@pytest.mark.parametrize("name", ["bos", "pad", "eos", "unk"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_symbols_are_the_same_on_both_sides(tiny, name, side):
+    dictionaries = [tiny.dictionary(), tiny.dictionary()]
+    setattr(dictionaries[side], f"{name}_index", 9)
+    with pytest.raises(UnsupportedModelError, match=f"the symbol {name} has id"):
+        check_convertible(tiny.model(), *dictionaries)
+
+
+@pytest.mark.parametrize("options, message", [
+    (dict(activation_fn="linear"), "--activation-fn linear"), (dict(decoder_output_dim=8), "--decoder-output-dim"),
+])  # fmt: skip
+def test_what_the_runtime_does_not_know(tiny, options, message):
+    with pytest.raises(UnsupportedModelError, match=message):
+        check_convertible(tiny.model(**options), tiny.dictionary(), tiny.dictionary())
+
+
+def test_the_rest_of_a_row_makes_its_integers_finer():
+    weights = np.random.default_rng(0).normal(size=(6, 40)).astype(np.float32)
+    weights[3] = 0
+    integers, scale = quantise_rows(weights)
+    rest = rest_of_rows(weights, integers, scale)
+    coarse, fine = scale[:, None] * integers, scale[:, None] * (integers + rest / 254)
+    step = scale.max()
+    assert np.abs(weights - coarse).max() > step / 8
+    assert np.abs(weights - fine).max() <= 1.01 * step / 508
+    assert not integers[3].any() and not rest[3].any()
