@@ -155,6 +155,7 @@ class DecodingTask(TranslationTask):
             self.source_dictionary,
             self.target_dictionary,
             options,
+            decoded_as=self.record,
             torch_generator=lambda: self._torch_generator(models, replace(options, engine="torch")),
         )
         if options.rescore_path is not None:

@@ -79,7 +79,7 @@ class Schema:
         static_weights: the models do not change while they are decoded; False for validation during training.
         hrt_draft_chunk: lossless drafts; the tokens are those of ``hrt_decode_chunk="1"``, ``beam=1``.
         jacobi_mode: None decodes word by word.
-        jacobi_window: None: as many as were right lately. Then ``steps`` may differ from call to call.
+        jacobi_window: None: 3 in PyTorch, as many as were right lately in the native engine. Then ``steps`` may differ from call to call.
     """
 
     # ---- fairseq-generate's own
@@ -324,7 +324,8 @@ class Schema:
     jacobi_window: Optional[int] = _option(
         None,
         "jacobi",
-        "frontier: tokens guessed and checked at a time (w); 1 is ordinary greedy decoding. Default: as many as were right lately",
+        "frontier: tokens guessed and checked at a time (w); 1 is ordinary greedy decoding. "
+        "Default: 3; in the native engine as many as were right lately",
         least=1,
         most=LARGEST_COUNT,
         kernel="jacobi_window",

@@ -12,6 +12,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
 from ..decoding import Hypothesis, Rescorer, require_candidates
+from ..families import Family, tasks_for
 from ..options import DecodingOptions, UnsupportedOption
 from ..runtime import Engine, check_dictionaries, options_for
 from ..runtime.format import Header
@@ -95,7 +96,13 @@ class NativeGenerator:
         constraints: Optional[Tensor] = None,
         bos_token: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
-        """The hypotheses of a batch, best first."""
+        """The hypotheses of a batch, best first.
+
+        Raises:
+            ValueError: first words, constraints or another start symbol are given.
+        """
+        if prefix_tokens is not None or constraints is not None or bos_token is not None:
+            raise ValueError("given words, constraints or another start symbol: the native engine leaves them to PyTorch")
         return self.decode(source_rows(sample["net_input"]["src_tokens"], self.pad))
 
     def decode(self, rows: Sequence[Sequence[int]]) -> List[List[Hypothesis]]:
@@ -118,6 +125,7 @@ class PackedGenerator(NativeGenerator):
         models: one.
         source, target: its dictionaries.
         options: what the user asked for; ``static_weights`` False packs the model at the first batch after :meth:`forget_weights`.
+        decoded_as: the family of the task: some decode models of others, in their own way.
         torch_generator: makes PyTorch's generator with the same options.
 
     Raises:
@@ -132,6 +140,7 @@ class PackedGenerator(NativeGenerator):
         target: Dictionary,
         options: DecodingOptions,
         *,
+        decoded_as: Family,
         torch_generator: Callable[[], EngineGenerator],
     ) -> None:
         if len(models) != 1:
@@ -143,6 +152,10 @@ class PackedGenerator(NativeGenerator):
         self._torch: Optional[EngineGenerator] = None
         self._engine, self.rescorer = None, None
         family = check_convertible(self.model, source, target)
+        if family not in (decoded_as.name, decoded_as.decodes):
+            raise UnsupportedOption(
+                f"the native engine decodes a model of the family {family} with --task {tasks_for(family)[0]} alone"
+            )
         self._header = header_of(self.model, source, target, family, options.weights)
         options_for(self._header, options)
         check_dictionaries(options, source.symbols, target.symbols)

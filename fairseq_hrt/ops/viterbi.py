@@ -165,6 +165,8 @@ def joint_viterbi(
     to_end = edges[rows, :, last]
     tokens = vertex_scores.masked_fill(~interior, float("-inf"))
     count = max(min(int(limits.max()), size - 2), 1)
+    # Of all lengths at once: a vector's length decides how its last elements are rounded.
+    powers = torch.arange(1, count + 1, device=links.device).to(edges.dtype) ** length_beta
     best = edges[:, 0] + vertex_scores[:, :1] + tokens
     promises: List[_Promise] = []
     if batch * count * size * size > _MANY:
@@ -190,9 +192,8 @@ def joint_viterbi(
         totals.append(total.masked_fill(length > limits, float("-inf")))
         ends.append(end)
     count = len(totals)
-    lengths = torch.arange(1, count + 1, device=links.device)
     scores = torch.stack(totals, 1)
-    ranks, chosen = (scores / lengths.to(scores.dtype) ** length_beta).max(1)
+    ranks, chosen = (scores / powers[:count]).max(1)
     direct = scores[rows, chosen] == float("-inf")
     paths = torch.full((batch, count + 2), -1, device=links.device)
     current = torch.stack(ends, 1)[rows, chosen]

@@ -99,7 +99,7 @@ def test_the_teacher_chooses(command, toy_data, student, teacher, tmp_path):
         ("--beam 1 --rescore-path {teacher}", "only one translation to choose from; give --beam 2 or more"),
         ("--beam 2 --rescore-path {student}", "{student}: the checkpoint belongs to the task translation_bidirectional"),
         ("--beam 2 --rescore-path {teacher}.gone", "--rescore-path: No such file or directory: '{teacher}.gone'"),
-        ("--beam 2 --rescore-path {teacher} --rescore-lenpen nan", "--rescore-lenpen nan must lie between -20 and 20"),
+        ("--beam 2 --rescore-path {teacher} --rescore-lenpen nan", "--rescore-lenpen nan: give a number from -20 to 20"),
         ("--beam 2 --rescore-lenpen 2", "--rescore-lenpen 2.0 has an effect only with --rescore-path"),
         ("--beam 2 --rescore-path {teacher}:", "--rescore-path: a name of a checkpoint is empty"),
     ],

@@ -11,11 +11,6 @@ TASK = "--user-dir fairseq_hrt --task translation_jacobi --beam 1".split()
 DECODE = [*TASK, *"--cpu --max-len-b 20".split()]
 
 
-@pytest.fixture(scope="module")
-def costs(tmp_path_factory):
-    return ["--jacobi-cost-file", tmp_path_factory.mktemp("costs") / "costs.json"]
-
-
 def texts(output):
     return {number: found[0].split("\t")[1] for number, found in lines(output.stdout, "H").items()}
 
@@ -38,8 +33,11 @@ def expected(command, toy_data, teacher):
         "--jacobi-draft ngram --jacobi-window 5 --print-step --retain-iter-history",
     ],
 )
-def test_the_tokens_of_stock_greedy_decoding(command, toy_data, teacher, expected, costs, options):
-    output = command("fairseq-generate", toy_data, *DECODE, *costs, "--path", teacher, "--batch-size", "7", *options.split())
+def test_the_tokens_of_stock_greedy_decoding(command, toy_data, teacher, expected, options):
+    """With either engine; PyTorch's reports what it took."""
+    decode = ["fairseq-generate", toy_data, *DECODE, "--path", teacher, "--batch-size", "7", *options.split()]
+    assert texts(command(*decode)) == expected
+    output = command(*decode, "--engine", "torch")
     assert texts(output) == expected
     report = re.search(r"jacobi \w+: 20 sentences, (\d+) tokens in (\d+) passes", output.stdout + output.stderr)
     assert report and int(report[2]) <= int(report[1])
@@ -84,10 +82,10 @@ def test_options_of_the_draft(command, toy_data, teacher, expected, draft):
         assert message in refused(command, "fairseq-generate", toy_data, *arguments, "--jacobi-draft-options", wrong)
 
 
-def test_checkpoints_of_other_families(command, toy_data, draft, costs):
+def test_checkpoints_of_other_families(command, toy_data, draft):
     """HRT's C_d=1 is autoregressive; what writes in another order is refused by name."""
     family, path = draft
-    arguments = [*DECODE, *costs, "--path", path, "--jacobi-window", "3"]
+    arguments = [*DECODE, "--path", path, "--jacobi-window", "3"]
     if family != "hrt":
         message = refused(command, "fairseq-generate", toy_data, *arguments)
         assert f"decode it with --task translation_{family}" in message
@@ -97,10 +95,10 @@ def test_checkpoints_of_other_families(command, toy_data, draft, costs):
     assert texts(command("fairseq-generate", toy_data, *arguments)) == expected
 
 
-def test_interactive_keeps_every_line(command, toy_data, teacher, costs):
+def test_interactive_keeps_every_line(command, toy_data, teacher):
     text = "a b c\n\n" + "d " * 500 + "\nä ö 你好 \u200b x\na\n"
     output = command(
-        "fairseq-interactive", toy_data, *DECODE, *costs, "--path", teacher, "--buffer-size", "3", "--batch-size", "2",
+        "fairseq-interactive", toy_data, *DECODE, "--path", teacher, "--buffer-size", "3", "--batch-size", "2",
         stdin=text,
     )  # fmt: skip
     assert sorted(lines(output.stdout, "H")) == list(range(5))
@@ -119,7 +117,7 @@ def test_interactive_keeps_every_line(command, toy_data, teacher, costs):
         ),
         ("--jacobi-draft source", "one dictionary for both sides"),
         ("--jacobi-mode pgj --jacobi-draft ngram", "has an effect only with --jacobi-mode frontier"),
-        ("--jacobi-window 0", "--jacobi-window 0 must be at least 1"),
+        ("--jacobi-window 0", "--jacobi-window 0: give a number from 1"),
     ],
 )
 def test_what_is_refused(command, toy_data, teacher, options, message):

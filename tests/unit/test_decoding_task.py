@@ -106,3 +106,14 @@ def test_a_judge_that_the_engine_does_not_know_is_named(tiny, monkeypatch):
     monkeypatch.setattr("fairseq_hrt.decoding_task.load_other_model", lambda *_, **__: (None, [judge]))
     with pytest.raises(ValueError, match="--rescore-path judge.pt: .*add_zero_attn"):
         make_task(tiny, rescore_path="judge.pt").build_generator([tiny.model()], Namespace(beam=2))
+
+
+def test_a_model_of_another_family_is_decoded_as_the_task_says(tiny, caplog):
+    """Word by word, and not in two stages as the native engine would."""
+    model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2]).float()
+    reason = "the native engine decodes a model of the family hrt with --task translation_hrt alone"
+    with caplog.at_level(logging.INFO):
+        assert type(make_task(tiny).build_generator([model], GenerationConfig())) is AutoregressiveGenerator
+    assert f"decoding with PyTorch: {reason}" in caplog.messages
+    with pytest.raises(ValueError, match=reason):
+        make_task(tiny, engine="native").build_generator([model], GenerationConfig())

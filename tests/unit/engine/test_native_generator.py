@@ -339,6 +339,9 @@ def test_an_engine_that_is_there_already(tiny):
     assert_same(generator.generate([], sample), expected, 2)
     assert [best[0].tokens for best in generator.find(sample)] == [best[0]["tokens"].tolist() for best in expected]
     assert generator.header is engine.header and generator.counters.sentences == 4
+    for given in (dict(prefix_tokens=torch.tensor([[5], [7]])), dict(bos_token=5), dict(constraints=torch.zeros(2, 1))):
+        with pytest.raises(ValueError, match="the native engine leaves them to PyTorch"):
+            generator.generate([], sample, **given)
     with pytest.raises(UnsupportedOption, match="--temperature 0.5"):
         NativeGenerator(engine, dictionary, DecodingOptions(temperature=0.5))
 
