@@ -360,7 +360,7 @@ BUNDLES = {
     "a card that is a text": (field(card="x"), "'x'"),
     # ------------------------------------------------ dictionaries and codes
     "a dictionary that is none": (replaced("dict.de.txt", b"junk\n"), "junk"),
-    "a dictionary with a word twice": (replaced("dict.de.txt", b"a 1\na 1\n"), "Duplicate word"),
+    "a dictionary with a word twice": (replaced("dict.de.txt", b"a 1\na 1\n"), "has the word 'a' again"),
     "a dictionary of bytes": (replaced("dict.de.txt", b"\xff\xff 1\n"), "dict.de.txt"),
     "another dictionary": (replaced("dict.de.txt", b"a 1\n"), "model.pt cannot be loaded"),
     "codes that are empty": (lambda h: (replaced("codes", b"")(h), h.describe(subwords="subword-nmt", codes="codes")), "codes"),
@@ -592,12 +592,10 @@ def test_options_of_the_training_are_chosen(hostile):
     )  # fmt: skip
     hostile.describe(options={"beam": 1, "max_len_b": 5, "jacobi_draft": "previous"})
     model = fairseq_hrt.from_pretrained(hostile.folder, device="cpu")
-    config = model._configuration({"beam": "1", "jacobi_draft": "previous"}, hostile.folder)
-    assert (
-        config.task.max_source_positions == 17
-        and config.task.jacobi_draft_path is None
-        and config.task.jacobi_cost_file is None
-    )
+    config = model.decoder._configuration({"beam": "1", "jacobi_draft": "previous"}, hostile.folder)
+    assert config.task.max_source_positions == 17 and config.task.jacobi_draft_path is None
+    # No task has it any more.
+    assert "jacobi_cost_file" not in config.task
     assert config.task.data == str(hostile.folder) and str(config.task.jacobi_mode) == "frontier"
 
 
