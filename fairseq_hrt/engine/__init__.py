@@ -49,7 +49,6 @@ __all__ = [
     "lists_to_host",
     "log_mean",
     "log_softmax",
-    "native_model",
     "on_device",
     "options_of_command",
     "relative_index",

@@ -15,12 +15,13 @@ GENERATE = "--user-dir fairseq_hrt --cpu --batch-size 7 --max-len-b 12".split()
 def models(toy_data, tmp_path_factory):
     """Checkpoints of models with random weights, by family."""
     folder = tmp_path_factory.mktemp("models")
-    return {family: write_checkpoint(folder / family, toy_data, family) for family in ("autoregressive", "hrt", "dag")}
+    families = ("autoregressive", "hrt", "dag")
+    return {family: write_checkpoint(folder / family, toy_data, family) for family in families}
 
 
 @pytest.fixture(scope="module")
 def generate(command, toy_data, models):
-    """A function that decodes the test set with a family's task: what the command prints and logs."""
+    """A function that decodes the test set with a family's task."""
 
     def run(family, *options, check=True):
         arguments = ["--task", f"translation_{family}", "--path", models[family], *options]
@@ -40,13 +41,14 @@ def last_line(finished):
 
 
 def printed(finished):
-    """The translations by their sentences, and the numbers: scores, and log-probabilities of tokens."""
+    """What is printed of each sentence; all scores; all log-probabilities of tokens."""
     output = finished.stdout
-    scores = [float(text.split("\t")[0]) for found in lines(output, "H").values() for text in found]
-    words = [float(word) for found in lines(output, "P").values() for text in found for word in text.split()]
-    restored = {number: [text.split("\t")[1] for text in found] for number, found in lines(output, "D").items()}
+    found, positional, restored, alignments, steps = (lines(output, kind) for kind in "HPDAI")
+    scores = [float(text.split("\t")[0]) for best in found.values() for text in best]
+    words = [float(word) for best in positional.values() for text in best for word in text.split()]
+    restored = {number: [text.split("\t")[1] for text in best] for number, best in restored.items()}
     assert sorted(restored) == list(range(20)) and len(words) > len(scores) >= 20
-    return (hypotheses(output), restored, lines(output, "A"), lines(output, "I")), scores, words
+    return (hypotheses(output), restored, alignments, steps), scores, words
 
 
 def assert_equal(first, second):
@@ -58,11 +60,15 @@ def assert_equal(first, second):
 
 
 @pytest.mark.parametrize("family, options", [
-    ("hrt", "--beam 1 --print-step"), ("hrt", "--beam 4 --nbest 2"), ("dag", "--dag-decode-strategy joint-viterbi"),
-    ("autoregressive", "--beam 3 --print-alignment hard"), ("autoregressive", "--beam 1 --print-alignment hard"),
+    ("hrt", "--beam 1 --print-step"),
+    ("hrt", "--beam 4 --nbest 2"),
+    ("dag", "--dag-decode-strategy joint-viterbi"),
+    ("autoregressive", "--beam 1 --print-alignment hard"),
+    ("autoregressive", "--beam 3 --print-alignment hard"),
 ])  # fmt: skip
 def test_both_engines_print_the_same(generate, family, options):
-    native, torch = (generate(family, *options.split(), *engine) for engine in ([], ["--engine", "torch"]))
+    native = generate(family, *options.split())
+    torch = generate(family, *options.split(), "--engine", "torch")
     assert "decoding with the native engine: float32 weights" in log_of(native)
     assert "the native engine" not in log_of(torch)
     assert_equal(native, torch)
@@ -75,28 +81,30 @@ def test_int8_is_asked_for(generate):
     assert "decoding with the native engine: int8 weights" in log_of(finished)
     assert len(hypotheses(finished.stdout)) == 20
     finished = generate("hrt", "--beam", "1", "--weights", "int8", "--engine", "torch", check=False)
-    assert last_line(finished).endswith("--weights int8 has an effect only with --engine other than torch")
+    message = "--weights int8 has an effect only with --engine other than torch"
+    assert last_line(finished).endswith(message)
 
 
 def test_what_the_native_engine_does_not_have(generate):
-    finished = generate("hrt", "--temperature", "2", "--beam", "2")
+    options = ["--temperature", "2", "--beam", "2"]
+    finished = generate("hrt", *options)
     reason = "--temperature 2.0: the native engine has no such option"
     assert f"decoding with PyTorch: {reason}" in log_of(finished)
     assert len(hypotheses(finished.stdout)) == 20
-    finished = generate("hrt", "--temperature", "2", "--beam", "2", "--engine", "native", check=False)
+    finished = generate("hrt", *options, "--engine", "native", check=False)
     assert last_line(finished).endswith(f"{reason}; use --engine torch")
 
 
-def test_validation_finds_the_same(command, toy_data, tmp_path):
+def test_validation_finds_the_same(command, toy_data):
     """Of a model that changes between validations."""
     found = {}
+    options = (
+        "--user-dir fairseq_hrt --task translation_hrt --arch hrt_transformer --hrt-chunk-sizes 2 "
+        "--criterion hrt_loss --max-update 6 --no-save --validate-interval-updates 3 --eval-bleu "
+        "--eval-bleu-print-samples"
+    ).split() + ["--eval-bleu-args", '{"beam": 2, "max_len_b": 12}', *SIZES, *VALIDATED]
     for engine in ("native", "torch"):
-        finished = command(
-            "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_hrt", "--arch", "hrt_transformer",
-            "--criterion", "hrt_loss", "--hrt-chunk-sizes", "2", *SIZES, *VALIDATED, "--max-update", "6", "--no-save",
-            "--validate-interval-updates", "3", "--eval-bleu", "--eval-bleu-print-samples", "--engine", engine,
-            "--eval-bleu-args", '{"beam": 2, "max_len_b": 12}',
-        )  # fmt: skip
+        finished = command("fairseq-train", toy_data, *options, "--engine", engine)
         log = log_of(finished)
         scores = re.findall(r"valid on 'valid' subset .*\| bleu ([\d.]+)", log)
         found[engine] = scores, re.findall(r"example hypothesis: (.*)", log)

@@ -23,7 +23,7 @@ PAIRS = [*zip(map(joined, sources(6, 12, 8)), map(joined, sources(6, 12, 9))), (
 
 
 def recorded_as(call):
-    """The name of the recorded answer: where an engine now does what it did not, it is another's."""
+    """The name of the recorded answer; another engine's where one now does what it did not."""
     if "replace_unk" in call:
         # PyTorch told no alignments.
         return call.replace("torch", "runtime")

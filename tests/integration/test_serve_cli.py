@@ -607,5 +607,5 @@ def test_workers_that_cannot_start_end_the_server(bundles, tmp_path):
     program = [*PROGRAM, str(tmp_path / "broken"), "--workers", "2", "--port", "0", "--engine", "runtime"]
     result = subprocess.run(program, capture_output=True, text=True, timeout=SECONDS, env=environment())
     assert result.returncode == 2 and result.stdout == ""
-    assert "runtime" in result.stderr and result.stderr.rstrip().endswith("a worker cannot start; the log above says why")
+    assert "runtime" in result.stderr and "a worker cannot start; the log above says why" in result.stderr
     assert "Traceback" not in result.stderr

@@ -61,7 +61,7 @@ typedef struct {
     int32_t type;          /* 1: int8, 2: float32 */
 } fh_tensor;
 
-/* The fields that options.py names for the kernel, in its order: integers, switches and choices, then numbers. */
+/* The fields that schema.py names for the kernel, in its order: integers, switches and choices, then numbers. */
 typedef struct {
     int32_t beam, nbest, min_len, max_len_b;
     int32_t nat_beam, eos_last_chunk, draft_chunk, draft_width; /* hrt; draft_chunk 0: no drafts */
