@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import pytest
 import tiny_models
-from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
 from native_bundles import LINES, with_runtime
 from tiny_models import FAMILIES
 

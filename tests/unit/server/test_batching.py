@@ -152,7 +152,7 @@ def test_a_batch_for_which_nobody_waits_need_not_be_decoded_to_its_end():
     own = Batcher(decode, max_batch=8, max_queue=8, wait=0.05)
     assert asyncio.run(run()) == ["NEXT"]
     own.close(5)
-    assert [sorted(batch) for batch in batches] == [["a", "b", "c"], ["next"]], "nor its sentences one by one"
+    assert [sorted(batch) for batch in batches] == [["a", "b", "c"], ["next"]], "its sentences are not tried alone"
 
 
 def test_an_error_reaches_everybody_in_the_batch_and_nobody_else():

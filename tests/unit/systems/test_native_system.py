@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
 from tiny_models import write_bundle, write_checkpoint, write_dictionaries
 
 from fairseq_hrt.hub.runtime_bundle import add_runtime
