@@ -7,7 +7,7 @@ import math
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any, Dict, List, Mapping, Sequence, Tuple, get_args, get_type_hints
 
-from .conditions import flag
+from .conditions import flag as flag
 from .families import FAMILIES
 from .schema import EVERY_TASK, FAIRSEQ, LARGEST_WEIGHT, SEVERAL_PATHS, Option, Schema
 

@@ -12,7 +12,8 @@ from ..runtime import Engine, check_dictionaries, options_for, settled
 from .bundle import Bundle
 from .dictionary import Words
 from .shortlist import read_shortlist
-from .translator import Wanted, Watch, longest_first
+from .translation import longest_first
+from .translator import Wanted, Watch
 
 # Options of fairseq-generate that do not change what is decoded.
 WITHOUT_EFFECT = (

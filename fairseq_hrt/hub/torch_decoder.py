@@ -19,7 +19,8 @@ from ..loading.checkpoints import read_checkpoint, reading, task_name
 from ..loading.data_options import options_of_training
 from ..loading.models import build_generator, decode, generation_config, load_models, option_arguments, to_device
 from .bundle import Bundle
-from .translator import Wanted, Watch, longest_first
+from .translation import longest_first
+from .translator import Wanted, Watch
 
 # Decoders that are kept for calls with the same options.
 DECODERS = 8

@@ -9,21 +9,7 @@ model.score(["Good morning."], ["Guten Morgen."])
 import logging
 import threading
 from functools import cached_property
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    FrozenSet,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Protocol,
-    Sequence,
-    Tuple,
-    Union,
-)
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from ..decoding import Hypothesis
 from ..escaping import printable
@@ -63,12 +49,6 @@ class Watch(NamedTuple):
         """Raises Cancelled where nobody waits any more."""
         if self.cancelled is not None and self.cancelled():
             raise Cancelled("the call was ended before it was done")
-
-
-def longest_first(rows: Sequence[Sequence[int]], size: int) -> Iterator[List[int]]:
-    """The numbers of rows in batches of ``size``, those of similar length together."""
-    order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
-    return (order[start : start + size] for start in range(0, len(order), size))
 
 
 class Wanted(NamedTuple):
