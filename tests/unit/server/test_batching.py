@@ -329,6 +329,19 @@ def test_a_batch_is_limited_in_work(gate):
     assert [list(map(len, texts)) for texts, _ in gate.batches[1:]] == [[30, LONG, LONG], [LONG, 50], [50, 50], [300]]
 
 
+def test_requests_of_the_same_size_take_turns(gate):
+    """And the first one is not decoded to its end before the second one begins."""
+
+    async def scenario(own):
+        tasks = submitted(own, ["a" * 50] * 3, ["b" * 60] * 3)
+        await ready(own, 6)
+        gate.open.set()
+        await asyncio.gather(*tasks)
+
+    occupied(gate, scenario, max_batch=1)
+    assert [sentences[0][0] for sentences, _ in gate.batches[1:]] == [*"ababab"]
+
+
 def test_short_sentences_are_prepared_first():
     async def scenario(own, words, slow):
         tasks = submitted(own, ["a long one"] * 3, ["a b"], ["c"])
