@@ -45,9 +45,12 @@ def test_translations_are_those_of_pytorch(bundles, family):
         assert one.positional_scores == pytest.approx(other.positional_scores, abs=1e-4)
     assert native.translate(LINES) == [one.text for one in expected]
     assert native.translate(LINES[0]) == expected[0].text and native.translate([]) == []
-    seen = []
-    assert native.translate(LINES, progress=lambda *done: seen.append(done), batch_size=2) == [one.text for one in expected]
-    assert seen[-1][0] == seen[-1][1] >= len(LINES)
+    for model in (native, torch):
+        seen = []
+        model.translate(LINES, progress=lambda *done: seen.append(done), batch_size=2)  # noqa: B023
+        assert len(seen) > 1 and [*seen] == sorted(set(seen))
+        assert seen[-1][0] == seen[-1][1] >= len(LINES)
+    assert native.translate(LINES, progress=print, batch_size=2) == [one.text for one in expected]
 
 
 def test_options_of_a_call(bundles):
