@@ -158,10 +158,7 @@ class DecodingTask(TranslationTask):
             decoded_as=self.record,
             torch_generator=lambda: self._torch_generator(models, replace(options, engine="torch")),
         )
-        if options.rescore_path is not None:
-            # Before anything is loaded.
-            generator.require_candidates()
-            generator.rank_by(self.make_rescorer(generator.counters, options, like=models[0]))
+        self._add_rescorer(generator, models, options)
         self._packed = [*self._packed, weakref.ref(generator)]
         if options.static_weights:
             logger.info("decoding with the native engine: %s", generator.describe())
@@ -169,11 +166,20 @@ class DecodingTask(TranslationTask):
 
     def _torch_generator(self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions) -> EngineGenerator:
         generator = self.make_generator(models, options)
+        self._add_rescorer(generator, models, options)
+        return generator
+
+    def _add_rescorer(
+        self,
+        generator: Union[EngineGenerator, PackedGenerator],
+        models: Sequence[FairseqEncoderDecoderModel],
+        options: DecodingOptions,
+    ) -> None:
+        """Lets the model of ``--rescore-path`` choose, if one is given."""
         if options.rescore_path is not None:
             # Before anything is loaded.
             generator.require_candidates()
             generator.rank_by(self.make_rescorer(generator.counters, options, like=models[0]))
-        return generator
 
     def begin_valid_epoch(self, epoch: int, model: torch.nn.Module) -> None:
         """The model has changed since the last validation."""

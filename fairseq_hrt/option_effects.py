@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Container, Dict, Iterator, Mapping, Optional, Tuple
 
 from .conditions import SUPPRESSING, Condition, at_least, chosen, flag, given, other_than, same
-from .schema import CALLER, FAIRSEQ, Schema
+from .schema import CALLER, FAIRSEQ, SEVERAL_PATHS, Schema
 
 # What an option belongs to. Training looks at all of them, decoding at its own: the others are those of a training that is over.
 MODEL, TRAINING, DECODING = "model", "training", "decoding"
@@ -29,7 +29,7 @@ class Option:
         default: its value where nobody gives it.
         stage: MODEL, TRAINING or DECODING.
         when: what it needs; None: nothing.
-        least, above, most: a number's limits; ``above`` is none of its values itself.
+        least, most: a number's limits.
         neutral: further values that ask for nothing.
         acts_as: what it amounts to where it has no effect. Then it is not refused but said, and shown as what it is.
     """
@@ -39,7 +39,6 @@ class Option:
     stage: str
     when: Optional[Condition] = None
     least: Optional[float] = None
-    above: Optional[float] = None
     most: Optional[float] = None
     neutral: Tuple[Any, ...] = ()
     acts_as: Any = None
@@ -62,8 +61,6 @@ class Option:
         wanted = []
         if self.least is not None and not value >= self.least:
             wanted.append(f"at least {self.least:g}")
-        if self.above is not None and not value > self.above:
-            wanted.append(f"greater than {self.above:g}")
         if self.most is not None and not value <= self.most:
             wanted.append(f"at most {self.most:g}")
         if not wanted and isinstance(value, float) and not math.isfinite(value) and self._is_limited:
@@ -73,7 +70,7 @@ class Option:
 
     @property
     def _is_limited(self) -> bool:
-        return any(limit is not None for limit in (self.least, self.above, self.most))
+        return any(limit is not None for limit in (self.least, self.most))
 
 
 # Conditions of several options.
@@ -88,7 +85,7 @@ _GLANCING = Condition(
     lambda text: any(re.search("[1-9]", knot.partition("@")[0]) for knot in str(text).split(":")),
 )
 _PREDICTED = chosen("dag_upsample_base", "predict")
-_SEVERAL_PATHS = chosen("dag_decode_strategy", "beam", "sample")
+_SEVERAL_PATHS = chosen("dag_decode_strategy", *SEVERAL_PATHS)
 
 
 def _of_decoding() -> Iterator[Option]:

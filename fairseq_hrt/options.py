@@ -7,14 +7,9 @@ import math
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any, Dict, List, Mapping, Sequence, Tuple, get_args, get_type_hints
 
+from .conditions import flag as flag
 from .families import FAMILIES
-from .schema import (
-    EVERY_TASK,
-    FAIRSEQ,
-    LARGEST_WEIGHT,
-    Option,
-    Schema,
-)
+from .schema import EVERY_TASK, FAIRSEQ, LARGEST_WEIGHT, SEVERAL_PATHS, Option, Schema
 
 
 class UnsupportedOption(ValueError):
@@ -89,7 +84,7 @@ class DecodingOptions(Schema):
         if family == "jacobi" or self.jacobi_mode is not None:
             return 1
         if family == "dag":
-            return beam if self.dag_decode_strategy in ("beam", "sample") else 1
+            return beam if self.dag_decode_strategy in SEVERAL_PATHS else 1
         if family != "hrt" or self.hrt_nat_beam is None or 1 in (size for _, size in chunk_table(self, trained)):
             return beam
         return min(beam, self.hrt_nat_beam)
@@ -103,11 +98,6 @@ class DecodingOptions(Schema):
     def changed(self) -> Dict[str, Any]:
         """The values that are not the defaults, by name."""
         return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
-
-
-def flag(name: str) -> str:
-    """The flag of an option on the command line."""
-    return "--" + name.replace("_", "-")
 
 
 def read_value(name: str, value: Any) -> Any:

@@ -21,6 +21,8 @@ LARGEST_PENALTY = 20.0
 
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
 NATIVE_STRATEGIES = STRATEGIES[:4]
+# Those that find several translations of a sentence.
+SEVERAL_PATHS = STRATEGIES[4:]
 JACOBI_MODES = ("frontier", "hgj", "pgj", "pj")
 MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
 JACOBI_DRAFTS = ("previous", "source", "ngram", *MODEL_DRAFTS)

@@ -1,7 +1,7 @@
 """fairseq's task configurations with the decoding options of a family, made from the schema (:mod:`.options`)."""
 
 from dataclasses import Field, field, make_dataclass
-from typing import Any, Callable, List, Optional, Tuple, Type
+from typing import Any, Callable, Optional, Tuple, Type
 
 from fairseq.dataclass import ChoiceEnum
 
@@ -35,6 +35,3 @@ def _declared(item: "Field[Any]") -> Tuple[str, Any, Any]:
     elif optional:
         hint = Optional[kind]
     return item.name, hint, field(default=default, metadata={"help": option.help})
-
-
-__all__: List[str] = ["with_decoding_options"]

@@ -16,6 +16,7 @@ from forked_commands import ForkedCommands
 from hypothesis import HealthCheck, settings
 
 import fairseq_hrt  # noqa: F401  (repairs fairseq, registers what the tests use)
+from fairseq_hrt.runtime import build, library
 
 # How quick the machine is decides nothing: neither a deadline for an example nor the time of drawing one.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,6 +25,21 @@ composed_configs.install()
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SCRIPTS = Path(sysconfig.get_path("scripts"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Builds the kernel where it is missing or older than its sources: no test is left out for want of it.
+
+    Once, before the processes that share the tests begin. Whoever has built fairseq has a compiler.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    try:
+        library.load_library()
+    except library.LibraryUnavailable:
+        built = build.build(objects=build.HERE.parents[1] / build.OBJECTS)
+        if not built.library:
+            raise pytest.UsageError(built.reason) from None
 
 
 @pytest.fixture(autouse=True)

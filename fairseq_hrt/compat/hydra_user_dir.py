@@ -34,7 +34,7 @@ def user_dir(arguments: Any) -> Optional[str]:
     try:
         found = OmegaConf.select(OmegaConf.load(Path(folder, f"{name}.yaml")), "common.user_dir")
     except Exception:
-        # hydra itself says what is wrong with the file.
+        # hydra reports what is wrong with the file.
         return None
     return found if isinstance(found, str) else None
 
@@ -45,7 +45,7 @@ def _named_plugin() -> Optional[str]:
     try:
         return user_dir(get_args())
     except SystemExit:
-        # hydra itself will say which argument it does not know.
+        # hydra reports the unknown argument.
         return None
 
 

@@ -22,8 +22,6 @@ from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys
 from .scorer import TranslationScores, score_decoded
 
 logger = logging.getLogger(__name__)
-# Strategies that find several translations of a sentence.
-SEVERAL = ("beam", "sample")
 
 
 def decode_scale(decoder: Any, options: DecodingOptions) -> float:

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..decoding import Hypothesis, Rescorer, require_candidates
 from ..families import Family, tasks_for
 from ..options import DecodingOptions, UnsupportedOption
-from ..runtime import Engine, check_dictionaries, options_for
+from ..runtime import Engine, check_dictionaries, longest_written, options_for
 from ..runtime.format import Header
 from ..runtime.library import load_library
 from .counters import GenerationCounters
@@ -202,8 +202,7 @@ class PackedGenerator(NativeGenerator):
         """
         self.require_candidates()
         self.rescorer = rescorer
-        longest = self.options.max_len_a * self.header.longest_source + self.options.max_len_b
-        if rescorer.judge.longest_target < min(self.header.longest_target, int(longest) + 1):
+        if rescorer.judge.longest_target < longest_written(self.header, self.options):
             raise UnsupportedOption("--rescore-path: that model reads shorter translations than this one may write")
 
     def forget_weights(self) -> None:

@@ -32,7 +32,7 @@ def write_runtime_model(
         weights: ``int8`` or ``float32``.
 
     Raises:
-        UnsupportedModelError: the model has a part that the runtime does not know, by name.
+        UnsupportedModelError: the model has a part that the native engine does not have, by name.
         ValueError: an unknown kind of weights.
     """
     header, tensors = convert(model, source, target, weights=weights)
@@ -89,7 +89,7 @@ def rest_of_rows(weights: np.ndarray, integers: np.ndarray, scale: np.ndarray) -
 
 
 def check_convertible(model: FairseqModule, source: Dictionary, target: Dictionary) -> str:
-    """The family of a model that the runtime can decode.
+    """The family of a model that the native engine can decode.
 
     Raises:
         UnsupportedModelError: with the reason.
@@ -97,10 +97,12 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
     try:
         engine = TransformerEngine(model)
     except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"the runtime cannot decode this model either: {error}") from None
+        raise UnsupportedModelError(f"the native engine cannot decode this model either: {error}") from None
     encoder, decoder = model.encoder, model.decoder
     if not engine.encoder_layers or not isinstance(encoder, TransformerEncoderBase):
-        raise UnsupportedModelError(f"the runtime does not know the encoder {type(encoder).__name__}; use --engine torch")
+        raise UnsupportedModelError(
+            f"the native engine does not have the encoder {type(encoder).__name__}; use --engine torch"
+        )
     layers = [*encoder.layers, *decoder.layers]
     activation = str(model.cfg.activation_fn) if hasattr(model, "cfg") else ""
     reasons = {
@@ -119,7 +121,7 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
     }
     for option, given in reasons.items():
         if given:
-            raise UnsupportedModelError(f"the model has {option}, which the runtime does not know; use --engine torch")
+            raise UnsupportedModelError(f"the model has {option}, which the native engine does not have; use --engine torch")
     special = [(name, getattr(source, name)(), getattr(target, name)()) for name in ("bos", "pad", "eos", "unk")]
     for name, one, other in special:
         if one != other:
@@ -138,7 +140,9 @@ def _family(decoder: FairseqModule) -> str:
     if not owner.__module__.startswith("fairseq.models.transformer.") or not type(decoder).__module__.startswith(
         "fairseq.models.transformer"
     ):
-        raise UnsupportedModelError(f"the runtime does not know the decoder {type(decoder).__name__}; use --engine torch")
+        raise UnsupportedModelError(
+            f"the native engine does not have the decoder {type(decoder).__name__}; use --engine torch"
+        )
     return "autoregressive"
 
 

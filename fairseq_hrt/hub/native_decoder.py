@@ -12,6 +12,7 @@ from ..runtime import Engine, check_dictionaries, options_for, settled
 from .bundle import Bundle
 from .dictionary import Words
 from .shortlist import read_shortlist
+from .translation import longest_first
 from .translator import Wanted, Watch
 
 # Options of fairseq-generate that do not change what is decoded.
@@ -140,14 +141,13 @@ class NativeDecoder:
         if watch.progress is None:
             return self.engine.decode(rows, prepared, cancelled=watch.cancelled) if rows else []
         found: List[List[Hypothesis]] = [[] for _ in rows]
-        order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
-        size = wanted.batch_size * self.engine.threads
-        for start in range(0, len(order), size):
-            members = order[start : start + size]
+        done = 0
+        for members in longest_first(rows, wanted.batch_size * self.engine.threads):
             chosen = [rows[number] for number in members]
             for number, best in zip(members, self.engine.decode(chosen, prepared, cancelled=watch.cancelled)):
                 found[number] = best
-            watch.progress(min(start + size, len(order)), len(order))
+            done += len(members)
+            watch.progress(done, len(rows))
         return found
 
     def score(

@@ -19,6 +19,7 @@ from ..loading.checkpoints import read_checkpoint, reading, task_name
 from ..loading.data_options import options_of_training
 from ..loading.models import build_generator, decode, generation_config, load_models, option_arguments, to_device
 from .bundle import Bundle
+from .translation import longest_first
 from .translator import Wanted, Watch
 
 # Decoders that are kept for calls with the same options.
@@ -80,27 +81,25 @@ class TorchDecoder:
     def decode(self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[List[Hypothesis]]:
         """See :class:`.translator.BundleDecoder`."""
         found: List[List[Hypothesis]] = [[] for _ in rows]
-        order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
+        done = 0
         with self._lock:
-            for start in range(0, len(order), wanted.batch_size):
+            for members in longest_first(rows, wanted.batch_size):
                 watch.go_on()
-                members = order[start : start + wanted.batch_size]
                 sample = self._sample(prepared.task, [rows[number] for number in members])
                 for number, best in zip(sample["id"].tolist(), self._found(prepared, sample)):
                     found[members[number]] = best[: prepared.nbest]
+                done += len(members)
                 if watch.progress is not None:
-                    watch.progress(min(start + wanted.batch_size, len(order)), len(order))
+                    watch.progress(done, len(rows))
         return found
 
     def score(
         self, prepared: Prepared, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
     ) -> List[Hypothesis]:
         """See :class:`.translator.BundleDecoder`."""
-        order = sorted(range(len(sources)), key=lambda number: -len(sources[number]))
         found: List[Any] = [None] * len(sources)
         with self._lock:
-            for start in range(0, len(order), wanted.batch_size):
-                members = order[start : start + wanted.batch_size]
+            for members in longest_first(sources, wanted.batch_size):
                 sample = self._pairs(prepared.task, [sources[n] for n in members], [targets[n] for n in members])
                 for number, best in zip(sample["id"].tolist(), self._found(prepared, sample)):
                     found[members[number]] = best[0]

@@ -1,7 +1,7 @@
 """What a translator returns, whichever engine decodes."""
 
 from dataclasses import dataclass, field
-from typing import List, Optional, Sequence, Union
+from typing import Iterator, List, Optional, Sequence, Union
 
 from .text import TextPipeline
 
@@ -44,6 +44,12 @@ Line = Union[str, PreparedLine]
 def raw_text(line: Line) -> str:
     """The raw text of a line."""
     return line if isinstance(line, str) else line.text
+
+
+def longest_first(rows: Sequence[Sequence[int]], size: int) -> Iterator[List[int]]:
+    """The numbers of rows in batches of ``size``, those of similar length together."""
+    order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
+    return (order[start : start + size] for start in range(0, len(order), size))
 
 
 @dataclass

@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from .engine import Engine as Engine
     from .library import LibraryUnavailable as LibraryUnavailable
     from .options import check_dictionaries as check_dictionaries
+    from .options import longest_written as longest_written
     from .options import options_for as options_for
     from .options import settled as settled
     from .options import writes_in_order as writes_in_order
@@ -17,6 +18,7 @@ __all__ = [
     "engine",
     "format",
     "library",
+    "longest_written",
     "options",
     "options_for",
     "settled",
@@ -26,6 +28,7 @@ _HOMES = {
     "Engine": "engine",
     "LibraryUnavailable": "library",
     "check_dictionaries": "options",
+    "longest_written": "options",
     "options_for": "options",
     "settled": "options",
     "writes_in_order": "options",

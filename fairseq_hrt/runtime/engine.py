@@ -217,8 +217,10 @@ class Engine:
                 caller, self._caller.state.cancelled = self._caller, cancelled
                 if self._options[0] != (options, every):
                     self._options = ((options, every), options_for(self.header, options))
-                    if every and self.header.family != "dag":
-                        self._options[1][0].nbest = options.beam
+                    if every:
+                        self._options[1][0].nbest = options.candidates(
+                            self.header.family, words=self.header.target_vocabulary, trained=self.header.chunk_sizes
+                        )
                 c_options, _ = self._options[1]
                 status = getattr(self._kernel, function)(
                     engine, flat, offsets, len(sources), *given, C.byref(c_options), caller.ask,

@@ -62,6 +62,11 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     return found, (limits, chunks)
 
 
+def longest_written(header: Header, options: DecodingOptions) -> int:
+    """Most tokens of a translation, ``</s>`` included."""
+    return min(header.longest_target, int(options.max_len_a * header.longest_source + options.max_len_b) + 1)
+
+
 def check_dictionaries(options: DecodingOptions, source: Sequence[str], target: Sequence[str]) -> None:
     """Refuses to copy words of the source where their ids are other words of the target.
 
@@ -104,7 +109,7 @@ def settled(header: Header, options: DecodingOptions, given: Container[str]) -> 
     aside = {name: value for name, value in option_effects.set_aside(known, given).items() if name in SCHEMA}
     options = replace(options, **{**left, **aside})
     check_effects(header, options)
-    effective, messages = option_effects.in_effect(_known_to(header, options))
+    effective, messages = option_effects.in_effect(options.of_family(header.family))
     for message in messages:
         logger.warning(message)
     return replace(options, **effective)
@@ -116,7 +121,7 @@ def check_effects(header: Header, options: DecodingOptions) -> None:
     Raises:
         ValueError: by name.
     """
-    known = _known_to(header, options)
+    known = options.of_family(header.family)
     for name, value in options.changed().items():
         origin = SCHEMA[name].origin
         if origin != CALLER and name not in known:
@@ -125,11 +130,6 @@ def check_effects(header: Header, options: DecodingOptions) -> None:
                 f"{flag(name)} {value} belongs to models of the family {family}, and this one is of the family {header.family}"
             )
     option_effects.check(known)
-
-
-def _known_to(header: Header, options: DecodingOptions) -> Dict[str, Any]:
-    """The options that a model of the family has."""
-    return options.of_family(header.family)
 
 
 def _check_results(header: Header, options: DecodingOptions) -> None:
@@ -156,4 +156,12 @@ def _check_jacobi(header: Header, options: DecodingOptions) -> None:
         )
 
 
-__all__ = ["UnsupportedOption", "check_dictionaries", "check_effects", "options_for", "settled", "writes_in_order"]
+__all__ = [
+    "UnsupportedOption",
+    "check_dictionaries",
+    "check_effects",
+    "longest_written",
+    "options_for",
+    "settled",
+    "writes_in_order",
+]

@@ -11,8 +11,8 @@ pieces at little more cost than one, so those that are ready within a few millis
 * A batch is limited in pieces and in work, for nothing interrupts it.
 
 So a short request waits for little more than the batch that is being decoded, however much the others ask for. Of a request that was given
-up nothing more is prepared or decoded. Where a batch fails its pieces are tried one by one. What a sentence is translated to does not
-depend on its batch: that is a property of the engines, and tested there.
+up nothing more is prepared or decoded. Where a batch fails, each of its pieces is tried alone. A translation
+does not depend on its batch: that is a property of the engines, and tested there.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ from ..hub.shortlist import load_shortlist, read_shortlist
 from ..loading.checkpoints import task_of_checkpoint
 from ..loading.models import generation_config, load_models, option_arguments
 from ..options import DecodingOptions
-from ..runtime import Engine, check_dictionaries, options_for, settled, writes_in_order
+from ..runtime import Engine, check_dictionaries, longest_written, options_for, settled, writes_in_order
 from ..runtime.engine import Header, Shortlist, read_header
 from .specification import SystemSpec
 from .task_system import TaskSystem
@@ -182,7 +182,7 @@ def require_judge(judge: Header, header: Header, options: DecodingOptions) -> No
                 f"--rescore-path: the {name.replace('_', ' ')} of that model is {known}, of the one that is decoded {words}: give one "
                 "with the same dictionaries"
             )
-    writes = min(header.longest_target, int(options.max_len_a * header.longest_source + options.max_len_b) + 1)
+    writes = longest_written(header, options)
     if judge.longest_target < writes:
         raise ValueError(
             f"--rescore-path: that model reads translations of {judge.longest_target} tokens, the one that is decoded writes up to "

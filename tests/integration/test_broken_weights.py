@@ -12,7 +12,6 @@ from tiny_models import FAMILIES, write_bundle, write_checkpoint
 
 import fairseq_hrt
 from fairseq_hrt.__main__ import main
-from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 
 pytestmark = pytest.mark.slow
 
@@ -99,11 +98,6 @@ def test_bundles(bundles, run, tmp_path, family, place, value):
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_checkpoints(toy_data, run, tmp_path, family, value, engine):
-    if engine == "runtime":
-        try:
-            load_library()
-        except LibraryUnavailable:
-            pytest.skip("no kernel on this machine")
     path = break_weights(write_checkpoint(tmp_path / "x.pt", toy_data, family), PLACES[1], value)
     task = FAMILIES[family][2]
     system = f"name=x,path={path},engine={engine},max_len_b=20,{OPTIONS[family]}" + (f",task={task}" if task else "")

@@ -20,7 +20,6 @@ from fairseq import options
 
 from fairseq_hrt.__main__ import VERBS
 from fairseq_hrt.runtime.engine import DecodingOptions
-from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 from fairseq_hrt.systems import generate_arguments, parse_system
 from fairseq_hrt.systems.ctranslate2_system import OPTIONS
 from fairseq_hrt.systems.native_system import OWN
@@ -210,10 +209,6 @@ def test_the_example_of_the_readme_from_end_to_end(tmp_path):
         (tools / name).chmod(0o755)
     section = (ROOT / "README.md").read_text().split("\n## A first real example\n")[1].split("\n## ")[0]
     script = "".join(re.findall(r"^```bash\n(.*?)^```", section, re.M | re.S))
-    try:
-        load_library()
-    except LibraryUnavailable:
-        script = script.replace(" --runtime int8", "")
     environment = {**os.environ, "PATH": f"{tools}:{programs}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     shown = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True

@@ -8,7 +8,6 @@ import pytest
 from command_line import OPTIMIZER, SIZES
 
 import fairseq_hrt.__main__
-from fairseq_hrt.runtime import library
 
 pytestmark = pytest.mark.slow
 
@@ -488,10 +487,6 @@ def test_an_enlarged_model_is_compared_like_any_other(command, models, toy_data,
     small, large = models["parallel"], tmp_path / "large"
     sides = ("-s", "de", "-t", "en")
     growth = ("--width", "2", "--layers", "3,2", "--words", "500", "--out", large)
-    try:
-        library.load_library()
-    except library.LibraryUnavailable as error:
-        pytest.skip(str(error))
     enlarged = command("python", script, toy_data, *sides, "--model", f"ib={small}", *growth)
     assert "3+2 layers" in enlarged.stdout and "500 words" in enlarged.stdout
     assert len((large / "data-bin" / "dict.en.txt").read_text().splitlines()) == 496

@@ -56,12 +56,7 @@ def test_data_and_pictures(traced):
 def test_steps_of_the_runtime(toy_data, teacher, tmp_path, capsys):
     """The passes that the native runtime tells of are those of the eager engine; CTranslate2 does not tell."""
     from fairseq_hrt.cli import trace as verb
-    from fairseq_hrt.runtime import library
 
-    try:
-        library.load_library()
-    except library.LibraryUnavailable as error:
-        pytest.skip(str(error))
     shared = f"path={teacher},beam=1,max_len_b=9,task=translation_autoregressive"
     systems = ["--system", f"name=eager,{shared}", "--system", f"name=native,{shared},engine=runtime,weights=float32"]
     verb.main([str(toy_data), "--sentence", "2", "--out", str(tmp_path), *systems])

@@ -45,11 +45,12 @@ def test_a_model_that_chooses_limits_what_is_read(tiny, monkeypatch):
     generator = task.build_generator([tiny.model()], GenerationConfig(beam=2))
     assert generator.rescorer.judge.models == list(others.values()) and task.max_positions()[0] == 20
     assert task.get_interactive_tokens_and_lengths(["w1 " * 30], str.strip)[1] == [20]
+
+
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_an_option_without_effect_is_refused(tiny, engine):
     with pytest.raises(ValueError, match="--rescore-lenpen 2.0 has an effect only with --rescore-path"):
-        task = AutoregressiveTranslationTask(
-            AutoregressiveTranslationConfig(rescore_lenpen=2.0), tiny.dictionary(), tiny.dictionary()
-        )
-        task.build_generator([tiny.model()], GenerationConfig(beam=2))
+        make_task(tiny, engine=engine, rescore_lenpen=2.0).build_generator([tiny.model().float()], GenerationConfig(beam=2))
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ ALLOWED = {
     "conditions": set(),
     "schema": {"conditions"},
     "families": set(),
-    "options": {"schema", "families"},
+    "options": {"schema", "families", "conditions"},
     "option_effects": {"schema", "conditions"},
     "decoding": {"options"},
     "files": set(),

@@ -1,8 +1,5 @@
 """NumPy's arrays in checkpoints: those that NumPy writes load as they were, all others are refused and never looked at."""
 
-import os
-import subprocess
-import sys
 from argparse import Namespace
 
 import numpy
@@ -13,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from fairseq_hrt.compat.checkpoint_loading import UnsafeCheckpointError, load
+from fairseq_hrt.compat.checkpoint_loading import load
 
 core = getattr(numpy, "_core", None) or numpy.core
 STATE = (3, "<", None, None, None, -1, -1, 0)
@@ -92,20 +89,6 @@ def test_forged_arrays_are_refused(tmp_path, value, reason, zipped):
     assert said.startswith(str(tmp_path / "x.pt")) and reason in said and said.isprintable() and len(said) < 1000
     # What the process itself goes on with is as before.
     assert numpy.dtype("f8").flags == 0 and numpy.ones(2).tolist() == [1, 1]
-
-
-def test_looking_at_a_forged_array_would_end_the_process(tmp_path):
-    """What the refusals are for, with NumPy's own types in their place."""
-    torch.save({"x": FORGED["fields of objects"][0]}, tmp_path / "x.pt")
-    code = f"import torch; x = torch.load({str(tmp_path / 'x.pt')!r}, weights_only=False)['x']; print('read', flush=True); print(x['a'])"
-    finished = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    if finished.returncode == 0:
-        pytest.skip("this NumPy looks at it unharmed")
-    assert finished.returncode < 0 and finished.stdout == "read\n"
-    with pytest.raises(UnsafeCheckpointError):
-        load(tmp_path / "x.pt")
 
 
 @given(

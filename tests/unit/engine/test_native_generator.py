@@ -327,6 +327,8 @@ def test_what_cannot_be_rescored(tiny, judges):
     with pytest.raises(ValueError, match="--rescore-path: that model reads shorter translations"):
         generator_of(tiny, "autoregressive", [model], own=own, beam=2)
     assert type(generator_of(tiny, "autoregressive", [model], own=own, beam=2, max_len_b=7)) is PackedGenerator
+    with pytest.raises(ValueError, match="--rescore-path: that model reads shorter translations"):
+        generator_of(tiny, "autoregressive", [model], own=own, beam=2, max_len_b=8)
 
 
 def test_an_engine_that_is_there_already(tiny):

@@ -52,7 +52,7 @@ def test_layers_of_one_side_are_alike(tiny):
     assert check_convertible(tiny.model(encoder_ffn_embed_dim=32), tiny.dictionary(), tiny.dictionary()) == "autoregressive"
     model.decoder.layers[1].fc1 = type(model.decoder.layers[1].fc1)(16, 32)
     with pytest.raises(
-        UnsupportedModelError, match="layers of different sizes, which the runtime does not know; use --engine torch"
+        UnsupportedModelError, match="layers of different sizes, which the native engine does not have; use --engine torch"
     ):
         check_convertible(model, tiny.dictionary(), tiny.dictionary())
 

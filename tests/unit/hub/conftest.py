@@ -1,7 +1,6 @@
 """Bundles that several files translate with."""
 
 import pytest
-from compiled_kernel import require_kernel
 from native_bundles import with_runtime
 from tiny_models import FAMILIES
 
@@ -9,7 +8,6 @@ from tiny_models import FAMILIES
 @pytest.fixture(scope="session")
 def bundles(tmp_path_factory):
     """A folder with a bundle of each family that the runtime decodes."""
-    require_kernel()
     place = tmp_path_factory.mktemp("bundles")
     for family in FAMILIES:
         with_runtime(place / family, family)

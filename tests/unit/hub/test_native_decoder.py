@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import pytest
 import tiny_models
-from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
 from native_bundles import LINES, with_runtime
 from tiny_models import FAMILIES
 
@@ -46,9 +45,12 @@ def test_translations_are_those_of_pytorch(bundles, family):
         assert one.positional_scores == pytest.approx(other.positional_scores, abs=1e-4)
     assert native.translate(LINES) == [one.text for one in expected]
     assert native.translate(LINES[0]) == expected[0].text and native.translate([]) == []
-    seen = []
-    assert native.translate(LINES, progress=lambda *done: seen.append(done), batch_size=2) == [one.text for one in expected]
-    assert seen[-1][0] == seen[-1][1] >= len(LINES)
+    for model in (native, torch):
+        seen = []
+        model.translate(LINES, progress=lambda *done: seen.append(done), batch_size=2)  # noqa: B023
+        assert len(seen) > 1 and [*seen] == sorted(set(seen))
+        assert seen[-1][0] == seen[-1][1] >= len(LINES)
+    assert native.translate(LINES, progress=print, batch_size=2) == [one.text for one in expected]
 
 
 def test_options_of_a_call(bundles):
@@ -396,9 +398,7 @@ def test_the_verb_ends_in_the_middle_of_a_call(bundles, tmp_path):
             time.sleep(0.02)
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        begun = time.monotonic()
-        assert process.communicate()[1] == "interrupted\n" and process.returncode == 130
-        assert time.monotonic() - begun < 10
+        assert process.communicate(timeout=60)[1] == "interrupted\n" and process.returncode == 130
     kept = partial.read_bytes()
     assert kept.count(b"\n") % 1024 == 0
     subprocess.run([*command, "--resume", "--output", tmp_path / "parts"], check=True)

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 import pytest
-from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
 from tiny_models import write_bundle
 
 import fairseq_hrt

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from native_bundles import LINES, with_runtime
 from tiny_models import LETTERS, write_dictionaries

@@ -28,6 +28,7 @@ def test_options_of_files(name, value, text):
 
 
 @pytest.mark.parametrize("name, value, message", [
+    ("engine", "torch", "none that a file may set"), ("weights", "int8", "none that a file may set"),
     ("user_dir", "/x", "none that a file may set"), ("lm_path", "x", "none that a file may set"), (1, "x", "none that a file may set"),
     ("beam", "5.5", "must be a whole number"), ("beam", "9" * 41, "must be a whole number"), ("beam", "\u0665", "must be a whole number"),
     ("beam", "5\n", "must be a whole number"), ("beam", " 5", "must be a whole number"), ("lenpen", "inf", "must be a number"), ("lenpen", "x", "must be a number"), ("sampling", "yes", "must be true or false"),

@@ -10,6 +10,7 @@ from fairseq_hrt.runtime.engine import UnsupportedOption
 from fairseq_hrt.runtime.options import (
     check_dictionaries,
     check_effects,
+    longest_written,
     options_for,
     settled,
     writes_in_order,
@@ -40,6 +41,13 @@ def test_which_models_write_in_order():
     for block, directions, expected in ((1, 1, True), (2, 1, False), (1, 2, False)):
         model = header("bidirectional", block=block, directions=directions)
         assert writes_in_order(model) is expected
+
+
+def test_the_longest_translation():
+    """``</s>`` included; the model may end it before."""
+    model = header(longest_source=10, longest_target=30)
+    for given, expected in ((dict(max_len_b=7), 8), (dict(max_len_a=1.25, max_len_b=3), 16), (dict(max_len_b=200), 30)):
+        assert longest_written(model, DecodingOptions(**given)) == expected
 
 
 PLAIN = dict(beam=3, nbest=2, lenpen=0.5, min_len=2, max_len_a=1.5, max_len_b=7)

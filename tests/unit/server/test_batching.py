@@ -152,7 +152,7 @@ def test_a_batch_for_which_nobody_waits_need_not_be_decoded_to_its_end():
     own = Batcher(decode, max_batch=8, max_queue=8, wait=0.05)
     assert asyncio.run(run()) == ["NEXT"]
     own.close(5)
-    assert [sorted(batch) for batch in batches] == [["a", "b", "c"], ["next"]], "nor its sentences one by one"
+    assert [sorted(batch) for batch in batches] == [["a", "b", "c"], ["next"]], "its sentences are not tried alone"
 
 
 def test_an_error_reaches_everybody_in_the_batch_and_nobody_else():
@@ -327,6 +327,19 @@ def test_a_batch_is_limited_in_work(gate):
 
     occupied(gate, scenario)
     assert [list(map(len, texts)) for texts, _ in gate.batches[1:]] == [[30, LONG, LONG], [LONG, 50], [50, 50], [300]]
+
+
+def test_requests_of_the_same_size_take_turns(gate):
+    """And the first one is not decoded to its end before the second one begins."""
+
+    async def scenario(own):
+        tasks = submitted(own, ["a" * 50] * 3, ["b" * 60] * 3)
+        await ready(own, 6)
+        gate.open.set()
+        await asyncio.gather(*tasks)
+
+    occupied(gate, scenario, max_batch=1)
+    assert [sentences[0][0] for sentences, _ in gate.batches[1:]] == [*"ababab"]
 
 
 def test_short_sentences_are_prepared_first():

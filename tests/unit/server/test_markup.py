@@ -1,7 +1,5 @@
 """HTML: tags stay, texts are replaced, and nothing takes more than a moment."""
 
-import time
-
 import pytest
 
 from fairseq_hrt.server.errors import RequestError
@@ -55,11 +53,9 @@ def test_texts_are_replaced_and_escaped():
 
 
 def test_many_texts_side_by_side():
-    """To look for each among the others would take half a minute."""
-    marked = MarkedUpText("<br>a" * 16000)
-    start = time.process_time()
-    assert marked.join(["b"] * 16000) == "<br/>b" * 16000
-    assert time.process_time() - start < 5
+    """To look for each among the others would take ten minutes."""
+    marked = MarkedUpText("<br>a" * 80_000)
+    assert marked.join(["b"] * 80_000) == "<br/>b" * 80_000
 
 
 def test_pronunciations_are_no_texts():

@@ -1,7 +1,6 @@
 """HTTP/1.1: the lines that h11 accepts, no more and no fewer, in linear time; no request with two lengths."""
 
 import re
-import time
 
 import h11
 import pytest
@@ -33,19 +32,17 @@ def test_the_same_lines_are_accepted(name, data):
 @pytest.mark.parametrize(
     "received",
     [
-        HEAD + b"X:" + b" " * 30000 + b"\x00\r\n\r\n",
-        HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;" + b" " * 50000 + b"\n\r\n",
+        HEAD + b"X:" + b" " * 2_000_000 + b"\x00\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;" + b" " * 2_000_000 + b"\n\r\n",
     ],
 )
 def test_blanks_take_no_time(received):
-    """h11's own expressions need three seconds and more."""
-    connection = StrictConnection(h11.SERVER, 1 << 16)
+    """h11's own expressions need three seconds for 30,000 and hours for these."""
+    connection = StrictConnection(h11.SERVER, 1 << 22)
     connection.receive_data(received)
-    start = time.process_time()
     with pytest.raises(h11.RemoteProtocolError, match="illegal"):
         while True:
             connection.next_event()
-    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,16 @@
 """The native runtime as a system of the comparison."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
-from compiled_kernel import kernel  # noqa: F401 - every test of this file uses it
 from tiny_models import write_bundle, write_checkpoint, write_dictionaries
 
 from fairseq_hrt.hub.runtime_bundle import add_runtime
+from fairseq_hrt.options import DecodingOptions
 from fairseq_hrt.systems import load_system, parse_system
-from fairseq_hrt.systems.native_system import NativeSystem
+from fairseq_hrt.systems.native_system import NativeSystem, require_judge
 
 # A bundle for each way of decoding.
 pytestmark = [pytest.mark.slow, pytest.mark.mutants]
@@ -193,3 +194,26 @@ def test_a_teacher_chooses_among_the_translations_of_a_bundle(load, folder):
 def test_a_judge_that_cannot_choose(load, text, message):
     with pytest.raises((ValueError, OSError), match=message):
         load(f"name=b,{text},engine=native")
+
+
+SIZES = dict(source_vocabulary=9, target_vocabulary=8, eos=2, pad=1, unk=3, longest_source=20, longest_target=30)
+
+
+def test_a_model_that_chooses_reads_what_another_one_writes():
+    def judge(family="autoregressive", **more):
+        return SimpleNamespace(**{"family": family, **SIZES, **more})
+
+    options = DecodingOptions(beam=2, max_len_b=9)
+    require_judge(judge(), judge("dag"), options)
+    require_judge(judge(longest_target=10), judge("dag"), options)
+    for chosen, message in (
+        (
+            judge(longest_target=9),
+            "reads translations of 9 tokens, the one that is decoded writes up to 10; lower --max-len-a",
+        ),
+        (judge("dag"), "is of the family dag and does not write one word after the other"),
+        (judge(target_vocabulary=7), "the target vocabulary of that model is 7, of the one that is decoded 8"),
+        (judge(unk=4), "the unk of that model is 4, of the one that is decoded 3"),
+    ):
+        with pytest.raises(ValueError, match=f"--rescore-path: .*{message}"):
+            require_judge(chosen, judge("dag"), options)
