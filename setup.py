@@ -135,7 +135,7 @@ REQUIREMENTS = [
     "sacremoses>=0.1.1,<0.3",
 ]
 
-# 4.6: the oldest release that our tests pass with; 5 may change the specification that hub/export.py fills in
+# 4.6: the oldest release that our tests pass with; 5 may change the specification that bundles/ctranslate2_model.py fills in
 CTRANSLATE2 = "ctranslate2>=4.6,<5"
 
 SHTAB = "shtab>=1.7,<2"

@@ -21,9 +21,9 @@ from .engine import (
     UnsupportedModelError,
     options_of_command,
 )
+from .engine.models import load_other_model
 from .families import FAMILIES, LEFT_TO_RIGHT, Family
 from .loading.checkpoints import architecture_name
-from .loading.models import load_other_model
 from .options import DecodingOptions, UnsupportedOption
 from .runtime import LibraryUnavailable
 

@@ -24,6 +24,8 @@ settings.load_profile("any machine")
 composed_configs.install()
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+# Scripts beside each other import each other.
+sys.path.append(str(EXAMPLES / "common"))
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 
 

@@ -13,8 +13,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_hrt.hub.bundle import load_bundle
-from fairseq_hrt.hub.translation import DEFAULTS, LONGEST, PreparedLine, Translation, join_pieces, raw_text
+from fairseq_hrt.bundles.bundle import load_bundle
+from fairseq_hrt.bundles.translation import DEFAULTS, LONGEST, PreparedLine, Translation, join_pieces, raw_text
 from fairseq_hrt.server.log import LOG_FORMAT, LOG_TIME
 from fairseq_hrt.server.process import serve
 from fairseq_hrt.server.settings import Settings, parse_system
@@ -54,7 +54,7 @@ class CTranslate2Translator:
         return PreparedLine.pieces(line, self.pipeline, LONGEST)
 
     def translate(self, lines, *, details=False, batch_size=32, cancelled=None, **decoding):
-        """Translations of some lines, raw or prepared, as `fairseq_hrt.hub.translator.Translator.translate` gives them."""
+        """Translations of some lines, raw or prepared, as `fairseq_hrt.bundles.translator.Translator.translate` gives them."""
         asked = {name: str(value) for name, value in {**self.defaults, **decoding}.items() if name not in ("unkpen", "task")}
         longest = int(asked.pop("max_len_b", 200))
         per_word = float(asked.pop("max_len_a", 0))

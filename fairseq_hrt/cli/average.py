@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
     """
     import torch
 
-    from ..hub.averaging import average, best_checkpoints, last_checkpoints
+    from ..loading.averaging import average, best_checkpoints, last_checkpoints
 
     if (options.inputs is None) == (options.folder is None):
         raise ValueError("--last and --best need --folder, --inputs stands alone")

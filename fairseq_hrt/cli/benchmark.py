@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, List, Optional, Sequence
 
 from ..files import write_text
-from ..hub.text import SUBWORDS, TOKENIZERS, TextPipeline, TextRecipe
+from ..text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline, TextRecipe
 from .command import add_data_arguments, data_arguments, execute, verb_parser
 
 if TYPE_CHECKING:

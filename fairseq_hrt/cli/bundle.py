@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
+from ..bundles.bundle import Bundle, make_bundle
 from ..files import raw_lines, reading
-from ..hub.bundle import Bundle, make_bundle
-from ..hub.text import SUBWORDS, TOKENIZERS
+from ..text.pipeline import SUBWORDS, TOKENIZERS
 from .reporting import reporting
 from .translate import read_line, read_settings
 
@@ -66,7 +66,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     options = parser.parse_args(arguments)
     if options.runtime is None and (options.shortlist or options.runtime_lines):
         parser.error("--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or float32")
-    from ..hub.pretrained import from_pretrained
+    from ..bundles.pretrained import from_pretrained
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
     with reporting(parser):
@@ -96,7 +96,7 @@ def complete(bundle: Bundle, options: argparse.Namespace) -> None:
     Raises:
         ValueError: the model does not convert, or a file cannot be read.
     """
-    from ..hub.runtime_bundle import add_runtime
+    from ..bundles.runtime_bundle import add_runtime
 
     lines = None
     if options.runtime_lines is not None:

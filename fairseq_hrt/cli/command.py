@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
+from ..bundles.bundle import Bundle, load_bundle
 from ..files import reading, write_text
-from ..hub.bundle import Bundle, load_bundle
-from ..hub.text import TextPipeline
+from ..text.pipeline import TextPipeline
 from .reporting import reporting
 
 if TYPE_CHECKING:

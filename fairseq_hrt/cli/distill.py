@@ -84,9 +84,8 @@ def run(options: argparse.Namespace) -> None:
     import torch
     from tqdm import tqdm
 
-    from ..hub import distill
-    from ..hub.resume import identified_options, model_files
-    from ..systems import load_system, parse_system
+    from ..resuming import identified_options, model_files
+    from ..systems import distill, load_system, parse_system
 
     shards, shard = shard_of(options, dict(os.environ))
     gpu = gpu_of(dict(os.environ), torch.cuda.device_count())

@@ -23,7 +23,7 @@ import logging
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
-from ..hub.bundle import load_bundle
+from ..bundles.bundle import load_bundle
 from .command import add_language_arguments, execute, language_arguments, verb_parser
 
 logger = logging.getLogger(__name__)
@@ -75,9 +75,9 @@ def run(options: argparse.Namespace) -> None:
     import torch
     from fairseq import tasks
 
-    from ..hub.ctranslate2_model import export
+    from ..bundles.ctranslate2_model import export
+    from ..engine.models import generation_config, load_models
     from ..loading.checkpoints import reading
-    from ..loading.models import generation_config, load_models
 
     path, arguments, codes = what_to_load(options)
     config = generation_config([*arguments, "--path", str(path), "--cpu", "--task", "translation"], str(path))

@@ -49,8 +49,8 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("--iterations, --best and --sentences must be at least 1, --least at least 0 and less than 1")
     from fairseq import tasks
 
-    from ..hub.lexical_table import train, write_lex
-    from ..loading.models import generation_config
+    from ..bundles.lexical_table import train, write_lex
+    from ..engine.models import generation_config
 
     config = generation_config([*data_arguments(options), "--path", "none", "--task", "translation"], "the data")
     task = tasks.setup_task(config.task)

@@ -37,7 +37,7 @@ from ..schema import ENGINES
 from .reporting import reporting
 
 if TYPE_CHECKING:
-    from ..hub.translation import Translation
+    from ..bundles.translation import Translation
 
 # Batches that are read before they are translated together, sorted by length.
 BATCHES = 32
@@ -178,7 +178,7 @@ def _written(target: Path, *, resume: bool) -> List[str]:
     path = Path(os.path.realpath(target))
     if not resume:
         return [str(path)]
-    from ..hub.resume import work_files
+    from ..resuming import work_files
 
     return [str(name) for name in (path, *work_files(path))]
 
@@ -201,7 +201,7 @@ def run(options: argparse.Namespace) -> None:
             flag = "shortlist" if name == "use_shortlist" else name
             raise ValueError(f"--set {name}={settings[name]} is not an option of decoding: give --{flag}")
     # Only now, for what shows its help needs no NumPy.
-    from ..hub.pretrained import from_pretrained
+    from ..bundles.pretrained import from_pretrained
 
     model = from_pretrained(
         options.bundle, device=options.device, engine=options.engine, threads=options.threads, use_shortlist=options.shortlist,
@@ -210,10 +210,10 @@ def run(options: argparse.Namespace) -> None:
     if not options.resume:
         translate_jobs(model, jobs, options)
         return
-    from ..hub.resume import ResumableOutput, bundle_hash, identified_options
+    from ..resuming import ResumableOutput, identified_options
 
     identity = {
-        "bundle": bundle_hash(model.bundle), "options": identified_options(model.defaults), "json": options.json,
+        "bundle": model.bundle.content_hash(), "options": identified_options(model.defaults), "json": options.json,
         "batch_size": options.batch_size, "line_buffered": options.line_buffered, **model.identity(),
     }  # fmt: skip
     outputs = [ResumableOutput(cast(Path, job.target), identity) for job in jobs]
@@ -268,7 +268,7 @@ def translate_lines(
     Blocks depend on the position in the input alone: what is decoded together is the same wherever a run was interrupted.
 
     Args:
-        model: a :class:`~..hub.translator.Translator`.
+        model: a :class:`~..bundles.translator.Translator`.
         lines: of the input, as they are.
         write: takes blocks of them with their output.
         compressed: gzip, each block a member of its own.

@@ -49,6 +49,7 @@ __all__ = [
     "lists_to_host",
     "log_mean",
     "log_softmax",
+    "models",
     "native_model",
     "on_device",
     "options_of_command",

@@ -201,12 +201,6 @@ def _check_sizes(header: Header) -> None:
         _demand(header.encoder_width == header.decoder_width, header, "encoder_width", "decoder_width")
 
 
-def needed_positions(header: Header) -> int:
-    """Rows that the decoder's position table has to have."""
-    ahead = max(header.chunk_sizes, default=0) if header.family == "hrt" else header.block
-    return header.longest_target + 1 + ahead if header.family != "dag" else header.longest_target
-
-
 def _check_family(header: Header) -> None:
     family = header.family
     positions = header.decoder_positions

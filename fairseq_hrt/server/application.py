@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..bundles.bundle import load_bundle
 from ..decoding import NumericalError
 from ..escaping import printable
-from ..hub.bundle import load_bundle
 from .detection import LanguageDetector
 from .errors import RequestError, invalid
 from .guard import Guard, Handler, with_headers

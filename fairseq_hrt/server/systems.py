@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Container, Dict, List, Mapping, Optional, Sequence
 
+from ..bundles.bundle import Bundle, load_bundle
+from ..bundles.translation import PreparedLine, join_pieces
 from ..escaping import printable
 from ..families import family_of_task
-from ..hub.bundle import Bundle, load_bundle
-from ..hub.translation import PreparedLine, join_pieces
 from ..option_effects import set_aside
 from ..options import SCHEMA, DecodingOptions, UnsupportedOption
 from ..runtime import LibraryUnavailable
@@ -20,7 +20,7 @@ from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
-# (folder of a bundle, settings) → what translates, with the methods of hub.translator.Translator that are used here: ``prepare``,
+# (folder of a bundle, settings) → what translates, with the methods of bundles.translator.Translator that are used here: ``prepare``,
 # ``translate``, ``identity``, and its ``bundle``.
 LoadTranslator = Callable[[Path, Settings], Any]
 
@@ -123,7 +123,7 @@ def load_translator(folder: Path, settings: Settings) -> Any:
     Raises:
         ValueError: see :func:`fairseq_hrt.from_pretrained`.
     """
-    from ..hub.pretrained import from_pretrained
+    from ..bundles.pretrained import from_pretrained
 
     if settings.engine == "auto" and load_bundle(folder, for_runtime=True).runtime is not None:
         try:

@@ -17,8 +17,8 @@ from omegaconf import AnyNode, OmegaConf
 
 import fairseq_hrt
 from fairseq_hrt.__main__ import main
+from fairseq_hrt.bundles.bundle import load_bundle, make_bundle
 from fairseq_hrt.compat.checkpoint_loading import TRUST_VARIABLE
-from fairseq_hrt.hub.bundle import load_bundle, make_bundle
 
 # Whole commands, with hundreds of hostile files.
 pytestmark = pytest.mark.slow

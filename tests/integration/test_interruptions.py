@@ -33,7 +33,9 @@ FAMILY_SEEDS = {family: number for number, family in enumerate(FAMILIES)}
 def start():
     """Starts the verb in a process of its own that has its imports behind it: a second passes between two kills, not five."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fairseq_hrt.cli.distill", "fairseq_hrt.cli.translate", "fairseq_hrt.hub.translator"])
+    context.set_forkserver_preload(
+        ["fairseq_hrt.cli.distill", "fairseq_hrt.cli.translate", "fairseq_hrt.bundles.translator"]
+    )
 
     def run(*arguments):
         process = context.Process(target=quietly, args=([*map(str, arguments)],))

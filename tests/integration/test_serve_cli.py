@@ -31,7 +31,7 @@ ASKED = {"source": "de", "target": "en"}
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory):
     """Tiny bundles with models for the native engine."""
-    from fairseq_hrt.hub.runtime_bundle import add_runtime
+    from fairseq_hrt.bundles.runtime_bundle import add_runtime
 
     folder = tmp_path_factory.mktemp("served")
 

@@ -44,44 +44,48 @@ ALLOWED = {
     "option_effects": {"schema", "conditions"},
     "decoding": {"options"},
     "files": set(),
+    "resuming": {"files"},
     "child_process": set(),
-    "runtime": {"decoding", "options", "schema", "families", "option_effects"},
-    # the doctor reports on the compiled kernel
-    "compat": {"runtime"},
+    "compat": set(),
     "escaping": {"compat"},
+    "runtime": {"decoding", "options", "schema", "families", "option_effects"},
+    "loading": {"families", "compat"},
     # PyTorch; the native engine stands behind the generators of the other one
-    "engine": {"runtime", "decoding", "options", "schema", "families"},
+    "engine": {"loading", "runtime", "decoding", "options", "option_effects", "schema", "families"},
     "ops": set(),
     "training": {"ops"},
-    "loading": {"engine", "decoding", "option_effects", "families", "compat"},
     "task_options": {"options", "schema"},
     "decoding_task": {"engine", "runtime", "decoding", "loading", "options", "option_effects", "families"},
     "task": {"decoding_task", "engine", "training", "loading", "option_effects"},
     **dict.fromkeys(FAMILIES, SHARED),
     "registration": {"compat", "families"},
     # text on both sides of a model, and what is built on that
-    "hub": {
-        "loading", "engine", "runtime", "decoding", "options", "schema", "families", "files", "escaping", "compat",
+    "text": {"escaping"},
+    "bundles": {
+        "text", "loading", "engine", "runtime", "decoding", "options", "schema", "families", "files", "escaping",
     },
     "systems": {
-        "hub", "loading", "engine", "runtime", "decoding", "options", "schema", "families", "option_effects",
+        "bundles", "text", "loading", "engine", "runtime", "decoding", "options", "schema", "families",
+        "option_effects", "files", "resuming",
     },
-    "evaluation": {"systems", "hub", "engine", "ops", "files", "escaping", "fairseq_hrt"},
+    "evaluation": {
+        "systems", "text", "engine", "ops", "files", "resuming", "escaping", "fairseq_hrt",
+    },
     "server": {
-        "hub", "runtime", "decoding", "options", "schema", "families", "option_effects", "escaping", "fairseq_hrt",
+        "bundles", "runtime", "decoding", "options", "schema", "families", "option_effects", "escaping", "fairseq_hrt",
     },
-    # compat: the doctor is there; __main__: completion needs the whole command line
+    # __main__: completion needs the whole command line
     "cli": {
-        "evaluation", "systems", "hub", "server", "loading", "schema", "files", "escaping", "child_process", "compat",
-        "__main__",
+        "evaluation", "systems", "bundles", "text", "server", "engine", "loading", "runtime", "schema", "files", "resuming",
+        "escaping", "child_process", "compat", "__main__",
     },
     "__main__": {"cli", "compat", "fairseq_hrt"},
-    "__init__": {"compat", "registration", "families", "hub"},
+    "__init__": {"compat", "registration", "families", "bundles"},
 }  # fmt: skip
 
 
 def module_name(path):
-    """``fairseq_hrt/hub/text.py`` → ``hub.text``; a package has the name of its folder, the whole package none."""
+    """``fairseq_hrt/text/pipeline.py`` → ``text.pipeline``; a package has the name of its folder, the whole package none."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -251,6 +255,7 @@ TOGETHER = {
     "files": "damaged model files are refused",
     "given": "the runtime scores given translations as fairseq's modules do",
     "judges": "either engine chooses among translations",
+    "operations": "the operations of the kernel",
     "other_builds": "the kernel under sanitizers and on ARM",
     "enlarge": "a script that makes models larger",
     "example": "the example of a server",

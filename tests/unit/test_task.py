@@ -9,9 +9,9 @@ from omegaconf import OmegaConf
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
 from fairseq_hrt.dag.config import DagNllLossConfig, DagTaskConfig
 from fairseq_hrt.dag.task import DagTranslationTask
+from fairseq_hrt.engine.models import build_generator
 from fairseq_hrt.hrt.config import HRTLossConfig, HRTTaskConfig
 from fairseq_hrt.hrt.task import HRTTranslationTask
-from fairseq_hrt.loading.models import build_generator
 from fairseq_hrt.task import log_bleu
 
 

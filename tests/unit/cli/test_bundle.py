@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from fairseq_hrt.bundles import pretrained, runtime_bundle
 from fairseq_hrt.cli import bundle as verb
-from fairseq_hrt.hub import pretrained, runtime_bundle
 
 ARGUMENTS = ["a.pt", "b.pt", "--data", "bin", "--output", "out"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.cli import command
 from fairseq_hrt.cli.command import data_arguments, execute, given_systems, given_text, language_arguments, write_results
-from fairseq_hrt.hub.bundle import Bundle
 from fairseq_hrt.systems import SystemSpec
 
 

@@ -7,17 +7,18 @@ import os
 import random
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_hrt import resuming
+from fairseq_hrt.bundles import pretrained
+from fairseq_hrt.bundles.bundle import Bundle
+from fairseq_hrt.bundles.translator import Translation
 from fairseq_hrt.cli import translate
 from fairseq_hrt.cli.translate import plan_jobs, read_line
-from fairseq_hrt.hub import pretrained, resume
-from fairseq_hrt.hub.translator import Translation
 
 
 class Killed(BaseException):
@@ -28,8 +29,7 @@ class Backwards:
     """Translates by turning lines round; its scores depend on what is translated together, as those of real models may."""
 
     def __init__(self, folder, **decoding):
-        self.bundle = SimpleNamespace(folder=folder, models=["model.pt"], codes=None, source_lang="de", target_lang="en")
-        self.bundle.rules = self.bundle.runtime = self.bundle.shortlist = None
+        self.bundle = Bundle(folder, "translation_hrt", "de", "en", "space", "none")
         self.defaults, self.device, self.calls_left = dict(decoding), torch.device("cpu"), 10**9
 
     def translate(self, lines, *, details, batch_size):
@@ -260,7 +260,7 @@ def test_a_damaged_part_is_translated_again(run, model):
 def test_two_processes_do_not_share_a_partial_file(run, model, tmp_path):
     begun(run, model)
     with open("y.partial") as other:
-        assert resume.lock(other.fileno())
+        assert resuming.lock(other.fileno())
         status, _, error = run("x", "--output", "y", "--resume")
     assert status == 2 and "another process is writing it" in error
     assert run("x", "--output", "y", "--resume")[0] == 0 and files(tmp_path) == {"x", "y"}
@@ -273,7 +273,7 @@ def test_killed_while_finishing(run, model, tmp_path, monkeypatch, moment):
     def killed(*arguments, **named):
         raise Killed
 
-    place = resume.ResumableOutput if moment == "_write_notes" else resume
+    place = resuming.ResumableOutput if moment == "_write_notes" else resuming
     original, count = getattr(place, moment), [4]
 
     def counted(*arguments, **named):

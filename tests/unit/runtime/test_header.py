@@ -6,7 +6,7 @@ import json
 import pytest
 
 from fairseq_hrt.runtime.engine import ModelFileError, read_model
-from fairseq_hrt.runtime.header import Header, needed_positions
+from fairseq_hrt.runtime.header import Header
 
 PLAIN = Header(
     family="autoregressive", weights="float32", source_vocabulary=20, target_vocabulary=18, bos=0, pad=1, eos=2, unk=3,
@@ -88,8 +88,3 @@ def test_every_field_has_its_type(name, value):
         Header.from_json(json.dumps(values))
     # A whole number is a number as well.
     assert Header.from_json(json.dumps({**json.loads(PLAIN.to_json()), "decoder_scale": 3})).decoder_scale == 3.0
-
-
-def test_positions_of_the_longest_target():
-    # <s> and 40 tokens, and what is written at once behind them; vertices stand in for tokens.
-    assert [needed_positions(header) for header in (PLAIN, CHUNKS, SLOTS, GRAPH)] == [42, 46, 45, 40]

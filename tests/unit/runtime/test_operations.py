@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_operations import FLOAT32, INT8, NAN, NONE, Operations, Rule
 
 from fairseq_hrt.runtime import library
-from fairseq_hrt.runtime.operations import FLOAT32, INT8, NAN, NONE, Operations, Rule
 
 SETTINGS = settings(max_examples=40, deadline=None)
 SETS = ["avx512_vnni", "avx_vnni", "avx2", "neon_dotprod", "plain"]

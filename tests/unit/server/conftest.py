@@ -7,7 +7,7 @@ from typing import List
 import pytest
 from starlette.testclient import TestClient
 
-from fairseq_hrt.hub.bundle import Bundle
+from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.server import application
 from fairseq_hrt.server.batching import Batcher
 from fairseq_hrt.server.settings import Settings

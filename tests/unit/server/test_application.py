@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from fairseq_hrt.hub.bundle import Bundle
+from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.runtime.engine import NumericalError
 from fairseq_hrt.server.application import create_application
 from fairseq_hrt.server.settings import Settings

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_hrt.hub import pretrained
-from fairseq_hrt.hub.bundle import Bundle
-from fairseq_hrt.hub.translation import PreparedLine, Translation
+from fairseq_hrt.bundles import pretrained
+from fairseq_hrt.bundles.bundle import Bundle
+from fairseq_hrt.bundles.translation import PreparedLine, Translation
 from fairseq_hrt.runtime.engine import UnsupportedOption
 from fairseq_hrt.server import systems
 from fairseq_hrt.server.errors import RequestError
