@@ -92,6 +92,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             importlib.import_module(f".cli.{(chosen.verb or 'doctor').replace('-', '_')}", __package__).main(chosen.rest)
             or 0
         )
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == __package__:
+            raise
+        from .distribution import not_installed
+
+        parser.exit(2, f"error: {not_installed(error.name, f'fairseq-hrt {chosen.verb}')}\n")
     except KeyboardInterrupt:
         # While PyTorch was being imported; the verbs themselves report it.
         sys.stderr.write("interrupted\n")

@@ -5,13 +5,14 @@ Example:
     fairseq-hrt completion bash > ~/.local/share/bash-completion/completions/fairseq-hrt
     fairseq-hrt completion zsh > ~/.zfunc/_fairseq-hrt
 
-Needs shtab (pip install "fairseq_hrt[completion]").
+Needs shtab, the extra ``completion``.
 """
 
 import argparse
 import importlib
 from typing import Any, Optional, Sequence
 
+from ..distribution import install_command
 from .command import execute, verb_parser
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         import shtab
     except ImportError:
-        raise ValueError('shtab is not installed: pip install "fairseq_hrt[completion]"') from None
+        raise ValueError(f"shtab is not installed: {install_command('completion')}") from None
     print(shtab.complete(whole_parser(), shell=options.shell))
 
 

@@ -2,15 +2,16 @@
 
 import argparse
 import importlib
+import importlib.util
 import json
 import os
 import platform
 import sys
 from dataclasses import dataclass, field
-from importlib import metadata
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 from ..compat import import_error, install, left_to_the_doctor, statuses
+from ..distribution import PLUGIN, TRANSLATION_ONLY, install_command, only_translates, version_of
 from ..runtime import library as runtime
 from .reporting import reporting, write_output
 
@@ -32,6 +33,18 @@ NEEDED: Dict[str, str] = {
     "subword-nmt": "0.3.8",
     "sacremoses": "0.1.1",
 }
+# Of these one series of releases alone works.
+SERIES = ("omegaconf", "hydra-core")
+# What translating with the native engine needs.
+NEEDED_TO_TRANSLATE = ("numpy", "safetensors")
+# Module, what it is for, and what installs it.
+OPTIONAL = (
+    ("sentencepiece", "bundles with SentencePiece pieces", "sentencepiece"),
+    ("starlette", "fairseq-hrt serve", "serve"),
+    ("ctranslate2", "fairseq-hrt export, CTranslate2 in benchmarks", "ctranslate2"),
+    ("matplotlib", "pictures of benchmark, tune, trace and graph", "examples"),
+    ("shtab", "fairseq-hrt completion", "completion"),
+)
 
 
 class Problem(NamedTuple):
@@ -71,10 +84,19 @@ def user_dir() -> str:
 
 
 def examine() -> Report:
-    """Look at this installation; imports fairseq and every family of the package."""
-    install()
+    """Look at this installation; imports fairseq and every family of the package, where they are meant to be there."""
     report = Report()
-    report.sections["Versions"] = _versions(report.problems)
+    if only_translates():
+        report.sections["Installation"] = [f"{TRANSLATION_ONLY}: translates with bundles, does not train"]
+        report.sections["Versions"] = _versions(report.problems, NEEDED_TO_TRANSLATE)
+        report.sections["Optional"] = _optional()
+        report.sections["Runtime"] = runtime.describe()
+        _check_kernel(report.problems)
+        return report
+    install()
+    _check_distributions(report.problems)
+    report.sections["Versions"] = _versions(report.problems, NEEDED)
+    report.sections["Optional"] = _optional()
     report.sections["For --user-dir"] = [user_dir()]
     with left_to_the_doctor():
         importable = _fairseq_is_importable(report.problems)
@@ -90,13 +112,6 @@ def examine() -> Report:
     return report
 
 
-def _version_of(distribution: str) -> Optional[str]:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def _release(version: str) -> List[int]:
     numbers = []
     for part in version.split("+")[0].split(".")[:3]:
@@ -106,20 +121,21 @@ def _release(version: str) -> List[int]:
     return numbers
 
 
-def _versions(problems: List[Problem]) -> List[str]:
+def _versions(problems: List[Problem], needed: Iterable[str]) -> List[str]:
     lines = [f"Python {platform.python_version()} ({sys.executable})"]
     if sys.version_info < (3, 10):  # noqa: UP036 - pip's check can be switched off
         problems.append(Problem(f"Python {platform.python_version()} is too old", "use Python 3.10 or newer"))
-    version = _version_of("fairseq")
-    lines.append(f"fairseq {version or 'missing'}")
-    if version is None:
-        problems.append(Problem("fairseq is not installed", INSTALL_FAIRSEQ))
-    elif version != FAIRSEQ_VERSION:
-        problems.append(Problem(f"fairseq {version} is not the release this plugin is for", INSTALL_FAIRSEQ))
-    for distribution, lowest in NEEDED.items():
-        version = _version_of(distribution)
+    if not only_translates():
+        version = version_of("fairseq")
+        lines.append(f"fairseq {version or 'missing'}")
+        if version is None:
+            problems.append(Problem("fairseq is not installed", INSTALL_FAIRSEQ))
+        elif version != FAIRSEQ_VERSION:
+            problems.append(Problem(f"fairseq {version} is not the release this plugin is for", INSTALL_FAIRSEQ))
+    for distribution in needed:
+        lowest, version = NEEDED[distribution], version_of(distribution)
         lines.append(f"{distribution} {version or 'missing'}")
-        fix = f"pip install '{distribution}>={lowest}'" if lowest else f"pip install {distribution}"
+        fix = f"pip install '{distribution}{_wanted(distribution)}'" if lowest else f"pip install {distribution}"
         if version is None:
             problems.append(Problem(f"{distribution} is not installed", fix))
         elif lowest and _release(version) < _release(lowest):
@@ -127,11 +143,47 @@ def _versions(problems: List[Problem]) -> List[str]:
     return lines
 
 
+def _wanted(distribution: str) -> str:
+    """The releases of a distribution that setup.py names."""
+    lowest = NEEDED[distribution]
+    return f"=={lowest}.*" if distribution in SERIES else f">={lowest}"
+
+
+def _optional() -> List[str]:
+    """What each optional part is for, and whether it is there."""
+    lines = []
+    for module, purpose, extra in OPTIONAL:
+        found = importlib.util.find_spec(module) is not None
+        lines.append(
+            f"{module}: {'installed' if found else 'missing'}, for {purpose}"
+            + ("" if found else f"; {install_command(extra)}")
+        )
+    return lines
+
+
+def _check_distributions(problems: List[Problem]) -> None:
+    if version_of(TRANSLATION_ONLY) is not None:
+        problems.append(
+            Problem(
+                f"{PLUGIN} and {TRANSLATION_ONLY} are both installed and hold the same files",
+                f"pip uninstall {TRANSLATION_ONLY} {PLUGIN}, then install the one that you want",
+            )
+        )
+
+
+def _check_kernel(problems: List[Problem]) -> None:
+    """Without PyTorch nothing translates but the native engine."""
+    try:
+        runtime.load_library()
+    except runtime.LibraryUnavailable as error:
+        problems.append(Problem("nothing can be translated here: the native engine is missing", str(error)))
+
+
 def _fairseq_is_importable(problems: List[Problem]) -> bool:
     try:
         importlib.import_module("fairseq")
     except Exception as error:
-        if _version_of("fairseq") is not None:
+        if version_of("fairseq") is not None:
             problems.append(
                 Problem(
                     f"import fairseq fails: {type(error).__name__}: {_first_line(error)}",

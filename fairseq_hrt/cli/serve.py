@@ -6,13 +6,14 @@
 
 The interface is LibreTranslate's (POST /translate, GET /languages, …); /v1/translate adds scores, tokens and steps, /metrics figures for
 Prometheus, /spec the description of all of it. It listens on this machine only unless --host says otherwise. SIGTERM and Ctrl-C finish what
-was accepted. It needs ``pip install "fairseq_hrt[serve]"``.
+was accepted. It needs the extra ``serve``.
 """
 
 import argparse
 from pathlib import Path
 from typing import Optional, Sequence
 
+from ..distribution import install_command
 from ..schema import ENGINES
 from .command import execute, verb_parser
 
@@ -92,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         from ..server.process import serve
     except ImportError as error:
-        raise ValueError(f'{error.name} is not installed: pip install "fairseq_hrt[serve]"') from error
+        raise ValueError(f"{error.name} is not installed: {install_command('serve')}") from error
     serve(settings, options.host, options.port, options.workers)
 
 

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from native_bundles import with_runtime
 
 from fairseq_hrt.runtime.build import LIBRARY, OBJECTS, REPORT, compiler, platform_tag
 
@@ -42,6 +43,8 @@ def sources(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("sources")
     ignore = shutil.ignore_patterns("__pycache__", LIBRARY, REPORT)
     shutil.copytree(ROOT / "fairseq_hrt", folder / "fairseq_hrt", ignore=ignore)
+    light = Path("examples", "translate_only")
+    shutil.copytree(ROOT / light, folder / light, ignore=shutil.ignore_patterns("build", "*.egg-info"))
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, folder)
@@ -137,6 +140,34 @@ def test_sources_and_wheels_hold_the_kernel(sources, tmp_path):
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         held = {Path(name).name for name in archive.getnames()}
     assert {path.name for path in (sources / "fairseq_hrt" / "runtime" / "kernel").iterdir()} <= held
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C compiler")
+def test_an_installation_that_only_translates(sources, tmp_path):
+    """In an empty environment, with NumPy, safetensors and nothing else, within 130 MB."""
+    folder = tmp_path / "environment"
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources / "examples" / "translate_only")
+    pip("--python", python, "install", next(tmp_path.glob("*.whl")))
+    packages = site_packages(python)
+    installed = {path.name.partition("-")[0] for path in packages.glob("*.dist-info")}
+    assert installed == {"fairseq_hrt_translate", "numpy", "safetensors"}
+    assert not (packages / STARTUP).exists()
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink()) < 130e6
+    with_runtime(tmp_path / "bundle", "hrt")
+    lines = "".join(f"{line}\n" for line in ("a b", "", "b a"))
+
+    def command(*arguments):
+        return subprocess.run(
+            [folder / "bin" / "fairseq-hrt", *arguments], cwd=tmp_path, input=lines, capture_output=True, text=True
+        )
+
+    translated = command("translate", "bundle")
+    assert translated.returncode == 0 and translated.stdout.count("\n") == 3, translated.stderr
+    assert "No problem found." in command("doctor").stdout
+    refused = command("bundle", "model.pt", "--data", "data", "--output", "other")
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1 and "only translates" in refused.stderr
 
 
 def test_startup_line_that_was_left_behind_is_silent(sources, environment, tmp_path):

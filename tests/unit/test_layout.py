@@ -46,6 +46,7 @@ ALLOWED = {
     "files": set(),
     "resuming": {"files"},
     "child_process": set(),
+    "distribution": set(),
     "compat": set(),
     "escaping": {"compat"},
     "runtime": {"decoding", "options", "schema", "families", "option_effects"},
@@ -77,9 +78,9 @@ ALLOWED = {
     # __main__: completion needs the whole command line
     "cli": {
         "evaluation", "systems", "bundles", "text", "server", "engine", "loading", "runtime", "schema", "files", "resuming",
-        "escaping", "child_process", "compat", "__main__",
+        "escaping", "child_process", "distribution", "compat", "__main__",
     },
-    "__main__": {"cli", "compat", "fairseq_hrt"},
+    "__main__": {"cli", "compat", "distribution", "fairseq_hrt"},
     "__init__": {"compat", "registration", "families", "bundles"},
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import sys
 from importlib import metadata
@@ -13,6 +14,7 @@ import fairseq_hrt
 from fairseq_hrt import compat
 from fairseq_hrt.cli import doctor
 from fairseq_hrt.cli.doctor import main
+from fairseq_hrt.runtime.library import LibraryUnavailable
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -59,6 +61,35 @@ def test_old_requirement(monkeypatch):
     report = doctor.examine()
     assert "omegaconf 2.0.6 is too old" in problems(report)
     assert "torch" not in problems(report)
+    # Another series does not work either.
+    assert "pip install 'omegaconf==2.3.*'" in problems(report)
+
+
+def test_an_installation_that_only_translates(monkeypatch):
+    fake_versions(monkeypatch, fairseq=None, torch=None, fairseq_hrt=None, fairseq_hrt_translate="1.0")
+    report = doctor.examine()
+    assert report.problems == [], problems(report)
+    assert [line.partition(" ")[0] for line in report.sections["Versions"]] == ["Python", "numpy", "safetensors"]
+    assert "translates with bundles, does not train" in report.sections["Installation"][0]
+    assert "Registered" not in report.sections
+
+    def missing():
+        raise LibraryUnavailable("there is no compiled kernel")
+
+    monkeypatch.setattr(doctor.runtime, "load_library", missing)
+    assert "the native engine is missing -> there is no compiled kernel" in problems(doctor.examine())
+
+
+def test_both_installations_at_once(monkeypatch):
+    fake_versions(monkeypatch, fairseq_hrt_translate="1.0")
+    assert "pip uninstall fairseq_hrt_translate fairseq_hrt" in problems(doctor.examine())
+
+
+def test_what_each_optional_part_is_for(monkeypatch):
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None if name == "shtab" else object())
+    lines = doctor.examine().sections["Optional"]
+    assert any(line.startswith("shtab: missing, for fairseq-hrt completion; pip install 'shtab") for line in lines)
+    assert sum("installed" in line for line in lines) == len(lines) - 1
 
 
 def test_other_fairseq(monkeypatch):
@@ -93,10 +124,13 @@ def test_every_problem_has_a_fix():
 def test_requirements_are_those_of_setup_py(monkeypatch):
     setup: dict = {}
     monkeypatch.setattr("setuptools.setup", setup.update)
-    runpy.run_path(str(ROOT / "setup.py"))
+    runpy.run_path(str(ROOT / "setup.py"), run_name="__main__")
     expected = {name + (f">={lowest}" if lowest else "") for name, lowest in doctor.NEEDED.items()}
     given = {line.replace("==", ">=").replace(".*", "").split(",")[0] for line in setup["install_requires"]}
     assert given == expected
+    assert set(doctor.SERIES) == {line.split("==")[0] for line in setup["install_requires"] if "==" in line and ".*" in line}
+    runpy.run_path(str(ROOT / "examples" / "translate_only" / "setup.py"), run_name="__main__")
+    assert sorted(re.split("[>=]", line)[0] for line in setup["install_requires"]) == sorted(doctor.NEEDED_TO_TRANSLATE)
 
 
 def test_the_report_for_programs():
