@@ -30,10 +30,7 @@ VERBS = {
     "benchmark": "compare systems: quality and speed on one machine in one run",
     "trace": "follow one sentence through one or several systems, decoder pass by decoder pass",
     "graph": "show the graph that a directed acyclic model writes for a sentence",
-    "graph-statistics": "how sharp the graphs of directed acyclic models are",
-    "mutual-information": "what models ignore that write several words a step",
     "completion": "print what a shell needs to complete verbs and options",
-    "ops-speed": "measure the dynamic programs of directed acyclic graphs",
 }
 
 
@@ -88,10 +85,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
                 write_output(option_help() + "\n")
         return 0
     try:
-        return (
-            importlib.import_module(f".cli.{(chosen.verb or 'doctor').replace('-', '_')}", __package__).main(chosen.rest)
-            or 0
-        )
+        return importlib.import_module(f".cli.{chosen.verb or 'doctor'}", __package__).main(chosen.rest) or 0
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == __package__:
             raise

@@ -25,7 +25,7 @@ composed_configs.install()
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 # Scripts beside each other import each other.
-sys.path.append(str(EXAMPLES / "common"))
+sys.path += [str(EXAMPLES / "common"), str(EXAMPLES / "study")]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 
 

@@ -38,10 +38,10 @@ def test_every_verb_has_its_module():
 
 
 def test_what_follows_a_verb_is_its_own(verbs):
-    assert main(["graph-statistics", "data", "--version", "-h", "--", "translate"]) == 0
+    assert main(["benchmark", "data", "--version", "-h", "--", "translate"]) == 0
     assert main(["translate"]) == 0 and main([]) == 0
     assert verbs.calls == [
-        (".cli.graph_statistics", ["data", "--version", "-h", "--", "translate"]), (".cli.translate", []), (".cli.doctor", []),
+        (".cli.benchmark", ["data", "--version", "-h", "--", "translate"]), (".cli.translate", []), (".cli.doctor", []),
     ]  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_version_and_misspelt_verbs(capsys):
         main(["--version"])
     assert capsys.readouterr().out == f"fairseq_hrt {fairseq_hrt.__version__}\n"
     assert "did you mean 'translate'?" in no_such_verb("transalte")
-    assert "did you mean 'graph-statistics'?" in no_such_verb("graph_statistics")
+    assert "did you mean 'benchmark'?" in no_such_verb("BENCHMARKS")
     assert "did you mean" not in no_such_verb("xyz") and "translate" in no_such_verb("xyz")
     with pytest.raises(SystemExit) as end:
         main(["--no-such", "Bundel"])

@@ -1,17 +1,33 @@
-"""What a model's graphs are like: likelihood of references, confidence (FA-DAT, Table 3), distributions (its Figure 1)."""
+"""Says how sharp the graphs of dag_transformer models are, and where their likelihood comes from.
 
+Example:
+
+    python examples/study/graph_statistics.py data-bin --gen-subset valid --out results \\
+        --system 'name=DAG,path=dag_nll/checkpoint_last.pt' --system 'name=FA-DAT,path=dag_fuzzy/checkpoint_last.pt'
+
+The first table has -log P(a|x) of the best path for the reference, -log P(y|a,x) of the reference on it, and -log P(y|x) over all
+paths; the second one the same of the model's translation and its path, repeated words kept (FA-DAT, Table 3). The picture shows how
+passing and token probabilities are distributed (Figure 1). Written into --out: graph_statistics.md, .json, .png and .svg.
+"""
+
+import argparse
+import logging
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import List, Sequence
+from typing import List, Optional, Sequence
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ..escaping import in_markdown
-from ..systems import System
-from .picture import plain
-from .speed import make_batches
+from fairseq_hrt.cli.command import add_data_arguments, data_arguments, execute, write_results
+from fairseq_hrt.escaping import in_markdown
+from fairseq_hrt.evaluation.picture import plain
+from fairseq_hrt.evaluation.speed import make_batches
+from fairseq_hrt.systems import FairseqSystem, System, parse_system, scoring
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -136,3 +152,41 @@ def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:
             axes.spines[side].set_visible(False)
     for path in paths:
         figure.savefig(path)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_data_arguments(parser, "valid")
+    parser.add_argument(
+        "--system", action="append", required=True, metavar="name=...,path=...", help="repeat for each model"
+    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    execute(build_parser(), run, arguments)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measures every model and writes the results.
+
+    Raises:
+        ValueError: models, options and files that do not fit each other.
+    """
+    results = []
+    for text in options.system:
+        spec = parse_system(text)
+        logger.info("measuring %s", spec.name)
+        scored = FairseqSystem(scoring(spec), data_arguments(options))
+        results.append(collect(scored, FairseqSystem(spec, data_arguments(options))))
+    table = markdown(results)
+    sys.stdout.write(table)
+    if options.out:
+        write_results(options.out, "graph_statistics", table, results, draw)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,14 @@
-"""How much the words of one decoding step depend on each other: what a parallel step loses.
+"""Estimates the mutual information that models writing several words a step ignore.
+
+Example:
+
+    python examples/study/mutual_information.py data-bin --gen-subset valid --out results \\
+        --baseline 'name=interleaved,path=interleaved/checkpoint_best.pt' \\
+        --system 'name=IBDecoder,path=ib/checkpoint_best.pt' --system 'name=IB+SA(2),path=ib_sa/checkpoint_best.pt'
+
+The baseline writes one word a step in the same order: --bidirectional-directions 2 --bidirectional-block 1 for models of
+two directions, an ordinary Transformer for one direction. The systems are compared on the reference translations. The table
+goes to the standard output and, with a picture and all figures, into --out: mutual_information.md, .json, .png, .svg.
 
 A model that predicts z words at once assumes them independent given the earlier steps. The mean of
 log P_autoregressive - log P_parallel over the words of real translations, both models writing in the *same order*,
@@ -7,17 +17,21 @@ its Table 3 is in logarithms to base 10, here are nats). ``</s>`` counts, dead s
 True mutual information is never negative; an estimate below zero is the noise of two trainings.
 """
 
+import argparse
+import logging
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Dict, List, Sequence
+from typing import Dict, List, Optional, Sequence
 
 import numpy as np
 
-from ..escaping import in_markdown
+from fairseq_hrt.cli.command import add_data_arguments, data_arguments, execute, write_results
+from fairseq_hrt.escaping import in_markdown
+from fairseq_hrt.systems import FairseqSystem, System, parse_system, scoring
 
-if TYPE_CHECKING:
-    from ..systems import System
+logger = logging.getLogger(__name__)
 
 RESAMPLES = 1000
 
@@ -77,8 +91,8 @@ def estimate(
     )
 
 
-def score_references(system: "System") -> List[List[float]]:
-    """Log-probability of each word of the reference translations, by a :class:`~..systems.System` that scores them."""
+def score_references(system: System) -> List[List[float]]:
+    """Log-probability of each word of the reference translations, by a :class:`~fairseq_hrt.systems.System` that scores them."""
     found: Dict[int, List[float]] = {}
     for start in range(0, len(system.dataset), 64):
         sample = system.collate(range(start, min(start + 64, len(system.dataset))))
@@ -107,7 +121,7 @@ def draw(results: Sequence[MutualInformation], paths: Sequence[Path]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from .picture import plain
+    from fairseq_hrt.evaluation.picture import plain
 
     figure = Figure(figsize=(6, 0.8 + 0.5 * len(results)), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
@@ -124,3 +138,46 @@ def draw(results: Sequence[MutualInformation], paths: Sequence[Path]) -> None:
         axes.spines[side].set_visible(False)
     for path in paths:
         figure.savefig(path)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_data_arguments(parser, "valid")
+    parser.add_argument("--baseline", required=True, metavar="name=...,path=...", help="one word a step, same order")
+    parser.add_argument(
+        "--system", action="append", required=True, metavar="name=...,path=...", help="repeat for each parallel model"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the bootstrap (default: %(default)s)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    execute(build_parser(), run, arguments)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Scores the references with every model and writes the estimates.
+
+    Raises:
+        ValueError: models, options and files that do not fit each other.
+    """
+    scores = {}
+    for text in [options.baseline, *options.system]:
+        spec = scoring(parse_system(text))
+        logger.info("scoring with %s", spec.name)
+        if spec.name in scores:
+            raise ValueError(f"two models are called {spec.name!r}: give each a name of its own")
+        scores[spec.name] = score_references(FairseqSystem(spec, data_arguments(options)))
+    baseline, *systems = scores
+    results = [estimate(name, scores[name], scores[baseline], seed=options.seed) for name in systems]
+    table = markdown(results)
+    sys.stdout.write(table)
+    if options.out:
+        write_results(options.out, "mutual_information", table, results, draw)
+
+
+if __name__ == "__main__":
+    main()

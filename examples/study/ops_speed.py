@@ -1,15 +1,25 @@
-"""The dynamic programs against the loops that they replace: time, agreement, and the memory of the fuzzy loss."""
+"""Measures the dynamic programs of directed acyclic graphs against the loops that they replace, on CPU or GPU.
 
+Example:
+
+    python examples/study/ops_speed.py --threads 1 --repeats 7
+"""
+
+import argparse
+import logging
+import platform
 import resource
+import sys
 import time
 from dataclasses import dataclass
-from typing import Callable, List, Tuple, cast
+from typing import Callable, List, Optional, Sequence, Tuple, cast
 
 import torch
 from torch import Tensor
 
-from ..ops import dag_log_likelihood, fuzzy_alignment, gather_log_probs, passing_probabilities
-from .speed import Spread
+from fairseq_hrt.cli.reporting import reporting
+from fairseq_hrt.evaluation.speed import Spread
+from fairseq_hrt.ops import dag_log_likelihood, fuzzy_alignment, gather_log_probs, passing_probabilities
 
 Gradients = Tuple[Tensor, ...]
 
@@ -182,3 +192,46 @@ def markdown(results: List[OpsResult], memory: FuzzyMemory, device: str) -> str:
         f"{memory.gigabytes:.2f} GB; the logits alone would be {memory.logits:.2f} GB.",
         "",
     ])  # fmt: skip
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--device", help="cpu or cuda (default: a GPU where there is one)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=7, help="repeats, in turns (default: %(default)s)")
+    parser.add_argument(
+        "--fuzzy-sentences", type=int, default=64, help="of 32 tokens, in the fuzzy loss (default: %(default)s)"
+    )
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    if min(options.threads, options.repeats, options.fuzzy_sentences) < 1:
+        parser.error("--threads, --repeats and --fuzzy-sentences must be at least 1")
+    name = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        parser.error(f"--device {name}: {str(error).splitlines()[0]}")
+    with reporting(parser):
+        torch.set_num_threads(options.threads)
+        results = [
+            compare_likelihood(device, options.repeats),
+            compare_passing(device, options.repeats),
+        ]
+        memory = fuzzy_memory(device, batch=options.fuzzy_sentences)
+        shown = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+        sys.stdout.write(markdown(results, memory, shown))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,9 @@
 """The comparison of dynamic programs: both sides compute the same, and a difference would be seen."""
 
+import ops_speed
 import pytest
 import torch
-
-from fairseq_hrt.evaluation import ops_speed
-from fairseq_hrt.evaluation.ops_speed import (
+from ops_speed import (
     FuzzyMemory,
     OpsResult,
     compare_likelihood,
@@ -13,6 +12,7 @@ from fairseq_hrt.evaluation.ops_speed import (
     markdown,
     random_links,
 )
+
 from fairseq_hrt.evaluation.speed import Spread
 
 CPU = torch.device("cpu")
@@ -84,3 +84,44 @@ def test_the_table():
     text = markdown([result], FuzzyMemory(10, "B=2", 1.25, 3.5, 7.0), "a machine")
     assert "| p | B=1 | 2.0 | 8.0 | 4.0 (3.5–5.2) | 1.5e-06 |" in text and "a machine" in text
     assert "10 target tokens (B=2) in 1.2 s with a peak of 3.50 GB; the logits alone would be 7.00 GB." in text
+
+
+# ---------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    found, threads = [], torch.get_num_threads()
+    for name in ("compare_likelihood", "compare_passing", "fuzzy_memory"):
+        monkeypatch.setattr(ops_speed, name, lambda *given, name=name, **named: found.append((name, *given, named)) or name)
+    monkeypatch.setattr(ops_speed, "markdown", lambda *given: found.append(given) or "table\n")
+    yield found
+    torch.set_num_threads(threads)
+
+
+def test_what_was_parsed_is_measured(calls, capsys):
+    ops_speed.main(["--device", "cpu", "--threads", "2", "--repeats", "3", "--fuzzy-sentences", "5"])
+    cpu = torch.device("cpu")
+    assert calls[:3] == [
+        ("compare_likelihood", cpu, 3, {}),
+        ("compare_passing", cpu, 3, {}),
+        ("fuzzy_memory", cpu, {"batch": 5}),
+    ]
+    assert calls[3][:2] == (["compare_likelihood", "compare_passing"], "fuzzy_memory") and torch.get_num_threads() == 2
+    assert capsys.readouterr().out == "table\n"
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--repeats", "0"], "must be at least 1"),
+        (["--threads", "-1"], "must be at least 1"),
+        (["--fuzzy-sentences", "0"], "must be at least 1"),
+        (["--device", "nowhere"], "--device nowhere: "),
+        (["--device", "cuda:4096"], "--device cuda:4096: "),
+    ],
+)
+def test_what_is_refused(calls, capsys, arguments, message):
+    with pytest.raises(SystemExit) as end:
+        ops_speed.main(arguments)
+    assert end.value.code == 2 and message in capsys.readouterr().err.splitlines()[-1] and calls == []
