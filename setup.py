@@ -231,8 +231,8 @@ def setup_arguments(*, only_translation: bool = False) -> Dict[str, Any]:
     return dict(
         packages=find_packages(str(ROOT), include=["fairseq_hrt", "fairseq_hrt.*"]),
         package_dir={"": os.path.relpath(ROOT)},
-        # Where setup.py is run: beside the package it would be taken for an installation.
-        options={"egg_info": {"egg_base": "."}},
+        # Where setup.py is run: beside the package it would be taken for an installation. What is built lies in one place.
+        options={"egg_info": {"egg_base": "."}, "build": {"build_base": str(ROOT / "build" / Path.cwd().name)}},
         # type checkers read the annotations of a package with this marker; the families' README.md stay in the repository
         package_data={"fairseq_hrt": ["py.typed"], "fairseq_hrt.server": ["page/*"]},
         # fairseq itself is not among them: pip would follow its pins, which it then rejects, and
