@@ -9,6 +9,7 @@ There are two such processes: only commands that name the plugin are forks of on
 
     with ForkedCommands() as commands:
         finished = commands.run("fairseq-train", ["data", "--cpu"])
+        subprocess.run(["bash", "examples/quickstart.sh"], env={**os.environ, **commands.of_a_shell()})
 """
 
 import gc
@@ -18,12 +19,16 @@ import io
 import json
 import os
 import runpy
+import select
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import traceback
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 # What every command of fairseq imports; its own modules set up the log when they are imported.
 COMMON = (
@@ -40,18 +45,21 @@ COMMON = (
 
 
 class ForkedCommands:
-    """Starts the process on first use; use as a context manager."""
+    """Starts the processes on first use; use as a context manager."""
 
     def __init__(self) -> None:
         self._servers: Dict[bool, subprocess.Popen] = {}
 
     def __enter__(self) -> "ForkedCommands":
+        # Paths of sockets have a hundred bytes at most.
+        self._folder = tempfile.TemporaryDirectory(prefix="forks")
         return self
 
     def __exit__(self, *_: object) -> None:
         for server in self._servers.values():
             server.stdin.close()
             server.wait()
+        self._folder.cleanup()
 
     def run(
         self, name: str, arguments: Sequence[str], *, cwd: Optional[str] = None, stdin: str = ""
@@ -60,32 +68,84 @@ class ForkedCommands:
 
         Whatever it or its own children write to descriptors 1 and 2 is its output.
         """
-        server = self._server(names_plugin(name, arguments))
-        with tempfile.TemporaryDirectory() as folder:
-            streams = [str(Path(folder) / stream) for stream in ("stdin", "stdout", "stderr")]
-            Path(streams[0]).write_text(stdin)
-            request = {
-                "name": name,
-                "arguments": list(arguments),
-                "cwd": cwd or os.getcwd(),
-                "streams": streams,
-                "composed": str(Path(folder) / "composed"),
-            }
-            print(json.dumps(request), file=server.stdin, flush=True)
-            answer = server.stdout.readline()
-            if not answer:
-                raise AssertionError(f"the process that runs {name} is gone: exit status {server.wait()}")
+        with ExitStack() as stack:
+            streams = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3)]
+            streams[0].write(stdin)
+            streams[0].seek(0)
+            status = self.start(name, arguments, streams, cwd=cwd).wait()
             # As text=True would: universal newlines.
-            output, error = (Path(stream).read_text() for stream in streams[1:])
-        return subprocess.CompletedProcess([name, *arguments], json.loads(answer), output, error)
+            for stream in streams[1:]:
+                stream.seek(0)
+            return subprocess.CompletedProcess([name, *arguments], status, *(stream.read() for stream in streams[1:]))
 
-    def _server(self, plugin: bool) -> subprocess.Popen:
-        if plugin not in self._servers:
-            self._servers[plugin] = subprocess.Popen(
-                [sys.executable, __file__, *["plugin"] * plugin], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )  # fmt: skip
-        return self._servers[plugin]
+    def start(self, name: str, arguments: Sequence[str], streams: Sequence[Any], *, cwd: Optional[str] = None) -> "Started":
+        """:meth:`run`, without waiting; ``streams``: files for the descriptors 0 to 2."""
+        self._serve(names_plugin(name, arguments))
+        descriptors = [stream.fileno() for stream in streams]
+        return Started(Path(self._folder.name), name, arguments, descriptors, cwd or os.getcwd())
+
+    def of_a_shell(self, more: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
+        """Variables by which bash and the scripts that it runs take forks for the commands.
+
+        Args:
+            more: by the name of a command, arguments that it gets besides.
+        """
+        for plugin in (False, True):
+            self._serve(plugin)
+        names = [script.name for script in _scripts().values() if script.name.startswith("fairseq-")]
+        start = f'{sys.executable} -S -E {__file__} {self._folder.name} {{}} "$@"'
+        # What python runs besides modules and files does not start with them.
+        functions = {name: f"() {{ {start.format(name)} {(more or {}).get(name, '')}\n}}" for name in names}
+        python = f'case $1 in -m|*.py) {start.format("python")};; *) command python "$@";; esac'
+        functions["python"] = f"() {{ {python}\n}}"
+        return {f"BASH_FUNC_{name}%%": body for name, body in functions.items()}
+
+    def _serve(self, plugin: bool) -> None:
+        if plugin in self._servers:
+            return
+        self._servers[plugin] = subprocess.Popen(
+            [sys.executable, __file__, _socket(Path(self._folder.name), plugin)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        if not self._servers[plugin].stdout.readline():
+            raise AssertionError(f"no forks: exit status {self._servers[plugin].wait()}")
+
+
+class Started:
+    """A command that runs in a fork.
+
+    Attributes:
+        pid: of its process.
+    """
+
+    def __init__(
+        self, folder: Path, name: str, arguments: Sequence[str], descriptors: Sequence[int], cwd: str,
+        environment: Optional[Mapping[str, str]] = None,
+    ) -> None:  # fmt: skip
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(_socket(folder, names_plugin(name, arguments)))
+        request = {"name": name, "arguments": list(arguments), "cwd": cwd, "environment": environment}
+        socket.send_fds(self._connection, [b"\n"], list(descriptors))
+        self._answers = self._connection.makefile("rw")
+        print(json.dumps(request), file=self._answers, flush=True)
+        self.pid = int(self._answers.readline())
+
+    def wait(self) -> int:
+        """Its exit status; negative: the signal that has ended it."""
+        answer = self._answers.readline()
+        if not answer:
+            raise AssertionError("the process that waits for the command is gone")
+        self._answers.close()
+        self._connection.close()
+        return int(answer)
+
+
+def _socket(folder: Path, plugin: bool) -> str:
+    return str(folder / ("plugin" if plugin else "fairseq"))
+
+
+def _scripts() -> Dict[str, importlib.metadata.EntryPoint]:
+    return {script.name: script for script in importlib.metadata.entry_points(group="console_scripts")}
 
 
 def names_plugin(name: str, arguments: Sequence[str]) -> bool:
@@ -97,47 +157,77 @@ def names_plugin(name: str, arguments: Sequence[str]) -> bool:
     )
 
 
-def serve(plugin: bool) -> None:
-    """Answers requests from the standard input with exit statuses, until it ends.
+def serve(place: str) -> None:
+    """Answers requests at a socket until the standard input ends.
 
     Args:
-        plugin: whether the commands find the plugin imported.
+        place: its path; ``plugin``: commands find the plugin imported.
     """
     for module in COMMON:
         importlib.import_module(module)
-    if plugin:
+    if Path(place).name == "plugin":
         importlib.import_module("fairseq_hrt")
     import composed_configs
 
     composed_configs.install()
     # Forks share the memory of what no collection of theirs looks at.
     gc.freeze()
-    scripts = {script.name: script for script in importlib.metadata.entry_points(group="console_scripts")}
-    for line in sys.stdin:
-        request = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            os._exit(_run(request, scripts))
-        _, status = os.waitpid(child, 0)
-        composed = Path(request["composed"])
-        asked = json.loads(composed.read_text()) if composed.exists() else []
-        print(os.waitstatus_to_exitcode(status), flush=True)
-        # While the test looks at what the command wrote.
-        for name, overrides in asked:
-            composed_configs.remember(name, overrides)
+    scripts, remembered = _scripts(), Path(place + ".asked")
+    remembered.mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(place)
+        listener.listen()
+        print("ready", flush=True)
+        while listener in select.select([listener, sys.stdin], [], [])[0]:
+            connection, _ = listener.accept()
+            for asked in remembered.iterdir():
+                for name, overrides in json.loads(asked.read_text()):
+                    composed_configs.remember(name, overrides)
+                asked.unlink()
+            if os.fork() == 0:
+                listener.close()
+                _answer(connection, scripts, remembered)
+                os._exit(0)
+            connection.close()
+            # Those that have ended.
+            with suppress(ChildProcessError):
+                while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
+                    pass
 
 
-def _run(request: Dict[str, Any], scripts: Dict[str, importlib.metadata.EntryPoint]) -> int:
+def _answer(connection: socket.socket, scripts: Dict[str, importlib.metadata.EntryPoint], remembered: Path) -> None:
+    """Runs a command and waits for it, in a process of its own."""
+    _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
+    answers = connection.makefile("rw")
+    request = json.loads(answers.readline())
+    child = os.fork()
+    if child == 0:
+        answers.close()
+        connection.close()
+        status = _run(request, descriptors, scripts)
+        asked = sys.modules["composed_configs"].asked
+        # Complete when it is seen.
+        written = remembered.with_name(f"{os.getpid()}.asked")
+        written.write_text(json.dumps(asked))
+        written.rename(remembered / written.name)
+        os._exit(status)
+    print(child, file=answers, flush=True)
+    _, status = os.waitpid(child, 0)
+    with suppress(OSError):
+        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
+
+
+def _run(request: Dict[str, Any], descriptors: Sequence[int], scripts: Dict[str, importlib.metadata.EntryPoint]) -> int:
     """In the fork: the command's exit status, as Python's own end would give it."""
-    for number, (path, flags) in enumerate(
-        zip(request["streams"], (os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT))
-    ):
-        descriptor = os.open(path, flags, 0o600)
+    for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
     # Not the parent's: it has read ahead, and buffers by lines.
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     os.chdir(request["cwd"])
+    if request["environment"] is not None:
+        os.environ.clear()
+        os.environ.update(request["environment"])
     name, arguments = request["name"], request["arguments"]
     try:
         _call(name, arguments, scripts)
@@ -154,7 +244,6 @@ def _run(request: Dict[str, Any], scripts: Dict[str, importlib.metadata.EntryPoi
             stream.flush()
         except (OSError, ValueError):
             status = status or 120
-    Path(request["composed"]).write_text(json.dumps(sys.modules["composed_configs"].asked))
     return status
 
 
@@ -179,5 +268,17 @@ def _call(name: str, arguments: List[str], scripts: Dict[str, importlib.metadata
     sys.exit(script.load()())
 
 
+def main(place: str, *command: str) -> int:
+    """Serves; or, for a shell, runs a command in a fork, with this process's streams."""
+    if not command:
+        serve(place)
+        return 0
+    started = Started(Path(place), command[0], command[1:], [0, 1, 2], os.getcwd(), dict(os.environ))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: os.kill(started.pid, number))
+    status = started.wait()
+    return status if status >= 0 else 128 - status
+
+
 if __name__ == "__main__":
-    serve(sys.argv[1:] == ["plugin"])
+    sys.exit(main(*sys.argv[1:]))
