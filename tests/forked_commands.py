@@ -130,9 +130,18 @@ class Started:
         print(json.dumps(request), file=self._answers, flush=True)
         self.pid = int(self._answers.readline())
 
-    def wait(self) -> int:
-        """Its exit status; negative: the signal that has ended it."""
-        answer = self._answers.readline()
+    def wait(self, limit: Optional[float] = None) -> int:
+        """Its exit status; negative: the signal that has ended it.
+
+        Raises:
+            TimeoutError: after so many seconds, and the command is killed.
+        """
+        self._connection.settimeout(limit)
+        try:
+            answer = self._answers.readline()
+        except TimeoutError:
+            os.kill(self.pid, signal.SIGKILL)
+            raise
         if not answer:
             raise AssertionError("the process that waits for the command is gone")
         self._answers.close()

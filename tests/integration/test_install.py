@@ -51,6 +51,14 @@ def sources(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def wheel(sources, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, sources)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
 @pytest.fixture
 def environment(tmp_path) -> Path:
     """An interpreter that sees fairseq and torch, but no startup line of this environment."""
@@ -116,9 +124,7 @@ def test_without_a_compiler(sources, environment, tmp_path):
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
-def test_sources_and_wheels_hold_the_kernel(sources, tmp_path):
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
-    (wheel,) = tmp_path.glob("*.whl")
+def test_sources_and_wheels_hold_the_kernel(sources, wheel, tmp_path):
     assert wheel.name.endswith(f"-py3-none-{platform_tag()}.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -139,9 +145,7 @@ def test_sources_and_wheels_hold_the_kernel(sources, tmp_path):
     assert {path.name for path in (sources / "fairseq_hrt" / "runtime" / "kernel").iterdir()} <= held
 
 
-def test_startup_line_that_was_left_behind_is_silent(sources, environment, tmp_path):
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
-    (wheel,) = tmp_path.glob("*.whl")
+def test_startup_line_that_was_left_behind_is_silent(wheel, environment, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extract(STARTUP, site_packages(environment))
         record = archive.read(next(name for name in archive.namelist() if name.endswith("/RECORD"))).decode()
@@ -159,9 +163,7 @@ def test_startup_line_that_was_left_behind_is_silent(sources, environment, tmp_p
     assert (finished.stdout.strip(), finished.stderr) == ("True", "")
 
 
-def test_startup_line_is_one_line(sources, tmp_path):
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
-    (wheel,) = tmp_path.glob("*.whl")
+def test_startup_line_is_one_line(wheel):
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(STARTUP).decode()
     assert text.startswith("import ") and text.count("\n") == 1
