@@ -18,6 +18,7 @@ from .engine import (
     GenerationCounters,
     ModelScorer,
     PackedGenerator,
+    TaskDictionary,
     UnsupportedModelError,
     options_of_command,
 )
@@ -49,6 +50,11 @@ class DecodingTask(TranslationTask):
     _source_positions: Sequence[int] = ()
     # And what chooses among their translations.
     _choosing_positions: Sequence[int] = ()
+
+    @classmethod
+    def load_dictionary(cls, filename: str) -> TaskDictionary:
+        """A dictionary that gives the words of a translation quickly."""
+        return TaskDictionary.load(filename)
 
     @property
     def record(self) -> Family:

@@ -9,6 +9,7 @@ from .cache import DecoderState, Memory
 from .constraints import Constraints, length_limits
 from .counters import GenerationCounters
 from .ensemble import EngineEnsemble, reorder
+from .fairseq_dictionary import TaskDictionary
 from .fairseq_hypothesis import from_fairseq, to_fairseq
 from .fairseq_options import check_ranges, options_of_command
 from .generator import AutoregressiveGenerator, EngineGenerator, source_rows
@@ -36,6 +37,7 @@ __all__ = [
     "PackedGenerator",
     "SearchPlan",
     "StepHook",
+    "TaskDictionary",
     "TransformerEngine",
     "UnsupportedModelError",
     "at_least_float32",

@@ -9,7 +9,6 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
-from torch import Tensor
 
 from ..decoding import Hypothesis, Rescorer, require_candidates
 from ..families import Family, tasks_for
@@ -21,6 +20,11 @@ from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows
 from .native_model import check_convertible, convert, header_of
+
+
+def _any(given: Dict[str, Any]) -> bool:
+    """Whether fairseq hands over more than a batch: it names what it leaves open, too."""
+    return any(value is not None for value in given.values())
 
 
 class NativeGenerator:
@@ -78,30 +82,18 @@ class NativeGenerator:
         return self._engine
 
     def generate(
-        self,
-        models: Sequence[FairseqEncoderDecoderModel],
-        sample: Dict[str, Any],
-        prefix_tokens: Optional[Tensor] = None,
-        constraints: Optional[Tensor] = None,
-        bos_token: Optional[int] = None,
+        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any], **given: Any
     ) -> List[List[Dict[str, Any]]]:
         """Translates a batch; see :meth:`.generator.EngineGenerator.generate`."""
-        found = self.find(sample, prefix_tokens, constraints, bos_token)
-        return [[to_fairseq(hypothesis) for hypothesis in best] for best in found]
+        return [[to_fairseq(hypothesis) for hypothesis in best] for best in self.find(sample, **given)]
 
-    def find(
-        self,
-        sample: Dict[str, Any],
-        prefix_tokens: Optional[Tensor] = None,
-        constraints: Optional[Tensor] = None,
-        bos_token: Optional[int] = None,
-    ) -> List[List[Hypothesis]]:
+    def find(self, sample: Dict[str, Any], **given: Any) -> List[List[Hypothesis]]:
         """The hypotheses of a batch, best first.
 
         Raises:
             ValueError: first words, constraints or another start symbol are given.
         """
-        if prefix_tokens is not None or constraints is not None or bos_token is not None:
+        if _any(given):
             raise ValueError("given words, constraints or another start symbol: the native engine leaves them to PyTorch")
         return self.decode(source_rows(sample["net_input"]["src_tokens"], self.pad))
 
@@ -209,17 +201,10 @@ class PackedGenerator(NativeGenerator):
         """The model has changed."""
         self._engine = None
 
-    def find(
-        self,
-        sample: Dict[str, Any],
-        prefix_tokens: Optional[Tensor] = None,
-        constraints: Optional[Tensor] = None,
-        bos_token: Optional[int] = None,
-    ) -> List[List[Hypothesis]]:
+    def find(self, sample: Dict[str, Any], **given: Any) -> List[List[Hypothesis]]:
         """The hypotheses of a batch, best first."""
-        given = prefix_tokens is not None or constraints is not None or bos_token is not None
-        if given or self._watched or (self._engine is None and self._not_on_cpu() is not None):
-            return self.torch.find(sample, prefix_tokens, constraints, bos_token)
+        if _any(given) or self._watched or (self._engine is None and self._not_on_cpu() is not None):
+            return self.torch.find(sample, **given)
         return super().find(sample)
 
     @property

@@ -54,6 +54,14 @@ def sources(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def wheel(sources, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, sources)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
 @pytest.fixture
 def environment(tmp_path) -> Path:
     """An interpreter that sees fairseq and torch, but no startup line of this environment."""
@@ -119,9 +127,7 @@ def test_without_a_compiler(sources, environment, tmp_path):
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
-def test_sources_and_wheels_hold_the_kernel(sources, tmp_path):
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
-    (wheel,) = tmp_path.glob("*.whl")
+def test_sources_and_wheels_hold_the_kernel(sources, wheel, tmp_path):
     assert wheel.name.endswith(f"-py3-none-{platform_tag()}.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -170,9 +176,7 @@ def test_an_installation_that_only_translates(sources, tmp_path):
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1 and "only translates" in refused.stderr
 
 
-def test_startup_line_that_was_left_behind_is_silent(sources, environment, tmp_path):
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
-    (wheel,) = tmp_path.glob("*.whl")
+def test_startup_line_that_was_left_behind_is_silent(wheel, environment, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extract(STARTUP, site_packages(environment))
         record = archive.read(next(name for name in archive.namelist() if name.endswith("/RECORD"))).decode()
@@ -190,9 +194,7 @@ def test_startup_line_that_was_left_behind_is_silent(sources, environment, tmp_p
     assert (finished.stdout.strip(), finished.stderr) == ("True", "")
 
 
-def test_startup_line_is_one_line(sources, tmp_path):
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
-    (wheel,) = tmp_path.glob("*.whl")
+def test_startup_line_is_one_line(wheel):
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(STARTUP).decode()
     assert text.startswith("import ") and text.count("\n") == 1

@@ -196,20 +196,15 @@ TINY = " ".join(f"--{side}-{name} {size}" for side in ("encoder", "decoder") for
 
 
 @pytest.mark.slow
-def test_the_example_of_the_readme_from_end_to_end(tmp_path):
+def test_the_example_of_the_readme_from_end_to_end(forks, tmp_path):
     """As it stands there, outside the clone, but with a tiny corpus and tiny models."""
-    tools, programs = tmp_path / "tools", Path(sys.executable).parent
-    tools.mkdir()
-    for name, body in {
-        "fairseq-train": f'exec {programs}/fairseq-train "$@" {TINY} --max-update 2 --max-tokens 600',
-        "python": f'case $1 in *generate.py) set -- "$@" --train 300 --valid 10 --test 5;; esac\nexec {programs}/python "$@"',
-        "fairseq-hrt": f'exec {programs}/python -m fairseq_hrt "$@"',
-    }.items():
-        (tools / name).write_text(f"#!/bin/bash\n{body}\n")
-        (tools / name).chmod(0o755)
+    tiny = {"fairseq-train": f"{TINY} --max-update 2 --max-tokens 600"}
+    small = 'case $1 in *generate.py) set -- "$@" --train 300 --valid 10 --test 5;; esac'
+    python = {"BASH_FUNC_python%%": f'() {{ {small}; {sys.executable} "$@"\n}}'}
     section = (ROOT / "README.md").read_text().split("\n## A first real example\n")[1].split("\n## ")[0]
     script = "".join(re.findall(r"^```bash\n(.*?)^```", section, re.M | re.S))
-    environment = {**os.environ, "PATH": f"{tools}:{programs}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": programs, "OMP_NUM_THREADS": "1", **forks.of_a_shell(tiny), **python}
     shown = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
@@ -1049,8 +1044,9 @@ def test_graphs_wait_for_half_a_teacher_of_these_settings(tmp_path, kept, finish
 
 
 @pytest.mark.slow
-def test_quickstart_from_end_to_end(tmp_path):
+def test_quickstart_from_end_to_end(forks, tmp_path):
     settings = {
+        **forks.of_a_shell(),
         "OUT": str(tmp_path / "out"), "TRAIN": "300", "VALID": "20", "TEST": "20", "MERGES": "200",
         "AT_UPDATES": "6", "HRT_UPDATES": "6", "HRT_MORE_UPDATES": "6", "IB_UPDATES": "6", "IB2_UPDATES": "6",
         "NAT_UPDATES": "6", "DAG_UPDATES": "6", "FUZZY_UPDATES": "6", "SPEED_SENTENCES": "3", "REPEATS": "1",

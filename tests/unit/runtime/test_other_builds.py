@@ -42,7 +42,9 @@ def sanitized(tmp_path_factory):
             if "undefined" in sanitizers:
                 flags.append("-fno-sanitize-recover=all")
             folder = tmp_path_factory.mktemp("sanitized")
-            built = build.compile_library(folder / build.LIBRARY, objects=folder / "objects", extra=flags)
+            # Compiled once for all checks of the same sources: objects are named by all that they depend on.
+            objects = build.HERE.parents[1] / build.OBJECTS
+            built = build.compile_library(folder / build.LIBRARY, objects=objects, extra=flags)
             known[sanitizers] = (built.library, flags, preload)
         return known[sanitizers]
 
