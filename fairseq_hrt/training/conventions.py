@@ -6,45 +6,23 @@ noted beside the weights, and who starts from them must be built with the same.
 """
 
 import logging
-from dataclasses import dataclass, field
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
-from fairseq.dataclass import ChoiceEnum
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import LayerNorm, SinusoidalPositionalEmbedding
-from fairseq.utils import get_available_activation_fns
 from torch import Tensor, nn
+
+from .config import ACTIVATIONS, FAIRSEQ_EPSILON, ConventionsConfig
 
 logger = logging.getLogger(__name__)
 
-# fairseq's own, and one that its Transformers have but its options lack.
-ACTIVATIONS: List[str] = [*get_available_activation_fns(), "swish"]
-FAIRSEQ_EPSILON = 1e-5
 # Beside the weights, of the encoder as every model of translation has one.
 NOTE = "encoder.conventions"
 _BIAS = "decoder.output_projection.bias"
 # Epsilons are noted as integers: half precision has none as small.
 _UNIT = 1e-12
-
-
-@dataclass
-class ConventionsConfig(TransformerConfig):
-    """A Transformer whose conventions can be chosen; what is not given is as fairseq has it."""
-
-    activation_fn: ChoiceEnum(ACTIVATIONS) = field(default="relu", metadata={"help": "activation function to use"})
-    marian_first_position: Optional[int] = field(
-        default=None,
-        metadata={"help": "position whose sinusoid the first word gets: 0 to start from a marian_transformer; default: 2"},
-    )
-    marian_epsilon: float = field(
-        default=FAIRSEQ_EPSILON,
-        metadata={"help": "epsilon of the layer normalisations: 1e-6 to start from most models of Marian"},
-    )
-    marian_output_bias: ChoiceEnum(["yes", "no"]) = field(
-        default="no", metadata={"help": "whether the output projection has a bias: yes to start from most models of Marian"}
-    )
 
 
 class Conventions(NamedTuple):
@@ -101,6 +79,8 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
         size: positions to be computed at once; more are computed when they are needed.
         first: position of the first word.
     """
+
+    weights: Tensor
 
     def __init__(self, width: int, padding_idx: int, *, size: int, first: int) -> None:
         super().__init__(width, padding_idx, init_size=padding_idx + 1)

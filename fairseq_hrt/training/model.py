@@ -10,13 +10,8 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
-from .conventions import (
-    ConventionsConfig,
-    add_output_bias,
-    conventions_of,
-    follow_conventions,
-    require_same_conventions,
-)
+from .config import ConventionsConfig
+from .conventions import add_output_bias, conventions_of, follow_conventions, require_same_conventions
 
 
 class ConfiguredTransformer(TransformerModelBase):

@@ -221,4 +221,4 @@ def test_a_forced_start_is_read():
         with pytest.raises(ValueError, match=message):
             ids(text)
     with pytest.raises(ValueError, match="--forced-start ein with --prefix-size 2: both say how translations begin"):
-        DecodingOptions(forced_start="ein", prefix_size=2)
+        forced_ids(DecodingOptions(forced_start="ein", prefix_size=2), symbols, never)

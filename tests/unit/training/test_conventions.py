@@ -8,7 +8,8 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.training.conventions import ACTIVATIONS, NOTE, Conventions, SinusoidsFrom, start_self_attention
+from fairseq_hrt.training.config import ACTIVATIONS
+from fairseq_hrt.training.conventions import NOTE, Conventions, SinusoidsFrom, start_self_attention
 
 STUDENTS = {
     "hrt_transformer": dict(hrt_chunk_sizes=[2], hrt_relative_window=3),
