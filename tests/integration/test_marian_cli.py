@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from command_line import OPTIMIZER, SIZES, assert_same, hypotheses, parameters, refused
+from command_line import OPTIMIZER, SIZES, hypotheses
 
 pytestmark = pytest.mark.slow
 
@@ -11,10 +11,7 @@ USER_DIR = ("--user-dir", "fairseq_hrt")
 MODEL = [*SIZES, "--arch", "marian_transformer", "--marian-cell", "ssru", "--share-decoder-input-output-embed"]
 LOSS = "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update 60 --log-interval 20".split()
 MARIANS = "--activation-fn swish --marian-first-position 0 --marian-epsilon 1e-6 --marian-output-bias yes".split()
-STUDENTS = {
-    "hrt": "--arch hrt_transformer --criterion hrt_loss --hrt-curriculum-power 0",
-    "bidirectional": "--arch bidirectional_transformer --criterion bidirectional_loss",
-}
+STUDENT = "--task translation_hrt --arch hrt_transformer --criterion hrt_loss --hrt-curriculum-power 0".split()
 
 
 def losses(finished):
@@ -42,38 +39,29 @@ def generate(command, toy_data, trained):
     return run
 
 
-def test_it_learns_the_same_with_either_task(command, toy_data, trained, tmp_path):
-    folder, finished = trained
-    first, *_, last = losses(finished)
-    assert last < first - 0.5
-    arguments = [*USER_DIR, "--task", "translation_autoregressive", *MODEL, *OPTIMIZER, *LOSS, "--save-dir", tmp_path]
-    command("fairseq-train", toy_data, *arguments)
-    assert_same(parameters(folder), parameters(tmp_path))
+def test_it_learns(trained):
+    first, *_, last = losses(trained[1])
+    assert last < first - 0.3
 
 
 def test_the_engine_decodes_as_fairseq_does(generate):
-    greedy = generate("translation", "--beam", "1")
-    assert generate("translation", "--beam", "4") == generate("translation_autoregressive", "--beam", "4", "--engine", "torch")
-    assert greedy == generate("translation_autoregressive", "--beam", "1", "--engine", "torch")
-    assert greedy == generate("translation_jacobi", "--beam", "1", "--engine", "torch")
-    begun = generate("translation_autoregressive", "--beam", "2", "--forced-start", "C A")
-    assert len(begun) == 20 and all(text.startswith("C A") for (text,) in begun.values())
+    begun = ("--beam", "3", "--forced-start", "C A")
+    stock, engine, forced = generate("translation", "--beam", "3"), *(
+        generate("translation_autoregressive", *options, "--engine", "torch") for options in (("--beam", "3"), begun)
+    )  # fmt: skip
+    assert stock == engine
+    assert len(forced) == 20 and all(text.startswith("C A") for (text,) in forced.values())
 
 
-@pytest.mark.parametrize("family", STUDENTS)
-def test_students_start_from_it(command, toy_data, trained, generate, tmp_path, family):
-    """With its conventions, which the refusal names; self-attention starts anew, as the log says."""
-    start = ["--finetune-from-model", trained[0] / "checkpoint_last.pt"]
-    arguments = [*USER_DIR, "--task", f"translation_{family}", *STUDENTS[family].split(), *SIZES, *OPTIMIZER]
-    arguments += ["--share-decoder-input-output-embed", *start, "--max-update", "60", "--log-interval", "20"]
-    arguments += ["--save-dir", tmp_path]
-    message = refused(command, "fairseq-train", toy_data, *arguments)
-    assert " ".join(MARIANS).replace("1e-6", "1e-06") in message
-    finished = command("fairseq-train", toy_data, *arguments, *MARIANS)
+def test_a_student_starts_from_it(command, toy_data, trained, generate, tmp_path):
+    """With its conventions; self-attention starts anew, as the log says. It learns and translates."""
+    arguments = [*USER_DIR, *STUDENT, *SIZES, *OPTIMIZER, *MARIANS, "--share-decoder-input-output-embed"]
+    arguments += ["--finetune-from-model", trained[0] / "checkpoint_last.pt", "--max-update", "60", "--log-interval", "20"]
+    finished = command("fairseq-train", toy_data, *arguments, "--save-dir", tmp_path)
     assert "recurrent cells (SSRU): self-attention starts anew" in finished.stdout + finished.stderr
     first, *_, last = losses(finished)
     assert last < first - 0.2
-    found = generate(f"translation_{family}", "--beam", "1", path=tmp_path / "checkpoint_last.pt")
+    found = generate("translation_hrt", "--beam", "1", path=tmp_path / "checkpoint_last.pt")
     assert len(found) == 20 and any(text for (text,) in found.values())
 
 
