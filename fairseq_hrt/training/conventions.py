@@ -93,16 +93,11 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
         self.weights = self.weights.to(self._float_tensor)
         return self.weights[self.offset : self.offset + count]
 
-    def forward(
-        self,
-        input: Tensor,
-        incremental_state: Optional[Any] = None,
-        timestep: Optional[Tensor] = None,
-        positions: Optional[Any] = None,
-    ) -> Tensor:
+    def forward(self, input: Tensor, *rest: Any, **options: Any) -> Tensor:
         """As fairseq's: vectors ``[B, T, D]`` of ids ``[B, T]``, zeros for padding; with an incremental state the last one."""
         self._reserve(input.size(1))
-        return super().forward(input, incremental_state, timestep, positions)
+        vectors: Tensor = super().forward(input, *rest, **options)
+        return vectors
 
     def _reserve(self, count: int) -> None:
         if self.weights.size(0) < self.offset + count:
