@@ -10,7 +10,18 @@ Standard library only: the native engine needs neither PyTorch nor fairseq.
 from dataclasses import dataclass, field
 from typing import Any, Optional, Tuple, Union
 
-from .conditions import FRONTIER, IN_CHUNKS, NORMALISED, SUPPRESSING, WITH_CANDIDATES, Condition, chosen, given, other_than
+from .conditions import (
+    FRONTIER,
+    IN_CHUNKS,
+    MERGING,
+    NORMALISED,
+    SUPPRESSING,
+    WITH_CANDIDATES,
+    Condition,
+    chosen,
+    given,
+    other_than,
+)
 
 # Where an option comes from: fairseq-generate's own flags, a family's task, every task of ours, or a caller in Python.
 FAIRSEQ, CALLER, EVERY_TASK = "fairseq", "caller", "task"
@@ -27,6 +38,8 @@ JACOBI_MODES = ("frontier", "hgj", "pgj", "pj")
 MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
 JACOBI_DRAFTS = ("previous", "source", "ngram", *MODEL_DRAFTS)
 NATIVE_DRAFTS = JACOBI_DRAFTS[:2]
+SCORINGS = ("canonical", "algorithm1", "paper")
+NATIVE_SCORINGS = SCORINGS[:2]
 ENGINES = ("auto", "torch", "native")
 WEIGHTS = ("float32", "int8")
 
@@ -164,6 +177,15 @@ class Schema:
         kernel="eos_last_chunk",
         when=IN_CHUNKS,
     )
+    hrt_scoring: str = _option(
+        "normalized",
+        "hrt",
+        "what ranks the translations of the second stage: normalized, the log-probability of both stages divided by the "
+        "length to the power of --lenpen; eq2, the sum itself, as HRT's Eq. 2 has it. --lenpen ranks the first stage in both",
+        choices=("normalized", "eq2"),
+        kernel="hrt_scoring",
+        when=IN_CHUNKS & NORMALISED,
+    )
     hrt_draft_chunk: Optional[int] = _option(
         None,
         "hrt",
@@ -189,10 +211,12 @@ class Schema:
     bidirectional_scoring: str = _option(
         "canonical",
         "bidirectional",
-        "beam search: canonical ends a hypothesis at its first </s> (one sentence, one place in the beam); paper also counts what "
-        "the step wrote behind it and searches as the code released with the paper does",
-        choices=("canonical", "paper"),
-        native=("canonical",),
+        "beam search: canonical ends a hypothesis at its first </s> (one sentence, one place in the beam); the others also count "
+        "what the step wrote behind it. algorithm1 searches as IBDecoder's Algorithm 1 is printed, paper as the code released "
+        "with it does",
+        choices=SCORINGS,
+        native=NATIVE_SCORINGS,
+        kernel="block_scoring",
     )
     bidirectional_length_penalty: str = _option(
         "power",
@@ -259,6 +283,16 @@ class Schema:
         "account: they count and rank what is printed",
         kernel="keep_repeats",
         request=True,
+    )
+    dag_repeats: str = _option(
+        "merged",
+        "dag",
+        "what lookahead, viterbi and joint-viterbi make of a word that repeats the word before: merged searches the graph from "
+        "one printed word to the next, summed over the repeats between them; collapsed searches the graph itself and drops "
+        "repeats from the path that it found, as DA-Transformer and FA-DAT do",
+        choices=("merged", "collapsed"),
+        kernel="repeats",
+        when=MERGING,
     )
     dag_allow_unk: bool = _option(
         False, "dag", "vertices may write the unknown word, less --unkpen; without it they write their best known word"
@@ -366,6 +400,16 @@ class Schema:
         "options of that model's task as a Python dictionary, e.g. \"{'hrt_decode_chunk': '3'}\"",
         native=False,
         when=given("jacobi_draft_path"),
+    )
+
+    jacobi_known_length: bool = _option(
+        False,
+        "jacobi",
+        "pj, pgj: decode greedily first, for the length alone, and then exactly as many positions, all of them <pad> at first: the "
+        "paper's ideal condition, for counting iterations. A sentence's steps are then those of the paper: in the last one of a "
+        "block nothing changes",
+        kernel="jacobi_known_length",
+        when=chosen("jacobi_mode", "pj", "pgj"),
     )
 
     # ---- what a caller wants besides
