@@ -7,8 +7,8 @@ stands here, in the generator that reads it, and in the kernel's file.
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Optional, Tuple, Union
+from dataclasses import dataclass
+from typing import Optional
 
 from .conditions import (
     FRONTIER,
@@ -17,18 +17,15 @@ from .conditions import (
     NORMALISED,
     SUPPRESSING,
     WITH_CANDIDATES,
-    Condition,
     chosen,
     given,
     other_than,
-)
-
-# Where an option comes from: fairseq-generate's own flags, a family's task, every task of ours, or a caller in Python.
-FAIRSEQ, CALLER, EVERY_TASK = "fairseq", "caller", "task"
-# Numbers beyond these overflow.
-LARGEST_COUNT = (1 << 30) - 1
-LARGEST_WEIGHT = 1e6
-LARGEST_PENALTY = 20.0
+)  # fmt: skip
+from .option import CALLER as CALLER
+from .option import EVERY_TASK as EVERY_TASK
+from .option import FAIRSEQ as FAIRSEQ
+from .option import LARGEST_COUNT, LARGEST_PENALTY, LARGEST_WEIGHT
+from .option import option as _option
 
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
 NATIVE_STRATEGIES = STRATEGIES[:4]
@@ -39,45 +36,8 @@ MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
 JACOBI_DRAFTS = ("previous", "source", "ngram", *MODEL_DRAFTS)
 NATIVE_DRAFTS = JACOBI_DRAFTS[:2]
 SCORINGS = ("canonical", "algorithm1", "paper")
-NATIVE_SCORINGS = SCORINGS[:2]
 ENGINES = ("auto", "torch", "native")
 WEIGHTS = ("float32", "int8")
-
-
-@dataclass(frozen=True)
-class Option:
-    """What is known of an option beside its name, type and default.
-
-    Attributes:
-        origin: FAIRSEQ, CALLER, EVERY_TASK, or the family whose task declares it.
-        help: its help text; empty where fairseq has it, or no command line.
-        least, most: of a number.
-        choices: of a text.
-        native: whether the native engine honours it; the choices that it honours.
-        torch: whether PyTorch's engine honours it.
-        kernel: its field in ``fh_options``, if it has one.
-        request: what a request of the server may choose: (least, most) of a number, words, or True for a switch.
-        several: its value where several translations are wanted; True: at least as many.
-        when: what it needs to have an effect; None: nothing.
-        task_default: the default where a task declares it, if that is another.
-    """
-
-    origin: str
-    help: str = ""
-    least: Optional[float] = None
-    most: Optional[float] = None
-    choices: Tuple[str, ...] = ()
-    native: Union[bool, Tuple[str, ...]] = True
-    torch: bool = True
-    kernel: str = ""
-    request: Any = None
-    several: Any = None
-    when: Optional[Condition] = None
-    task_default: Optional[str] = None
-
-
-def _option(default: Any, origin: str, help: str = "", **more: Any) -> Any:
-    return field(default=default, metadata={"option": Option(origin, help, **more)})
 
 
 @dataclass(frozen=True)
@@ -215,7 +175,7 @@ class Schema:
         "what the step wrote behind it. algorithm1 searches as IBDecoder's Algorithm 1 is printed, paper as the code released "
         "with it does",
         choices=SCORINGS,
-        native=NATIVE_SCORINGS,
+        native=SCORINGS[:2],
         kernel="block_scoring",
     )
     bidirectional_length_penalty: str = _option(

@@ -58,7 +58,9 @@ def stage_one(models, dictionary, sample, chunk, *, max_len, lenpen=1.0, beam=5,
     return [[(h["tokens"].tolist(), float(h["score"])) for h in hypotheses] for hypotheses in found]
 
 
-def decode(models, dictionary, sample, chunk, *, nat_beam=None, eos_last_chunk=False, table="inf:1", scoring="normalized", **options):
+def decode(
+    models, dictionary, sample, chunk, *, nat_beam=None, eos_last_chunk=False, table="inf:1", scoring="normalized", **options
+):
     chosen = DecodingOptions(
         hrt_scoring=scoring,
         hrt_decode_chunk=str(chunk),
@@ -70,7 +72,9 @@ def decode(models, dictionary, sample, chunk, *, nat_beam=None, eos_last_chunk=F
     return HRTGenerator(models, dictionary, chosen).generate(models, sample)
 
 
-def expected_translations(hrt, models, dictionary, sources, chunk, *, nat_beam, lenpen, eos_last_chunk=False, scoring="normalized", **options):
+def expected_translations(
+    hrt, models, dictionary, sources, chunk, *, nat_beam, lenpen, eos_last_chunk=False, scoring="normalized", **options
+):
     """What the paper says, sentence by sentence: [[(tokens, score, positional scores)]] best first."""
     power = lenpen if scoring == "normalized" else 0
     everything = []
