@@ -178,6 +178,7 @@ class _Watch:
         statistics.sentences += len(found)
         statistics.tokens += self.tokens
         statistics.row_passes += self.row_passes
+        statistics.iterations += sum(hypothesis.steps for hypothesis in found)
         statistics.pushed += self.pushed
         statistics.proved.update(self.proved)
         source = sum(self.size.source_flops(length) for length in self.sources)

@@ -128,6 +128,7 @@ def test_iterations_with_a_known_length_are_those_of_the_paper(tiny, seed, lengt
     for row, (best, length) in enumerate(zip(found, lengths)):
         tokens, source = best[0]["tokens"].tolist(), sample["net_input"]["src_tokens"][row : row + 1, -length:]
         assert best[0]["steps"] == iterations(model, source, tokens, block or len(tokens), rules)
+    assert generator.statistics.iterations == sum(best[0]["steps"] for best in found)
     # No position beyond the end is read.
     passes = generator.statistics.row_passes
     assert block != 1 or generator.statistics.pushed == passes == sum(len(best[0]["tokens"]) for best in expected)
