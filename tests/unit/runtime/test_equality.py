@@ -292,6 +292,20 @@ def test_without_scores_the_words_are_the_same(runtime):
                     assert other.score is None and other.positional_scores == []
 
 
+def test_iterations_are_counted_without_scores_too(runtime):
+    """Although the last word, of which only the place is asked, is known beforehand."""
+    unchanged = 0
+    for seed in range(6):
+        model, rows = runtime.build(symbols=4, seed=seed), runtime.sources(LENGTHS, symbols=4, seed=seed)
+        options = dict(beam=1, max_len_b=14, jacobi_mode="pgj", jacobi_block_size=4, jacobi_known_length=True)
+        with runtime.runtime_engine(model) as engine:
+            full, bare = (engine.decode(rows, runtime.options(scores=scores, **options)) for scores in (True, False))
+        for (one,), (other,) in zip(full, bare):
+            assert (one.tokens, one.steps, one.token_steps) == (other.tokens, other.steps, other.token_steps)
+            unchanged += one.steps - one.token_steps[-1]
+    assert unchanged > 0
+
+
 ALIGNED = {
     "greedy": ("transformer", dict(beam=1)), "beam": ("transformer", dict(beam=4, nbest=3)), "hybrid": ("hrt_transformer", dict(beam=3, nbest=2)),
     "one word a step": ("bidirectional_transformer", dict(beam=2, nbest=2)),
