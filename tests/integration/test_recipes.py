@@ -36,6 +36,7 @@ RECIPES = sorted(
         "systems.sh",
         "summarise.sh",
         "hrt_at_full_size.sh",
+        "translate_hrt.sh",
         "dag_at_full_size.sh",
         "setup_env.sh",
     )

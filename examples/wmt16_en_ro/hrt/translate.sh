@@ -8,9 +8,6 @@
 # (OUT=runs/wmt16_en_ro/hrt). Reported: better than its teacher on En-Ro.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
-DATA=${DATA:-data-bin/wmt16_en_ro} SRC=${SRC:-en} TGT=${TGT:-ro} CHUNK=${CHUNK:-2} BEAM=${BEAM:-5} NAT_BEAM=${NAT_BEAM:-5}
+DATA=${DATA:-data-bin/wmt16_en_ro} SRC=${SRC:-en} TGT=${TGT:-ro}
 OUT=${OUT:-runs/wmt16_${SRC}_${TGT}/hrt}
-
-run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_hrt --source-lang "$SRC" --target-lang "$TGT" \
-    --path "$OUT/hrt/averaged.pt" --hrt-decode-chunk "$CHUNK" --beam "$BEAM" --hrt-nat-beam "$NAT_BEAM" --lenpen 0.6 \
-    --max-len-a 0 --max-len-b 200 --batch-size 32 --remove-bpe --quiet "$@"
+source "$COMMON/translate_hrt.sh"

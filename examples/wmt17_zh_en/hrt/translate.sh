@@ -8,9 +8,6 @@
 # (OUT=runs/wmt17_zh_en/hrt).
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
-DATA=${DATA:-data-bin/wmt17_zh_en} SRC=${SRC:-zh} TGT=${TGT:-en} CHUNK=${CHUNK:-2} BEAM=${BEAM:-5} NAT_BEAM=${NAT_BEAM:-5}
+DATA=${DATA:-data-bin/wmt17_zh_en} SRC=${SRC:-zh} TGT=${TGT:-en}
 OUT=${OUT:-runs/wmt17_${SRC}_${TGT}/hrt}
-
-run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_hrt --source-lang "$SRC" --target-lang "$TGT" \
-    --path "$OUT/hrt/averaged.pt" --hrt-decode-chunk "$CHUNK" --beam "$BEAM" --hrt-nat-beam "$NAT_BEAM" --lenpen 0.6 \
-    --max-len-a 0 --max-len-b 200 --batch-size 32 --remove-bpe --quiet "$@"
+source "$COMMON/translate_hrt.sh"
