@@ -93,16 +93,17 @@ def test_a_perfect_draft_needs_as_few_passes_as_windows(tiny):
 def iterations(model, source, tokens, block, rules):
     """Those of the paper's Algorithms 1 and 2 with a known length: one forward pass over all positions after the other, until a
     block is as it was before; fairseq's module, without caches. ``tokens`` is what they have to find."""
-    fill, count, target = 0, 0, [0] * len(tokens)
+    # -1: not written yet, which no word is equal to.
+    count, target = 0, [-1] * len(tokens)
     for first in range(0, len(tokens), block):
         end = min(first + block, len(tokens))
         for _ in range(end - first):
             before = list(target)
             with torch.no_grad():
-                logits = model(source, torch.tensor([source.size(1)]), torch.tensor([[2, *target[:-1]]]))[0][0]
+                logits = model(source, torch.tensor([source.size(1)]), torch.tensor([[2, *target[:-1]]]).clamp(min=0))[0][0]
             logits[:, 1] = logits[: rules.get("min_len", 1), 2] = -torch.inf
             target[first:end] = logits.argmax(1)[first:end].tolist()
-            target[-1] = 2 if end == len(tokens) else fill
+            target[-1] = 2 if end == len(tokens) else -1
             count += 1
             if target == before:
                 break
@@ -118,7 +119,7 @@ def iterations(model, source, tokens, block, rules):
 def test_iterations_with_a_known_length_are_those_of_the_paper(tiny, seed, lengths, block, rules):
     model, sample = tiny.lively(seed=seed), tiny.sample(lengths, seed=seed)
     with torch.no_grad():
-        # fairseq's modules do not count padding as a position: <s>, which is no input here, stands for it below.
+        # fairseq's modules do not count padding as a position: <s>, which then looks the same, stands for it below.
         model.decoder.embed_tokens.weight[0] = model.decoder.embed_tokens.weight[1]
     expected = greedy(tiny, [model], sample, options=rules)
     mode = dict(mode="pj") if block is None else dict(mode="pgj", block_size=block)
