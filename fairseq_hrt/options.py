@@ -9,7 +9,8 @@ from typing import Any, Container, Dict, List, Mapping, Sequence, Tuple, get_arg
 
 from .conditions import flag as flag
 from .families import FAMILIES
-from .schema import EVERY_TASK, FAIRSEQ, LARGEST_WEIGHT, SEVERAL_PATHS, Option, Schema
+from .option import LARGEST_WEIGHT, Option
+from .schema import EVERY_TASK, FAIRSEQ, SEVERAL_PATHS, Schema
 
 
 class UnsupportedOption(ValueError):

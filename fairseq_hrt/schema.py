@@ -7,17 +7,25 @@ stands here, in the generator that reads it, and in the kernel's file.
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Optional, Tuple, Union
+from dataclasses import dataclass
+from typing import Optional
 
-from .conditions import FRONTIER, IN_CHUNKS, NORMALISED, SUPPRESSING, WITH_CANDIDATES, Condition, chosen, given, other_than
-
-# Where an option comes from: fairseq-generate's own flags, a family's task, every task of ours, or a caller in Python.
-FAIRSEQ, CALLER, EVERY_TASK = "fairseq", "caller", "task"
-# Numbers beyond these overflow.
-LARGEST_COUNT = (1 << 30) - 1
-LARGEST_WEIGHT = 1e6
-LARGEST_PENALTY = 20.0
+from .conditions import (
+    FRONTIER,
+    IN_CHUNKS,
+    MERGING,
+    NORMALISED,
+    SUPPRESSING,
+    WITH_CANDIDATES,
+    chosen,
+    given,
+    other_than,
+)  # fmt: skip
+from .option import CALLER as CALLER
+from .option import EVERY_TASK as EVERY_TASK
+from .option import FAIRSEQ as FAIRSEQ
+from .option import LARGEST_COUNT, LARGEST_PENALTY, LARGEST_WEIGHT
+from .option import option as _option
 
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
 NATIVE_STRATEGIES = STRATEGIES[:4]
@@ -27,44 +35,9 @@ JACOBI_MODES = ("frontier", "hgj", "pgj", "pj")
 MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
 JACOBI_DRAFTS = ("previous", "source", "ngram", *MODEL_DRAFTS)
 NATIVE_DRAFTS = JACOBI_DRAFTS[:2]
+SCORINGS = ("canonical", "algorithm1", "paper")
 ENGINES = ("auto", "torch", "native")
 WEIGHTS = ("float32", "int8")
-
-
-@dataclass(frozen=True)
-class Option:
-    """What is known of an option beside its name, type and default.
-
-    Attributes:
-        origin: FAIRSEQ, CALLER, EVERY_TASK, or the family whose task declares it.
-        help: its help text; empty where fairseq has it, or no command line.
-        least, most: of a number.
-        choices: of a text.
-        native: whether the native engine honours it; the choices that it honours.
-        torch: whether PyTorch's engine honours it.
-        kernel: its field in ``fh_options``, if it has one.
-        request: what a request of the server may choose: (least, most) of a number, words, or True for a switch.
-        several: its value where several translations are wanted; True: at least as many.
-        when: what it needs to have an effect; None: nothing.
-        task_default: the default where a task declares it, if that is another.
-    """
-
-    origin: str
-    help: str = ""
-    least: Optional[float] = None
-    most: Optional[float] = None
-    choices: Tuple[str, ...] = ()
-    native: Union[bool, Tuple[str, ...]] = True
-    torch: bool = True
-    kernel: str = ""
-    request: Any = None
-    several: Any = None
-    when: Optional[Condition] = None
-    task_default: Optional[str] = None
-
-
-def _option(default: Any, origin: str, help: str = "", **more: Any) -> Any:
-    return field(default=default, metadata={"option": Option(origin, help, **more)})
 
 
 @dataclass(frozen=True)
@@ -171,6 +144,15 @@ class Schema:
         kernel="eos_last_chunk",
         when=IN_CHUNKS,
     )
+    hrt_scoring: str = _option(
+        "normalized",
+        "hrt",
+        "what ranks the translations of the second stage: normalized, the log-probability of both stages divided by the "
+        "length to the power of --lenpen; eq2, the sum itself, as HRT's Eq. 2 has it. --lenpen ranks the first stage in both",
+        choices=("normalized", "eq2"),
+        kernel="hrt_scoring",
+        when=IN_CHUNKS & NORMALISED,
+    )
     hrt_draft_chunk: Optional[int] = _option(
         None,
         "hrt",
@@ -196,10 +178,12 @@ class Schema:
     bidirectional_scoring: str = _option(
         "canonical",
         "bidirectional",
-        "beam search: canonical ends a hypothesis at its first </s> (one sentence, one place in the beam); paper also counts what "
-        "the step wrote behind it and searches as the code released with the paper does",
-        choices=("canonical", "paper"),
-        native=("canonical",),
+        "beam search: canonical ends a hypothesis at its first </s> (one sentence, one place in the beam); the others also count "
+        "what the step wrote behind it. algorithm1 searches as IBDecoder's Algorithm 1 is printed, paper as the code released "
+        "with it does",
+        choices=SCORINGS,
+        native=SCORINGS[:2],
+        kernel="block_scoring",
     )
     bidirectional_length_penalty: str = _option(
         "power",
@@ -263,6 +247,16 @@ class Schema:
         "account: they count and rank what is printed",
         kernel="keep_repeats",
         request=True,
+    )
+    dag_repeats: str = _option(
+        "merged",
+        "dag",
+        "what lookahead, viterbi and joint-viterbi make of a word that repeats the word before: merged searches the graph from "
+        "one printed word to the next, summed over the repeats between them; collapsed searches the graph itself and drops "
+        "repeats from the path that it found, as DA-Transformer and FA-DAT do",
+        choices=("merged", "collapsed"),
+        kernel="repeats",
+        when=MERGING,
     )
     dag_allow_unk: bool = _option(
         False, "dag", "vertices may write the unknown word, less --unkpen; without it they write their best known word"
@@ -370,6 +364,16 @@ class Schema:
         "options of that model's task as a Python dictionary, e.g. \"{'hrt_decode_chunk': '3'}\"",
         native=False,
         when=given("jacobi_draft_path"),
+    )
+
+    jacobi_known_length: bool = _option(
+        False,
+        "jacobi",
+        "pj, pgj: decode greedily first, for the length alone, and then exactly as many positions, all of them <pad> at first: the "
+        "paper's ideal condition, for counting iterations. A sentence's steps are then those of the paper: in the last one of a "
+        "block nothing changes",
+        kernel="jacobi_known_length",
+        when=chosen("jacobi_mode", "pj", "pgj"),
     )
 
     # ---- what a caller wants besides

@@ -198,7 +198,7 @@ class HRTGenerator(AutoregressiveGenerator):
             ends.copy_(torch.where(beyond, unforbidden, ends))
 
     def _complete(self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int) -> Hypothesis:
-        """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty.
+        """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty unless ``--hrt-scoring eq2``.
 
         Args:
             choice, best: what stands at the masked positions, and its log-probability.
@@ -217,10 +217,11 @@ class HRTGenerator(AutoregressiveGenerator):
             counted = [s for place, s in enumerate(scores) if place < end or (place + 1) % chunk_size == 0]
         total = sum(counted)
         check_number(total)
+        divides = self.options.normalize and self.options.hrt_scoring == "normalized"
         steps = [place // chunk_size if place % chunk_size == 0 else row.steps + 1 for place in range(1, end + 1)]
         hypothesis = Hypothesis(
             tokens=tokens[:end],
-            score=total / length**self.options.lenpen if self.options.normalize else total,
+            score=total / length**self.options.lenpen if divides else total,
             positional_scores=scores[:end],
             token_steps=steps,
             steps=row.steps + 1,

@@ -51,6 +51,7 @@ class JacobiStatistics:
         sentences: translated.
         tokens: written, ``</s>`` included: the passes that one sentence after the other needs, one by one.
         row_passes: passes, counted for each sentence that took part.
+        iterations: those of the paper, with ``--jacobi-known-length``; else the passes.
         passes: decoder calls of whole batches.
         pushed: tokens put through the decoder, each sentence's own window.
         proved: how many passes proved 1, 2, … tokens.
@@ -63,6 +64,7 @@ class JacobiStatistics:
     sentences: int = 0
     tokens: int = 0
     row_passes: int = 0
+    iterations: int = 0
     passes: int = 0
     pushed: int = 0
     flops: int = 0
@@ -89,5 +91,6 @@ class JacobiStatistics:
             f"({self.pushed / max(self.tokens, 1):.2f} for each written), {self.flops / 1e9:.2f} GFLOP "
             f"({self.flops / max(self.plain_flops, 1):.2f} times those of one by one); {self.seconds:.2f} s"
             + (f", {self.draft_seconds:.2f} s of them for drafts" if self.draft_seconds else "")
+            + (f"; {self.iterations} iterations as the paper counts them" if self.iterations > self.row_passes else "")
             + f"; tokens proved by a pass: {{{', '.join(histogram)}}}"
         )

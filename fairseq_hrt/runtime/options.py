@@ -8,6 +8,7 @@ from typing import Any, Container, Dict, List, Sequence, Tuple
 
 from .. import option_effects
 from ..families import FAMILIES
+from ..option import Option
 from ..options import (
     SCHEMA,
     DecodingOptions,
@@ -19,7 +20,7 @@ from ..options import (
     require_native,
     settled_hrt,
 )
-from ..schema import CALLER, Option
+from ..schema import CALLER
 from . import binding
 from .format import Header
 

@@ -36,6 +36,7 @@ RECIPES = sorted(
         "systems.sh",
         "summarise.sh",
         "hrt_at_full_size.sh",
+        "translate_hrt.sh",
         "dag_at_full_size.sh",
         "setup_env.sh",
     )
@@ -385,18 +386,21 @@ def test_both_directions_are_trained_and_translated(recipe):
     )
 
 
-@pytest.mark.parametrize("recipe, teacher, student", [
-    ("wmt14_en_de/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de"), ("wmt16_en_ro/hrt/train.sh", 0.3, "hrt_transformer_wmt_en_de"),
-    ("wmt22_en_de/hrt/train.sh", 0.1, "hrt_transformer_e12d1"),
+@pytest.mark.parametrize("recipe, teacher, student, layers", [
+    ("wmt14_en_de/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de", None), ("wmt16_en_ro/hrt/train.sh", 0.3, "hrt_transformer_wmt_en_de", None),
+    ("wmt17_zh_en/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de", None), ("wmt14_en_de/hrt/train.sh", 0.1, "hrt_transformer_wmt_en_de", 20),
+    ("wmt22_en_de/hrt/train.sh", 0.1, "hrt_transformer_e12d1", None), ("wmt22_en_de/hrt/train.sh", 0.1, "hrt_transformer_e20d1", 20),
 ])  # fmt: skip
-def test_hrt_at_full_size_is_fine_tuned_from_a_teacher_of_its_shape(recipe, teacher, student, monkeypatch):
+def test_hrt_at_full_size_is_fine_tuned_from_a_teacher_of_its_shape(recipe, teacher, student, layers, monkeypatch):
     monkeypatch.chdir(ROOT)
-    trainings = [command for command in commands(recipe) if command[0] == "fairseq-train"]
+    settings = {} if layers is None else {"ENCODER_LAYERS": str(layers)}
+    trainings = [command for command in commands(recipe, **settings) if command[0] == "fairseq-train"]
     at, hrt = (options.parse_args_and_arch(options.get_training_parser(), command[1:]) for command in trainings)
     names = [f"{side}_{name}" for side in ("encoder", "decoder") for name in (*DIMENSIONS, "normalize_before")]
     # What a preset does not say is off.
     assert [getattr(at, name, False) for name in names] == [getattr(hrt, name, False) for name in names]
     assert (at.dropout, hrt.arch, at.max_update) == (teacher, student, hrt.max_update)
+    assert layers is None or (hrt.encoder_layers, hrt.encoder_normalize_before) == (layers, True)
     assert hrt.finetune_from_model == f"{at.save_dir}/averaged.pt"
     averages = [command for command in commands(recipe) if command[:2] == ["fairseq-hrt", "average"]]
     assert [command[-1] for command in averages] == [f"{at.save_dir}/averaged.pt", f"{hrt.save_dir}/averaged.pt"]

@@ -217,7 +217,8 @@ static int decode_batch(fh_work *w, int32_t chunk, const int32_t *const *sources
             if (w->options->draft_chunk) return decode_lossless(w, chunk, sources, limits, found);
             return chunk == 1 ? fh_decode_plain(w, limits, found) : fh_decode_hrt(w, chunk, limits, found);
         case FH_BIDIRECTIONAL:
-            return fh_writes_in_order(w->model) ? fh_decode_plain(w, limits, found) : fh_decode_blocks(w, limits, found);
+            if (fh_writes_in_order(w->model) && w->options->block_scoring == FH_CANONICAL) return fh_decode_plain(w, limits, found);
+            return fh_decode_blocks(w, limits, found);
         case FH_DAG:
             return fh_decode_dag(w, found);
         default:

@@ -15,7 +15,8 @@ int32_t fh_natural_index(const fh_shape *s, int32_t slot, int32_t words) {
     return first + (place % 2 == 0 ? place / 2 : size - 1 - place / 2);
 }
 
-int fh_finish_blocks(fh_work *w, const int32_t *words, const float *scores, int32_t length, double total, int32_t passes, fh_found *found) {
+int fh_finish_blocks(fh_work *w, const int32_t *words, const float *scores, int32_t length, int32_t counted, double total, int32_t passes,
+                     fh_found *found) {
     const fh_shape *s = &w->model->shape;
     fh_hypothesis *h = fh_hypothesis_new(w, length);
     if (!h) return w->error.code;
@@ -25,7 +26,7 @@ int fh_finish_blocks(fh_work *w, const int32_t *words, const float *scores, int3
         h->scores[at] = scores ? scores[slot] : 0.0f;
         h->steps[at] = slot / s->block + 1;
     }
-    h->score = fh_rank(w->options, total, length);
+    h->score = fh_rank(w->options, total, counted);
     h->passes = passes;
     return fh_found_add(w, found, h);
 }
@@ -76,9 +77,10 @@ static int32_t take_block(fh_work *w, blocks *b, int32_t open, int32_t step, int
             kept++;
             continue;
         }
+        int32_t counted = w->options->block_scoring == FH_CANONICAL ? end : (step + 1) * z;
         double total = 0;
-        for (int32_t i = 0; scored && i < end; i++) total += scores[i];
-        if (fh_finish_blocks(w, words, scored ? scores : NULL, end, total, step + 1, &found[s])) break;
+        for (int32_t i = 0; scored && i < counted; i++) total += scores[i];
+        if (fh_finish_blocks(w, words, scored ? scores : NULL, end, counted, total, step + 1, &found[s])) break;
     }
     return kept;
 }

@@ -1,7 +1,7 @@
-/* Beam search with several words a step, canonical scoring: nothing counts behind </s>. See bidirectional/search.py.
+/* Beam search with several words a step. See bidirectional/search.py.
  *
- * The best blocks of a hypothesis are found slot by slot, open and finished beginnings in lists of their own; then the hypotheses'
- * blocks are merged. */
+ * Canonical scoring, where nothing counts behind </s>: the best blocks of a hypothesis are found slot by slot, open and finished beginnings in
+ * lists of their own; then the hypotheses' blocks are merged. By Algorithm 1 </s> is a word like any other until blocks are whole. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ typedef struct {
 } open_hypothesis;
 
 typedef struct {
-    int32_t beams, z;
+    int32_t beams, z, whole; /* whole: blocks count as such, with what stands behind </s> */
     open_hypothesis *open; /* [sentences][beams] */
     int32_t *counts;
     fh_buffer nodes, memory, begun, line;
@@ -97,6 +97,12 @@ static int lengthen(fh_work *w, state *b, block_end *list, int32_t *count, block
     return FH_OK;
 }
 
+static int has_end(const state *b, int32_t last, int32_t eos) {
+    const beginning *begun = b->begun.data;
+    while (last >= 0 && begun[last].token != eos) last = begun[last].parent;
+    return last >= 0;
+}
+
 /* The best open and the best finished blocks of one hypothesis, whose first slot is number `row` of this step; appended to the lists of its
  * sentence. */
 static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total, int32_t *opened_count, int32_t *ended_count) {
@@ -107,7 +113,7 @@ static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total, i
         if (fh_go_on(w)) return w->error.code;
         size_t at = (size_t)row + slot;
         int32_t count = 0;
-        for (int32_t i = 0; i < open; i++)
+        for (int32_t i = 0; i < open && !b->whole; i++)
             if (lengthen(w, b, finished, &done, now[i], eos, b->ends[at])) return w->error.code;
         done = keep_best(finished, done, most);
         for (int32_t i = 0; i < open; i++)
@@ -116,10 +122,14 @@ static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total, i
         open = keep_best(later, count, most);
         memcpy(now, later, (size_t)open * sizeof *now);
     }
-    memcpy(b->opened + *opened_count, now, (size_t)open * sizeof *now);
     memcpy(b->ended + *ended_count, finished, (size_t)done * sizeof *finished);
-    *opened_count += open;
     *ended_count += done;
+    for (int32_t i = 0; i < open; i++) {
+        if (b->whole && has_end(b, now[i].last, eos))
+            b->ended[(*ended_count)++] = now[i];
+        else
+            b->opened[(*opened_count)++] = now[i];
+    }
     return FH_OK;
 }
 
@@ -139,7 +149,7 @@ static int32_t write_block(fh_work *w, state *b, int32_t last, int32_t node) {
 
 static int finish(fh_work *w, state *b, int32_t node, double total, int32_t passes, fh_found *found) {
     const slot_node *nodes = b->nodes.data;
-    int32_t length = 0;
+    int32_t length = 0, end = 0;
     for (int32_t at = node; at >= 0; at = nodes[at].parent) length++;
     if (fh_reserve(&b->line, (size_t)length * 2, sizeof(int32_t), &w->error)) return w->error.code;
     int32_t *words = b->line.data;
@@ -148,7 +158,8 @@ static int finish(fh_work *w, state *b, int32_t node, double total, int32_t pass
         words[i] = nodes[at].token;
         scores[i] = nodes[at].score;
     }
-    return fh_finish_blocks(w, words, scores, length, total, passes, found);
+    while (words[end] != w->model->shape.eos) end++;
+    return fh_finish_blocks(w, words, scores, end + 1, length, total, passes, found);
 }
 
 /* As in beam.c: the first child of a row keeps it. */
@@ -182,11 +193,11 @@ static int advance(fh_work *w, state *b, int32_t sentence, int32_t first, int32_
     for (int32_t i = 0; i < b->counts[sentence]; i++)
         if (fold(w, b, i, first + i * b->z, open[i].total, &opened, &ended)) return w->error.code;
     opened = keep_best(b->opened, opened, beams);
-    ended = keep_best(b->ended, ended, beams);
-    /* As in one-word search: what has ended is finished if it is among the N best of all. */
-    for (int32_t i = 0, ahead = 0; i < ended && found->count < beams; i++) {
+    ended = keep_best(b->ended, ended, b->whole ? ended : beams);
+    /* As in one-word search: what has ended is finished if it is among the N best of all; by Algorithm 1 wherever it ranks. */
+    for (int32_t i = 0, ahead = 0; i < ended && (b->whole || found->count < beams); i++) {
         while (ahead < opened && b->opened[ahead].total > b->ended[i].total) ahead++;
-        if (i + ahead >= beams) break;
+        if (!b->whole && i + ahead >= beams) break;
         int32_t node = write_block(w, b, b->ended[i].last, open[b->ended[i].beam].node);
         if (node == -2 || finish(w, b, node, b->ended[i].total, step + 1, found)) return w->error.code;
     }
@@ -225,11 +236,11 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
     float *features;
     if (fh_decode_step(w, &plan, &features)) return w->error.code;
     /* </s> is kept apart from the other words, so that it is offered wherever it is allowed. */
-    for (int32_t i = 0; i < at * z; i++) {
+    for (int32_t i = 0; i < at * z && !b->whole; i++) {
         if (b->asks[i].only < 0) fh_ban(&b->asks[i], shape->eos);
     }
     if (fh_best_lists(w, features, b->asks, at * z, b->beams, b->found_tokens, b->found_scores, b->found_counts, b->ends)) return w->error.code;
-    for (int32_t s = 0, i = 0; s < w->sentences; s++)
+    for (int32_t s = 0, i = 0; s < w->sentences && !b->whole; s++)
         for (int32_t n = 0; n < b->counts[s]; n++)
             for (int32_t k = 0; k < z; k++, i++) {
                 int32_t slot = step * z + k;
@@ -240,7 +251,7 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
 }
 
 int fh_beam_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
-    state b = {.beams = fh_beam_width(w), .z = w->model->shape.block};
+    state b = {.beams = fh_beam_width(w), .z = w->model->shape.block, .whole = w->options->block_scoring == FH_ALGORITHM1};
     int32_t rows = 1;
     start(w, &b);
     for (int32_t step = 0; !w->error.code; step++) {
@@ -251,7 +262,10 @@ int fh_beam_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
             first += mine * b.z;
         }
     }
-    for (int32_t s = 0; s < w->sentences; s++) fh_found_sort(&found[s]);
+    for (int32_t s = 0; s < w->sentences; s++) {
+        fh_found_sort(&found[s]);
+        fh_found_cut(&found[s], b.beams);
+    }
     fh_release(&b.memory);
     fh_release(&b.nodes);
     fh_release(&b.begun);

@@ -117,7 +117,8 @@ static int lookahead(fh_work *w, fh_graph *g, const fh_edges *edges) {
 static int decode_graph(fh_work *w, fh_graph *g, fh_found *found) {
     const fh_options *o = w->options;
     int32_t strategy = o->strategy, scores = o->scores;
-    int keeps = o->keep_repeats || strategy == FH_GREEDY, all = !keeps || strategy == FH_LOOKAHEAD || strategy == FH_JOINT_VITERBI || o->graphs;
+    int keeps = o->keep_repeats || o->repeats == FH_COLLAPSED || strategy == FH_GREEDY;
+    int all = !keeps || strategy == FH_LOOKAHEAD || strategy == FH_JOINT_VITERBI || o->graphs;
     fh_edges searched = {.graph = g}, counted = searched;
     if (fh_graph_links(w, g)) return w->error.code;
     if (all) {

@@ -34,7 +34,7 @@ static fh_ask ask_mask(const fh_work *w, int32_t sentence, int32_t position, int
     return fh_ask_at(w, sentence, position - 1, earliest, limit);
 }
 
-/* The translation of one row: cut at the first </s>, scored by Eq. 2. words, values: of its masks. */
+/* The translation of one row: cut at the first </s>, scored by Eq. 2, which --hrt-scoring may divide by the length. words, values: of its masks. */
 static fh_hypothesis *complete(fh_work *w, const fh_hypothesis *z, int32_t chunk, const int32_t *words, const float *values) {
     int32_t length = chunk * z->length, end = 0, eos = w->model->shape.eos, mask = 0;
     for (int32_t i = 0; i < length && !end; i++) {
@@ -59,7 +59,7 @@ static fh_hypothesis *complete(fh_work *w, const fh_hypothesis *z, int32_t chunk
         }
     }
     h->passes = z->length + 1;
-    h->score = fh_rank(w->options, total, length);
+    h->score = w->options->hrt_scoring == FH_EQ2 ? total : fh_rank(w->options, total, length);
     return h;
 }
 

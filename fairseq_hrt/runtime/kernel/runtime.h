@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 6 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 7 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
@@ -30,6 +30,9 @@ typedef enum {
 typedef enum { FH_AUTOREGRESSIVE = 0, FH_HRT = 1, FH_BIDIRECTIONAL = 2, FH_DAG = 3 } fh_family;
 typedef enum { FH_RELU = 0, FH_GELU = 1, FH_GELU_TANH = 2, FH_TANH = 3 } fh_activation;
 typedef enum { FH_GREEDY = 0, FH_LOOKAHEAD = 1, FH_VITERBI = 2, FH_JOINT_VITERBI = 3 } fh_strategy;
+typedef enum { FH_MERGED = 0, FH_COLLAPSED = 1 } fh_repeats;
+typedef enum { FH_NORMALIZED = 0, FH_EQ2 = 1 } fh_hrt_scoring;
+typedef enum { FH_CANONICAL = 0, FH_ALGORITHM1 = 1 } fh_block_scoring;
 typedef enum { FH_NO_JACOBI = 0, FH_FRONTIER = 1, FH_HGJ = 2, FH_PGJ = 3, FH_PJ = 4 } fh_jacobi_mode;
 typedef enum { FH_PREVIOUS = 0, FH_SOURCE = 1 } fh_jacobi_draft;
 
@@ -64,11 +67,12 @@ typedef struct {
 /* The fields that schema.py names for the kernel, in its order: integers, switches and choices, then numbers. */
 typedef struct {
     int32_t beam, nbest, min_len, max_len_b;
-    int32_t nat_beam, eos_last_chunk, draft_chunk, draft_width; /* hrt; draft_chunk 0: no drafts */
-    int32_t strategy, keep_repeats;                             /* dag: fh_strategy */
+    int32_t nat_beam, eos_last_chunk, hrt_scoring, draft_chunk, draft_width; /* hrt: fh_hrt_scoring; draft_chunk 0: no drafts */
+    int32_t block_scoring;                                      /* bidirectional: fh_block_scoring */
+    int32_t strategy, keep_repeats, repeats;                    /* dag: fh_strategy, fh_repeats */
     int32_t jacobi_mode, jacobi_block;                          /* autoregressive: fh_jacobi_mode */
     int32_t jacobi_window, jacobi_prefix;                       /* 0: as wide as pays; -1: no end of blocks */
-    int32_t jacobi_draft;                                       /* fh_jacobi_draft */
+    int32_t jacobi_draft, jacobi_known_length;                  /* fh_jacobi_draft */
     int32_t scores, batch_size;
     int32_t alignments, graphs;  /* are wanted: of models that write from left to right; of dag */
     int32_t normalize;           /* rank by log-probability / length ** lenpen */

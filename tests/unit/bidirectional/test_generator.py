@@ -142,11 +142,16 @@ def test_what_cannot_be_done_is_refused(family):
 def test_one_word_a_step_knows_every_scoring(family):
     """Asked for what the plain search does not know, block search decodes models of one word a step as well."""
     model, sample = family.bidirectional(directions=1, symbols=5), family.sample([4, 3], symbols=5)
-    for options in (dict(paper=True), dict(penalty="gnmt"), dict(paper=True, penalty="gnmt")):
+    for options in (
+        dict(scoring="paper"),
+        dict(scoring="algorithm1"),
+        dict(penalty="gnmt"),
+        dict(scoring="paper", penalty="gnmt"),
+    ):
         mine = family.generator(model, 5, beam=3, max_len_b=5, lenpen=0.6, **options)
         for row, best in enumerate(mine.generate(None, sample)):
             oracle = family.oracle(model, family.one(sample, row), limit=5, lenpen=0.6, gnmt="penalty" in options)
-            expected = oracle.released(3) if "paper" in options else oracle.beam(3, paper=False)
+            expected = oracle.expected(options.get("scoring", "canonical"), 3)
             assert [h["tokens"].tolist() for h in best] == [list(words) for words, _ in expected]
             assert [float(h["score"]) for h in best] == pytest.approx([score for _, score in expected], abs=TOLERANCE)
         with pytest.raises(ValueError, match="--no-repeat-ngram-size with --bidirectional-scoring paper"):

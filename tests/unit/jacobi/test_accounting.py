@@ -81,6 +81,9 @@ def test_the_figures_of_a_run():
     )
     statistics.draft_seconds = 0.25
     assert "1.50 s, 0.25 s of them for drafts; tokens proved" in statistics.report()
+    assert "iterations" not in statistics.report()
+    statistics.iterations = 6
+    assert "drafts; 6 iterations as the paper counts them; tokens proved" in statistics.report()
     document = statistics.to_json()
     assert list(document["proved"].items()) == [(1, 3), (3, 2)] and document["iteration_speedup"] == 2.4
     assert document["plain_flops"] == 4_000_000_000 and set(vars(statistics)) < set(document)
