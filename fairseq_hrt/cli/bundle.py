@@ -19,15 +19,14 @@ from typing import Optional, Sequence
 from ..files import raw_lines, reading
 from ..hub.bundle import Bundle, make_bundle
 from ..hub.text import SUBWORDS, TOKENIZERS
+from .parser import verb_parser
 from .reporting import reporting
 from .translate import read_line, read_settings
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt bundle", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("bundle", __doc__)
     parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help="one, or several for an ensemble")
     parser.add_argument("--data", required=True, type=Path, help="folder of fairseq-preprocess, for its dictionaries")
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="to make; must not exist")

@@ -4,10 +4,12 @@ import argparse
 import sys
 from typing import Optional, Sequence
 
+from .parser import verb_parser
+
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="fairseq-hrt doctor", description=__doc__)
+    parser = verb_parser("doctor", __doc__)
     parser.add_argument("--json", action="store_true", help="an object with the sections and the problems instead of text")
     return parser
 

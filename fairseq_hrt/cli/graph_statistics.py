@@ -3,7 +3,8 @@
 Example:
 
     fairseq-hrt graph-statistics data-bin --gen-subset valid --out results \\
-        --system 'name=DAG,path=dag_nll/checkpoint_last.pt' --system 'name=FA-DAT,path=dag_fuzzy/checkpoint_last.pt'
+        --system 'name=DAG,path=dag_nll/checkpoint_last.pt' \\
+        --system 'name=FA-DAT,path=dag_fuzzy/checkpoint_last.pt'
 
 The first table has -log P(a|x) of the best path for the reference, -log P(y|a,x) of the reference on it, and -log P(y|x) over all
 paths; the second one the same of the model's translation and its path, repeated words kept (FA-DAT, Table 3). The picture shows how
@@ -16,7 +17,8 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .command import add_data_arguments, data_arguments, execute, verb_parser, write_results
+from .command import add_data_arguments, data_arguments, execute, write_results
+from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
 

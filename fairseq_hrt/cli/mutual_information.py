@@ -4,7 +4,8 @@ Example:
 
     fairseq-hrt mutual-information data-bin --gen-subset valid --out results \\
         --baseline 'name=interleaved,path=interleaved/checkpoint_best.pt' \\
-        --system 'name=IBDecoder,path=ib/checkpoint_best.pt' --system 'name=IB+SA(2),path=ib_sa/checkpoint_best.pt'
+        --system 'name=IBDecoder,path=ib/checkpoint_best.pt' \\
+        --system 'name=IB+SA(2),path=ib_sa/checkpoint_best.pt'
 
 The baseline writes one word a step in the same order: --bidirectional-directions 2 --bidirectional-block 1 for models of
 two directions, an ordinary Transformer for one direction. The systems are compared on the reference translations. The table
@@ -17,7 +18,8 @@ import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .command import add_data_arguments, data_arguments, execute, verb_parser, write_results
+from .command import add_data_arguments, data_arguments, execute, write_results
+from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
 

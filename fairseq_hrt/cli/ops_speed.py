@@ -11,16 +11,13 @@ import platform
 import sys
 from typing import Optional, Sequence
 
+from .parser import verb_parser
 from .reporting import reporting
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt ops-speed",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = verb_parser("ops-speed", __doc__)
     parser.add_argument("--device", help="cpu or cuda (default: a GPU where there is one)")
     parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=7, help="repeats, in turns (default: %(default)s)")

@@ -10,7 +10,13 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
+from .parser import HelpFormatter
+
 PACKAGE = __name__.split(".")[0]
+
+
+class WithDefaults(argparse.ArgumentDefaultsHelpFormatter, HelpFormatter):
+    """Shows the default of each option, too."""
 
 
 def option_help() -> str:
@@ -24,9 +30,7 @@ def option_help() -> str:
         everything = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
         gen_parser_from_dataclass(everything, config())
         # A parser for each heading: two criterions may have an option of the same name.
-        shown = argparse.ArgumentParser(
-            usage=argparse.SUPPRESS, add_help=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-        )
+        shown = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False, formatter_class=WithDefaults)
         group = shown.add_argument_group(title)
         for action in everything._actions:
             if action.dest in own:

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List,
 
 from ..files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
 from ..schema import ENGINES
+from .parser import verb_parser
 from .reporting import reporting
 
 if TYPE_CHECKING:
@@ -48,9 +49,7 @@ Sink = Callable[[List[bytes], bytes], None]
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt translate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("translate", __doc__)
     parser.add_argument("bundle", type=Path, help="folder made by fairseq-hrt bundle")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="text files; - and none: the standard input")
     parser.add_argument(

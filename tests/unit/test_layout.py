@@ -256,6 +256,7 @@ TOGETHER = {
     "example": "the example of a server",
     "scale_example": "the example of many machines",
     "package": "the package as it is imported",
+    "documentation": "commands that the documentation shows",
     "layout": "this file",
     "style": "rules, format and types",
 }
