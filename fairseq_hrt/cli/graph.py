@@ -2,7 +2,7 @@
 
 Example:
 
-    fairseq-hrt graph data-bin --system name=DAG,path=dag/checkpoint_last.pt --sentence 3 --out graph
+    fairseq-hrt graph data-bin --system name=DAG,path=dag/checkpoint_last.pt --out graph
     echo 'ein hund läuft' | fairseq-hrt graph data-bin --text - --out graph \\
         --system name=DAG,path=dag/checkpoint_last.pt
     fairseq-hrt graph bundle --text 'Ein Hund läuft.' --out graph

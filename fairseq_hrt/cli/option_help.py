@@ -23,7 +23,7 @@ def option_help() -> str:
     """Every option that this package adds to fairseq's commands, by task, model and criterion."""
     parts = [
         "usage: fairseq-train | fairseq-generate | … DATA --user-dir fairseq_hrt --task TASK …\n\n"
-        "Options that fairseq_hrt adds; those of fairseq itself: fairseq-train --help and the like.\n"
+        "Options that fairseq_hrt adds. Those of fairseq itself:\nfairseq-train --help and the like.\n"
     ]
     for title, config in _configs():
         own = _own_fields(config)

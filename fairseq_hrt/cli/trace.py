@@ -3,7 +3,7 @@
 Example:
 
     fairseq-hrt trace data-bin --gen-subset test --sentence 3 --out trace \\
-        --system 'name=Jacobi,path=at/checkpoint_best.pt,task=translation_jacobi,beam=1,jacobi_mode=pj' \\
+        --system 'name=Jacobi,path=at/checkpoint_best.pt,task=translation_jacobi,beam=1' \\
         --system 'name=HRT,path=hrt/checkpoint_last.pt,beam=1'
     echo 'ein hund läuft' | fairseq-hrt trace data-bin --text - --system name=...,path=...
     fairseq-hrt trace bundle --text 'Ein Hund läuft.' --out trace

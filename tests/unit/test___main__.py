@@ -82,7 +82,7 @@ def test_help_as_a_verb(verbs, capsys):
     assert end.value.code == 2 and "did you mean translate?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+@pytest.mark.parametrize("columns", [80, 100, 200])
 def test_help_fits_the_terminal_and_is_not_too_wide(columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(columns))
     texts = [
