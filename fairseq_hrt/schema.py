@@ -37,7 +37,7 @@ class Option:
 
     Attributes:
         origin: FAIRSEQ, CALLER, EVERY_TASK, or the family whose task declares it.
-        help: its help text; empty where fairseq has it, or no command line.
+        help: its help text; empty where only fairseq shows it, or no command line.
         least, most: of a number.
         choices: of a text.
         native: whether the native engine honours it; the choices that it honours.
@@ -85,14 +85,52 @@ class Schema:
     """
 
     # ---- fairseq-generate's own
-    beam: int = _option(5, FAIRSEQ, least=1, most=LARGEST_COUNT, kernel="beam", request=(1, 16))
-    nbest: int = _option(1, FAIRSEQ, least=1, most=LARGEST_COUNT, kernel="nbest", request=(1, 16))
-    lenpen: float = _option(1.0, FAIRSEQ, least=-LARGEST_WEIGHT, most=LARGEST_WEIGHT, kernel="lenpen", request=(0, 10))
+    beam: int = _option(
+        5,
+        FAIRSEQ,
+        "hypotheses that the search keeps; 1 is greedy search",
+        least=1,
+        most=LARGEST_COUNT,
+        kernel="beam",
+        request=(1, 16),
+    )
+    nbest: int = _option(
+        1,
+        FAIRSEQ,
+        "translations of each sentence, best first; at most --beam",
+        least=1,
+        most=LARGEST_COUNT,
+        kernel="nbest",
+        request=(1, 16),
+    )
+    lenpen: float = _option(
+        1.0,
+        FAIRSEQ,
+        "length penalty: above 1 prefers longer translations, below 1 shorter ones",
+        least=-LARGEST_WEIGHT,
+        most=LARGEST_WEIGHT,
+        kernel="lenpen",
+        request=(0, 10),
+    )
     unkpen: float = _option(0.0, FAIRSEQ, kernel="unkpen")
-    min_len: int = _option(1, FAIRSEQ, least=0, most=LARGEST_COUNT, kernel="min_len", request=(0, 256))
-    max_len_a: float = _option(0.0, FAIRSEQ, least=0, most=LARGEST_WEIGHT, kernel="max_len_a", request=(0, 4))
-    max_len_b: int = _option(200, FAIRSEQ, least=0, most=LARGEST_COUNT, kernel="max_len_b", request=(0, 512))
-    unnormalized: bool = _option(False, FAIRSEQ, request=True)
+    min_len: int = _option(
+        1, FAIRSEQ, "fewest tokens of a translation", least=0, most=LARGEST_COUNT, kernel="min_len", request=(0, 256)
+    )
+    max_len_a: float = _option(
+        0.0,
+        FAIRSEQ,
+        "a translation has at most A times as many tokens as its source, and B more",
+        least=0,
+        most=LARGEST_WEIGHT,
+        kernel="max_len_a",
+        request=(0, 4),
+    )
+    max_len_b: int = _option(
+        200, FAIRSEQ, "B of --max-len-a", least=0, most=LARGEST_COUNT, kernel="max_len_b", request=(0, 512)
+    )
+    unnormalized: bool = _option(
+        False, FAIRSEQ, "rank hypotheses by their log-probability, not divided by their length", request=True
+    )
     temperature: float = _option(1.0, FAIRSEQ, native=False)
     no_repeat_ngram_size: int = _option(0, FAIRSEQ, least=0, most=LARGEST_COUNT, native=False)
     retain_iter_history: bool = _option(False, FAIRSEQ, native=False)

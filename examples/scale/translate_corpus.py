@@ -60,7 +60,7 @@ def main():
 
 def run(options):
     """Splits, translates what is missing, joins."""
-    from fairseq_hrt.cli.translate import read_settings
+    from fairseq_hrt.cli.settings import read_settings
     from fairseq_hrt.hub.bundle import load_bundle
     from fairseq_hrt.hub.resume import bundle_hash
 

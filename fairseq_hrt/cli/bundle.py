@@ -21,7 +21,8 @@ from ..hub.bundle import Bundle, make_bundle
 from ..hub.text import SUBWORDS, TOKENIZERS
 from .parser import verb_parser
 from .reporting import reporting
-from .translate import read_line, read_settings
+from .settings import read_settings
+from .translate import read_line
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -19,11 +19,14 @@ class HelpFormatter(argparse.HelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         runs = itertools.groupby(text.strip().splitlines(), _kind)
-        return "\n".join(self._run(kind, list(lines), width) for kind, lines in runs)
+        return "\n".join(self._run(kind, list(lines), width, indent) for kind, lines in runs)
 
-    def _run(self, kind: str, lines: List[str], width: int) -> str:
+    def _run(self, kind: str, lines: List[str], width: int, indent: str) -> str:
         # A line break within a command, or in a long word, would make something else of it.
-        filled = textwrap.fill(" ".join(" ".join(lines).split()), width, break_long_words=False, break_on_hyphens=False)
+        words = " ".join(" ".join(lines).split())
+        filled = textwrap.fill(
+            words, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
         return filled if kind == "text" else "\n".join(lines)
 
 

@@ -28,6 +28,7 @@ from .translation import (
     join_pieces,
     raw_text,
     require_lengths,
+    require_lines,
     require_pairs,
 )
 
@@ -166,10 +167,12 @@ class Translator:
 
         Raises:
             ValueError: an option that the task does not have or refuses.
+            TypeError: a line is not a text.
             Cancelled: see ``cancelled``.
         """
         single = isinstance(lines, str)
         rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
+        require_lines(rows)
         options, lexicon = self._chosen(decoding)
         wanted = Wanted(_checked(batch_size), scores=details, alignments=lexicon is not None)
         decoder, prepared = self._prepared(options, wanted, decoding)

@@ -72,7 +72,7 @@ ALLOWED = {
     },
     # compat: the doctor is there; __main__: completion needs the whole command line
     "cli": {
-        "evaluation", "systems", "hub", "server", "loading", "schema", "files", "escaping", "child_process", "compat",
+        "evaluation", "systems", "hub", "server", "loading", "options", "schema", "conditions", "files", "escaping", "child_process", "compat",
         "__main__",
     },
     "__main__": {"cli", "compat", "fairseq_hrt"},
