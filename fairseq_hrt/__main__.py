@@ -20,6 +20,7 @@ from .cli.parser import HelpFormatter, did_you_mean
 VERBS = {
     "doctor": "report on this installation: versions, repairs, what is registered, what is wrong",
     "translate": "translate raw text with a bundle",
+    "score": "score given translations with a bundle",
     "bundle": "pack a trained model into a folder that translates raw text",
     "serve": "answer over HTTP, with a page that shows how translations are written",
     "distill": "translate a training set with a teacher, in shards, resumable",

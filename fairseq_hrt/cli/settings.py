@@ -31,8 +31,7 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
         if kind is bool:
             group.add_argument(flag(name), action="store_const", const="true", help=SCHEMA[name].help)
             continue
-        words = "{" + ",".join(SCHEMA[name].choices) + "}" if SCHEMA[name].choices else "SIZE"
-        metavar = {int: "N", float: "X"}.get(kind, words)
+        metavar = {int: "N", float: "X"}.get(kind, "HOW")
         group.add_argument(flag(name), metavar=metavar, help=SCHEMA[name].help)
     group.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="any other; repeatable")
 
