@@ -16,7 +16,7 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..files import raw_lines, reading, writing
 from ..schema import ENGINES
@@ -73,9 +73,8 @@ def run(options: argparse.Namespace) -> None:
     # Only now, for what shows its help needs no NumPy.
     from ..hub.pretrained import from_pretrained
 
-    model = from_pretrained(
-        options.bundle, device=options.device, engine=options.engine, threads=options.threads, **settings
-    )
+    loading: Dict[str, Any] = {"device": options.device, "engine": options.engine, "threads": options.threads}
+    model = from_pretrained(options.bundle, **loading, **settings)
     with reading(names[0]) as sources, reading(names[1]) as targets, writing(options.output) as output:
         pairs = paired(
             *(text_lines(raw_lines(file, shown(path)), shown(path)) for file, path in zip((sources, targets), names))

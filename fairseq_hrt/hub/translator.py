@@ -20,17 +20,8 @@ from .dictionary import Words
 from .replacement import read_lexicon, with_words
 from .text import TextPipeline
 from .translation import (
-    DEFAULTS,
-    LONGEST,
-    Line,
-    PreparedLine,
-    Translation,
-    join_pieces,
-    raw_text,
-    require_lengths,
-    require_lines,
-    require_pairs,
-)
+    DEFAULTS, LONGEST, Line, PreparedLine, Translation, join_pieces, raw_text, require_lengths, require_lines, require_pairs,
+)  # fmt: skip
 
 logger = logging.getLogger(__name__)
 
