@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> None:
     # Only now, for what shows its help needs no NumPy.
     from ..hub.pretrained import from_pretrained
 
-    loading: Dict[str, Any] = {"device": options.device, "engine": options.engine, "threads": options.threads}
-    model = from_pretrained(options.bundle, **loading, **settings)
+    named: Dict[str, Any] = {"device": options.device, "engine": options.engine, "threads": options.threads, **settings}
+    model = from_pretrained(options.bundle, **named)
     with reading(names[0]) as sources, reading(names[1]) as targets, writing(options.output) as output:
         pairs = paired(
             *(text_lines(raw_lines(file, shown(path)), shown(path)) for file, path in zip((sources, targets), names))

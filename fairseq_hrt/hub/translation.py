@@ -79,6 +79,13 @@ class Translation:
     alternatives: List["Translation"] = field(default_factory=list)
 
 
+def checked_batch_size(size: int) -> int:
+    """The size; ValueError if it is not positive."""
+    if size < 1:
+        raise ValueError(f"batch_size={size}: at least one sentence has to be decoded at a time")
+    return size
+
+
 def require_lines(lines: Sequence[object]) -> None:
     """Raises TypeError where something is not a line."""
     for number, line in enumerate(lines):

@@ -20,8 +20,18 @@ from .dictionary import Words
 from .replacement import read_lexicon, with_words
 from .text import TextPipeline
 from .translation import (
-    DEFAULTS, LONGEST, Line, PreparedLine, Translation, join_pieces, raw_text, require_lengths, require_lines, require_pairs,
-)  # fmt: skip
+    DEFAULTS,
+    LONGEST,
+    Line,
+    PreparedLine,
+    Translation,
+    checked_batch_size,
+    join_pieces,
+    raw_text,
+    require_lengths,
+    require_lines,
+    require_pairs,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -165,7 +175,7 @@ class Translator:
         rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
         require_lines(rows)
         options, lexicon = self._chosen(decoding)
-        wanted = Wanted(_checked(batch_size), scores=details, alignments=lexicon is not None)
+        wanted = Wanted(checked_batch_size(batch_size), scores=details, alignments=lexicon is not None)
         decoder, prepared = self._prepared(options, wanted, decoding)
         longest = _longest_piece(decoder, prepared)
         pieces = [self._pieces(line, longest) for line in rows]
@@ -207,7 +217,7 @@ class Translator:
         Raises:
             ValueError: the model writes no graph, or see :meth:`translate`.
         """
-        wanted = Wanted(_checked(batch_size), graphs=True)
+        wanted = Wanted(checked_batch_size(batch_size), graphs=True)
         decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
         longest = _longest_piece(decoder, prepared)
         pieces = [self._pieces(line, longest) for line in lines]
@@ -361,12 +371,6 @@ class Translator:
 def _longest_piece(decoder: BundleDecoder, prepared: Any) -> int:
     """Subwords of a piece, without ``</s>``."""
     return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
-
-
-def _checked(batch_size: int) -> int:
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: at least one sentence has to be decoded at a time")
-    return batch_size
 
 
 def _texts(options: Mapping[str, Any]) -> Dict[str, str]:
