@@ -90,9 +90,7 @@ class Schema:
 
     # ---- fairseq-generate's own
     beam: int = _count(5, FAIRSEQ, "hypotheses that the search keeps; 1 is greedy search", kernel="beam", request=(1, 16))
-    nbest: int = _count(
-        1, FAIRSEQ, "translations of each sentence, best first; at most --beam", kernel="nbest", request=(1, 16)
-    )
+    nbest: int = _count(1, FAIRSEQ, "translations of each sentence; at most --beam", kernel="nbest", request=(1, 16))
     lenpen: float = _option(
         1.0,
         FAIRSEQ,
@@ -107,16 +105,14 @@ class Schema:
     max_len_a: float = _option(
         0.0,
         FAIRSEQ,
-        "most tokens: A times the source's, plus B",
+        "most tokens: A per source token, and B",
         least=0,
         most=LARGEST_WEIGHT,
         kernel="max_len_a",
         request=(0, 4),
     )
     max_len_b: int = _count(200, FAIRSEQ, "B of --max-len-a", least=0, kernel="max_len_b", request=(0, 512))
-    unnormalized: bool = _option(
-        False, FAIRSEQ, "rank hypotheses by their log-probability, not divided by their length", request=True
-    )
+    unnormalized: bool = _option(False, FAIRSEQ, "rank by log-probability, not divided by length", request=True)
     temperature: float = _option(1.0, FAIRSEQ, native=False)
     no_repeat_ngram_size: int = _count(0, FAIRSEQ, least=0, native=False)
     retain_iter_history: bool = _option(False, FAIRSEQ, native=False)
