@@ -103,13 +103,7 @@ class Schema:
     unkpen: float = _option(0.0, FAIRSEQ, kernel="unkpen")
     min_len: int = _count(1, FAIRSEQ, "fewest tokens of a translation", least=0, kernel="min_len", request=(0, 256))
     max_len_a: float = _option(
-        0.0,
-        FAIRSEQ,
-        "most tokens: A per source token, and B",
-        least=0,
-        most=LARGEST_WEIGHT,
-        kernel="max_len_a",
-        request=(0, 4),
+        0.0, FAIRSEQ, "most tokens: A per source token + B", least=0, most=LARGEST_WEIGHT, kernel="max_len_a", request=(0, 4)
     )
     max_len_b: int = _count(200, FAIRSEQ, "B of --max-len-a", least=0, kernel="max_len_b", request=(0, 512))
     unnormalized: bool = _option(False, FAIRSEQ, "rank by log-probability, not divided by length", request=True)
