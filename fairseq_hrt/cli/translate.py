@@ -24,27 +24,24 @@ log-probabilities and decoder passes, and the other hypotheses.
 
 import argparse
 import gzip
-import json
 import logging
 import os
 import shlex
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 from ..files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
 from ..schema import ENGINES
 from .binary import require_text, text_lines
+from .output_lines import output_lines
 from .parser import verb_parser
 from .reporting import reporting
 from .settings import add_decoding_arguments, given_settings
-
-if TYPE_CHECKING:
-    from ..hub.translation import Translation
+from .unknown import UnknownWords
 
 # Batches that are read before they are translated together, sorted by length.
 BATCHES = 32
@@ -244,7 +241,7 @@ def run(options: argparse.Namespace) -> None:
             lines = text_lines(raw_lines(source, shown(job.source)), shown(job.source))
             output.skip(lines)
             if not output.finished:
-                translate_lines(model, lines, output.append, options, compressed=job.compressed, begun=output.lines)
+                translate_lines(model, lines, output.append, options, job, begun=output.lines)
                 output.finish()
     for output in outputs:
         output.forget()
@@ -267,11 +264,11 @@ def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace)
 
         if options.text:
             given = (line.encode("utf-8", "replace") for text in options.text for line in text.split("\n"))
-            translate_lines(model, given, write, options, compressed=job.compressed)
+            translate_lines(model, given, write, options, job)
             return
         with reading(job.source) as source:
             lines = text_lines(raw_lines(source, shown(job.source)), shown(job.source))
-            translate_lines(model, lines, write, options, compressed=job.compressed)
+            translate_lines(model, lines, write, options, job)
 
     if is_stream(jobs[0].target):
         # Opened once: the reader of a pipe takes its closing for the end.
@@ -288,7 +285,7 @@ def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace)
 
 
 def translate_lines(
-    model: Any, lines: Iterator[bytes], write: Sink, options: argparse.Namespace, *, compressed: bool = False, begun: int = 0
+    model: Any, lines: Iterator[bytes], write: Sink, options: argparse.Namespace, job: Job, *, begun: int = 0
 ) -> None:
     """Translates lines into as many lines.
 
@@ -298,61 +295,24 @@ def translate_lines(
         model: a :class:`~..hub.translator.Translator`.
         lines: of the input, as they are.
         write: takes blocks of them with their output.
-        compressed: gzip, each block a member of its own.
+        job: that they belong to; where its output is gzip, each block is a member of its own.
         begun: how many lines came before these.
     """
     size = 1 if options.line_buffered else BATCHES * options.batch_size
+    unknown = UnknownWords(model, "--text" if options.text else shown(job.source))
     visible = not (options.quiet or options.line_buffered) and sys.stderr.isatty()
     with progress_bar(visible, begun) as bar:
         while block := list(islice(lines, size)):
             texts = [read_line(line, first=not begun and not number) for number, line in enumerate(block)]
+            unknown.look(texts, begun)
             data = "".join(f"{line}\n" for line in output_lines(model, texts, options)).encode("utf-8")
             # No time in the header: the same text is the same file.
-            write(block, gzip.compress(data, mtime=0) if compressed else data)
+            write(block, gzip.compress(data, mtime=0) if job.compressed else data)
             begun += len(block)
             bar.update(len(block))
-    if compressed and not begun:
+    unknown.sum_up()
+    if job.compressed and not begun:
         write([], gzip.compress(b"", mtime=0))
-
-
-def output_lines(model: Any, texts: List[str], options: argparse.Namespace) -> List[str]:
-    """What is written for lines, one text each."""
-    # Scores are computed only where they are shown.
-    wanted = {"details": options.json or options.alignments, "batch_size": options.batch_size}
-    found = by_sentence(model, texts, wanted) if options.split_sentences else model.translate(texts, **wanted)
-    if options.json:
-        return [to_json(one) for one in found]
-    return [f"{one.text}\t{pairs(one)}" for one in found] if options.alignments else found
-
-
-def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> List[Any]:
-    """Translations of lines that may hold several sentences each.
-
-    Raises:
-        ValueError: the splitter is not installed.
-    """
-    from ..hub.translation import join_pieces
-    from ..server.segments import split
-
-    try:
-        lines = [split(text, model.bundle.source_lang).sentences for text in texts]
-    except ImportError:
-        raise ValueError("--split-sentences needs the package sentencex: pip install sentencex") from None
-    found = iter(model.translate([sentence for line in lines for sentence in line], **wanted))
-    joined: List[Any] = []
-    for text, line in zip(texts, lines):
-        own = [next(found) for _ in line]
-        if wanted["details"]:
-            joined.append(replace(join_pieces(text, [[one, *one.alternatives] for one in own]), source=text))
-        else:
-            joined.append(" ".join(one for one in own if one))
-    return joined
-
-
-def pairs(found: "Translation") -> str:
-    """The alignment of a translation as fairseq prints it: ``SOURCE-TARGET`` for each subword, ``</s>`` left out."""
-    places = [place for token, place in zip(found.tokens, found.alignment) if token != "</s>"]
-    return " ".join(f"{place}-{number}" for number, place in enumerate(places))
 
 
 def progress_bar(visible: bool, begun: int) -> Any:
@@ -367,11 +327,6 @@ def progress_bar(visible: bool, begun: int) -> Any:
 def read_line(line: bytes, *, first: bool = False) -> str:
     """The text of a line of any bytes; a byte order mark in front of the first one goes."""
     return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8", errors="replace").rstrip("\r\n")
-
-
-def to_json(found: "Translation") -> str:
-    """One line of JSON."""
-    return json.dumps(asdict(found), ensure_ascii=False)
 
 
 if __name__ == "__main__":

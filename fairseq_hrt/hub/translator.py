@@ -17,6 +17,7 @@ from ..options import UnsupportedOption
 from ..runtime.engine import Cancelled
 from .bundle import Bundle
 from .dictionary import Words
+from .examples import mostly_unknown
 from .replacement import read_lexicon, with_words
 from .text import TextPipeline
 from .translation import (
@@ -247,10 +248,7 @@ class Translator:
         results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
         eos, chosen, pairs = self.source.eos, [], []
         for number, (source, target) in enumerate(zip(sources, targets)):
-            pair = (
-                self.source.ids(self.pipeline.words(source)),
-                self.target.ids(self._target_pipeline.words(target)),
-            )
+            pair = self.source.ids(self.pipeline.words(source)), self.target.ids(self._target_pipeline.words(target))
             require_lengths(number, [len(ids) + 1 for ids in pair], longest)
             if all(pair):
                 chosen.append(results[number])
@@ -311,6 +309,10 @@ class Translator:
     def pieces(self, lines: Sequence[str]) -> List[List[int]]:
         """The source ids of the pieces of lines, as they are decoded."""
         return [self._ids(piece) for line in lines for piece in self._pieces(line, self._longest)]
+
+    def mostly_unknown(self, line: str) -> List[str]:
+        """The words of a line that the model does not know, where they are most of its words; otherwise none."""
+        return mostly_unknown(self.pipeline.words(line), self.source, self.bundle.subwords)
 
     def _pieces(self, line: Line, longest: int) -> List[PreparedLine]:
         """The pieces of a line that have words."""

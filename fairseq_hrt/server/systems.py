@@ -69,6 +69,7 @@ class ServedSystem:
             "alternatives": self.alternatives,
             "graph": self.graph,
             "options": self.options,
+            "examples": self.bundle.examples,
         }
 
 

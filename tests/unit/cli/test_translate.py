@@ -44,6 +44,9 @@ class Backwards:
     def identity(self):
         return {"device": self.device.type}
 
+    def mostly_unknown(self, line):
+        return [word for word in line.split() if word.startswith("q")]
+
 
 @pytest.fixture
 def model(tmp_path, monkeypatch):
@@ -408,6 +411,18 @@ def test_options_as_flags(run, model):
     assert model.defaults == {"beam": "4", "nbest": "2", "lenpen": "0.6", "unnormalized": "true", "min_len": "2"}
     status, _, error = run("x", "--nbest", "2")
     assert status == 2 and error == "error: --nbest 2: further translations are written with --json alone; add it\n"
+
+
+def test_words_that_the_model_does_not_know(run, model):
+    Path("x").write_text("a\nqa q\x1bb\n" + "q\n" * 4)
+    assert run("x", "-o", "y", "--quiet")[2].splitlines() == [
+        "x, line 2: the model does not know most of these words: qa, q\\x1bb",
+        "x, line 3: the model does not know most of these words: q",
+        "x, line 4: the model does not know most of these words: q",
+        "x: the model does not know most words of 5 lines; it translates de to en",
+    ]
+    assert run("--text", "q" * 2)[2] == "--text, line 1: the model does not know most of these words: qq\n"
+    assert run("--text", " ".join(f"q{n}" for n in range(9)))[2].endswith(": q0, q1, q2, q3, q4, …\n")
 
 
 def test_lines_of_several_sentences(run, model):
