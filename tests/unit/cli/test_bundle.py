@@ -15,7 +15,9 @@ ARGUMENTS = ["a.pt", "b.pt", "--data", "bin", "--output", "out"]
 def made(monkeypatch):
     """What :func:`make_bundle` is called with, and what it calls itself: ``loaded`` to check, ``added`` for the native engine."""
     found = SimpleNamespace(positional=None, named=None, loaded=[], added=[])
-    bundle = found.bundle = SimpleNamespace(folder="out", examples=[], source_lang="de", target_lang="en", task="translation_hrt")
+    bundle = found.bundle = SimpleNamespace(
+        folder="out", examples=[], source_lang="de", target_lang="en", task="translation_hrt"
+    )
 
     def make(*positional, check, complete, **named):
         found.positional, found.named = positional, named

@@ -442,7 +442,9 @@ def test_alignments_as_fairseq_prints_them(run, model):
 
     def translated(lines, *, details, batch_size):
         assert details and model.defaults["print_alignment"] == "hard"
-        return [Translation(line, line, tokens=["p", "q", "</s>"][3 - 3 * bool(line) :], alignment=[1, 0, 2]) for line in lines]
+        return [
+            Translation(line, line, tokens=["p", "q", "</s>"][3 - 3 * bool(line) :], alignment=[1, 0, 2]) for line in lines
+        ]
 
     model.translate = translated
     assert run("x", "--alignments")[:2] == (0, b"ab\t1-0 0-1\n\t\n")
