@@ -1,7 +1,8 @@
 """Byte pair encoding of words as subword-nmt applies it (Sennrich et al., 2016), each word once.
 
-Reads the files of ``subword-nmt learn-bpe`` (versions 0.1 and 0.2) and of ``fastBPE learnbpe``, and gives the units of ``subword-nmt apply-bpe`` without a
-vocabulary threshold, glossaries or dropout, which our preparation does not use. Needs no other package.
+Reads the files of ``subword-nmt learn-bpe`` (versions 0.1 and 0.2) and of ``fastBPE learnbpe``, and gives
+the units of ``subword-nmt apply-bpe`` without a vocabulary threshold, glossaries or dropout, which our
+preparation does not use. Needs no other package.
 """
 
 import re
