@@ -9,17 +9,18 @@ fairseq's ``--user-dir`` and nothing else::
 """
 
 import argparse
-import difflib
 import importlib
 import os
 import sys
 from typing import Callable, List, Optional, Sequence, Tuple
 
 from . import __version__
+from .cli.parser import HelpFormatter, did_you_mean
 
 VERBS = {
     "doctor": "report on this installation: versions, repairs, what is registered, what is wrong",
     "translate": "translate raw text with a bundle",
+    "score": "score given translations with a bundle",
     "bundle": "pack a trained model into a folder that translates raw text",
     "serve": "answer over HTTP, with a page that shows how translations are written",
     "distill": "translate a training set with a teacher, in shards, resumable",
@@ -32,6 +33,8 @@ VERBS = {
     "graph": "show the graph that a directed acyclic model writes for a sentence",
     "completion": "print what a shell needs to complete verbs and options",
 }
+# What other tools call these options.
+SAID_AS_VERBS = {"help": "--help", "version": "--version"}
 
 
 class LaterParser(argparse.ArgumentParser):
@@ -53,9 +56,11 @@ def build_parser(verb_parser: Callable[..., argparse.ArgumentParser] = LaterPars
         verb_parser: makes the parser of one verb from its name in ``prog`` and further arguments of ``ArgumentParser``.
     """
     parser = argparse.ArgumentParser(
-        prog="fairseq-hrt", description="Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt VERB --help"
+        prog="fairseq-hrt",
+        description="Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt help VERB, or fairseq-hrt VERB --help",
+        formatter_class=HelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"fairseq_hrt {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"fairseq_hrt {__version__}")
     parser.add_argument("--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop")
     parser.add_argument("--options", action="store_true", help="explain the options added to fairseq's commands and stop")
     parser.set_defaults(verb="doctor", rest=[])
@@ -68,6 +73,8 @@ def build_parser(verb_parser: Callable[..., argparse.ArgumentParser] = LaterPars
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs a verb; returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments and arguments[0] in SAID_AS_VERBS:
+        arguments = [*arguments[1:], SAID_AS_VERBS[arguments[0]]]
     parser = build_parser()
     verb = next((text for text in arguments if not text.startswith("-")), None)
     if verb is not None and verb not in VERBS:
@@ -100,9 +107,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def no_such_verb(given: str) -> str:
     """The message for a verb that does not exist, with the one that was probably meant."""
-    close = difflib.get_close_matches(given.lower().replace("_", "-"), VERBS, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    return f"there is no verb {given!r}; {meant}there are: {', '.join(VERBS)}"
+    meant = did_you_mean(given.lower().replace("_", "-"), [*VERBS, *SAID_AS_VERBS])
+    return f"there is no verb {given!r}{meant or ';'} there are: {', '.join(VERBS)}"
 
 
 if __name__ == "__main__":

@@ -48,3 +48,8 @@ class Option:
 def option(default: Any, origin: str, help: str = "", **more: Any) -> Any:
     """A field of the schema; ``more``: further attributes of :class:`Option`."""
     return field(default=default, metadata={"option": Option(origin, help, **more)})
+
+
+def count(default: Any, origin: str, help: str = "", *, least: int = 1, **more: Any) -> Any:
+    """The field of a whole number, as large as fits."""
+    return option(default, origin, help, least=least, most=LARGEST_COUNT, **more)

@@ -123,6 +123,17 @@ def read_value(name: str, value: Any) -> Any:
         raise ValueError(f"{flag(name)} {text!r} is not {_a(kind)}") from None
 
 
+def check_value(name: str, text: str) -> None:
+    """Refuses a text that is no value of an option, whatever the others are.
+
+    Raises:
+        ValueError: by name.
+    """
+    value = read_value(name, text)
+    _check_choice(name, value, SCHEMA[name])
+    _check_range(name, value, SCHEMA[name])
+
+
 def options_of(origin: str) -> List["Field[Any]"]:
     """The fields of one origin: those that a family's task declares, for example."""
     return [own for own in fields(DecodingOptions) if SCHEMA[own.name].origin == origin]

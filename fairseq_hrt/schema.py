@@ -24,7 +24,8 @@ from .conditions import (
 from .option import CALLER as CALLER
 from .option import EVERY_TASK as EVERY_TASK
 from .option import FAIRSEQ as FAIRSEQ
-from .option import LARGEST_COUNT, LARGEST_PENALTY, LARGEST_WEIGHT
+from .option import LARGEST_PENALTY, LARGEST_WEIGHT
+from .option import count as _count
 from .option import option as _option
 
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
@@ -58,18 +59,28 @@ class Schema:
     """
 
     # ---- fairseq-generate's own
-    beam: int = _option(5, FAIRSEQ, least=1, most=LARGEST_COUNT, kernel="beam", request=(1, 16))
-    nbest: int = _option(1, FAIRSEQ, least=1, most=LARGEST_COUNT, kernel="nbest", request=(1, 16))
-    lenpen: float = _option(1.0, FAIRSEQ, least=-LARGEST_WEIGHT, most=LARGEST_WEIGHT, kernel="lenpen", request=(0, 10))
+    beam: int = _count(5, FAIRSEQ, "hypotheses that the search keeps; 1 is greedy search", kernel="beam", request=(1, 16))
+    nbest: int = _count(1, FAIRSEQ, "translations of each sentence; at most --beam", kernel="nbest", request=(1, 16))
+    lenpen: float = _option(
+        1.0,
+        FAIRSEQ,
+        "length penalty: above 1, longer ones win",
+        least=-LARGEST_WEIGHT,
+        most=LARGEST_WEIGHT,
+        kernel="lenpen",
+        request=(0, 10),
+    )
     unkpen: float = _option(0.0, FAIRSEQ, kernel="unkpen")
-    min_len: int = _option(1, FAIRSEQ, least=0, most=LARGEST_COUNT, kernel="min_len", request=(0, 256))
-    max_len_a: float = _option(0.0, FAIRSEQ, least=0, most=LARGEST_WEIGHT, kernel="max_len_a", request=(0, 4))
-    max_len_b: int = _option(200, FAIRSEQ, least=0, most=LARGEST_COUNT, kernel="max_len_b", request=(0, 512))
-    unnormalized: bool = _option(False, FAIRSEQ, request=True)
+    min_len: int = _count(1, FAIRSEQ, "fewest tokens of a translation", least=0, kernel="min_len", request=(0, 256))
+    max_len_a: float = _option(
+        0.0, FAIRSEQ, "most tokens: A per source token + B", least=0, most=LARGEST_WEIGHT, kernel="max_len_a", request=(0, 4)
+    )
+    max_len_b: int = _count(200, FAIRSEQ, "B of --max-len-a", least=0, kernel="max_len_b", request=(0, 512))
+    unnormalized: bool = _option(False, FAIRSEQ, "rank by log-probability, not divided by length", request=True)
     temperature: float = _option(1.0, FAIRSEQ, native=False)
-    no_repeat_ngram_size: int = _option(0, FAIRSEQ, least=0, most=LARGEST_COUNT, native=False)
+    no_repeat_ngram_size: int = _count(0, FAIRSEQ, least=0, native=False)
     retain_iter_history: bool = _option(False, FAIRSEQ, native=False)
-    prefix_size: int = _option(0, FAIRSEQ, least=0, most=LARGEST_COUNT, native=False)
+    prefix_size: int = _count(0, FAIRSEQ, least=0, native=False)
     print_alignment: Optional[str] = _option(None, FAIRSEQ, choices=("hard",))
 
     # ---- every task of ours
@@ -126,12 +137,10 @@ class Schema:
         "the last limit is inf",
         when=chosen("hrt_decode_chunk", "auto"),
     )
-    hrt_nat_beam: Optional[int] = _option(
+    hrt_nat_beam: Optional[int] = _count(
         None,
         "hrt",
         "how many of the best hypotheses of the first stage are completed in the second; at most --beam; default: --beam",
-        least=1,
-        most=LARGEST_COUNT,
         kernel="nat_beam",
         request=(1, 16),
         several=True,
@@ -153,13 +162,12 @@ class Schema:
         kernel="hrt_scoring",
         when=IN_CHUNKS & NORMALISED,
     )
-    hrt_draft_chunk: Optional[int] = _option(
+    hrt_draft_chunk: Optional[int] = _count(
         None,
         "hrt",
         "lossless drafts (native engine): draft with this chunk size, correct the draft word by word with the same model; the "
         "translation is that of --hrt-decode-chunk 1 --beam 1",
         least=2,
-        most=LARGEST_COUNT,
         torch=False,
         kernel="draft_chunk",
     )
@@ -261,22 +269,19 @@ class Schema:
     dag_allow_unk: bool = _option(
         False, "dag", "vertices may write the unknown word, less --unkpen; without it they write their best known word"
     )
-    dag_no_repeat_consecutive: int = _option(
+    dag_no_repeat_consecutive: int = _count(
         0,
         "dag",
         "lookahead, sample: no n-gram of up to this size may immediately repeat itself (0: no rule); n-grams anywhere are "
         "suppressed by --no-repeat-ngram-size",
         least=0,
-        most=LARGEST_COUNT,
         native=False,
         when=SUPPRESSING,
     )
-    dag_candidates: int = _option(
+    dag_candidates: int = _count(
         5,
         "dag",
         "tokens of each vertex and steps that are candidates under repeat suppression and in sample",
-        least=1,
-        most=LARGEST_COUNT,
         native=False,
         when=WITH_CANDIDATES,
     )
@@ -312,31 +317,22 @@ class Schema:
         kernel="jacobi_mode",
         task_default="frontier",
     )
-    jacobi_block_size: int = _option(
-        3,
-        "jacobi",
-        "pgj, hgj: tokens of a block (b)",
-        least=1,
-        most=LARGEST_COUNT,
-        kernel="jacobi_block",
-        when=chosen("jacobi_mode", "pgj", "hgj"),
+    jacobi_block_size: int = _count(
+        3, "jacobi", "pgj, hgj: tokens of a block (b)", kernel="jacobi_block", when=chosen("jacobi_mode", "pgj", "hgj")
     )
-    jacobi_window: Optional[int] = _option(
+    jacobi_window: Optional[int] = _count(
         None,
         "jacobi",
         "frontier: tokens guessed and checked at a time (w); 1 is ordinary greedy decoding. "
         "Default: 3; in the native engine as many as were right lately",
-        least=1,
-        most=LARGEST_COUNT,
         kernel="jacobi_window",
         when=FRONTIER,
     )
-    jacobi_prefix_length: Optional[int] = _option(
+    jacobi_prefix_length: Optional[int] = _count(
         None,
         "jacobi",
         "hgj: tokens decoded in blocks before it continues word by word (m); default: all",
         least=0,
-        most=LARGEST_COUNT,
         kernel="jacobi_prefix",
         when=chosen("jacobi_mode", "hgj"),
     )
@@ -378,7 +374,7 @@ class Schema:
 
     # ---- what a caller wants besides
     scores: bool = _option(True, CALLER, kernel="scores")
-    batch_size: int = _option(32, CALLER, least=1, most=LARGEST_COUNT, kernel="batch_size")
+    batch_size: int = _count(32, CALLER, kernel="batch_size")
     alignments: bool = _option(False, CALLER, kernel="alignments")
     graphs: bool = _option(False, CALLER, kernel="graphs")
     static_weights: bool = _option(True, CALLER)

@@ -14,10 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairseq_hrt.bundles.bundle import load_bundle
+from fairseq_hrt.bundles.examples import mostly_unknown
 from fairseq_hrt.bundles.translation import DEFAULTS, LONGEST, PreparedLine, Translation, join_pieces, raw_text
 from fairseq_hrt.server.log import LOG_FORMAT, LOG_TIME
 from fairseq_hrt.server.process import serve
 from fairseq_hrt.server.settings import Settings, parse_system
+from fairseq_hrt.text.dictionary import Words
 
 # Options of fairseq-generate and what CTranslate2 calls them.
 OPTIONS = {
@@ -42,12 +44,17 @@ class CTranslate2Translator:
         import ctranslate2
 
         self.bundle, self.pipeline = bundle, bundle.pipeline()
+        self.source = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
         self.defaults = {**DEFAULTS, **bundle.options}
         self.translator = ctranslate2.Translator(str(model), device="cpu", compute_type=compute_type, intra_threads=threads)
 
     def identity(self):
         """What it is called."""
         return {"engine": f"ctranslate2 {self.translator.compute_type}"}
+
+    def mostly_unknown(self, line):
+        """The words of a line that the model does not know, where they are most of its words."""
+        return mostly_unknown(self.pipeline.words(line), self.source, self.bundle.subwords)
 
     def prepare(self, line):
         """The pieces of a line that are translated."""

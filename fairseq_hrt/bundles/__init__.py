@@ -3,6 +3,8 @@
 __all__ = [
     "bundle",
     "ctranslate2_model",
+    "description",
+    "examples",
     "lexical_table",
     "native_decoder",
     "pretrained",

@@ -43,6 +43,7 @@ class Bundle:
         runtime: file name of the model for the native runtime, or None.
         runtime_options: decoding options that the training has left in the checkpoint, which the runtime does not read.
         shortlist: file name of the runtime's shortlist, or None.
+        examples: raw source sentences to try it with.
     """
 
     folder: Path
@@ -59,6 +60,7 @@ class Bundle:
     runtime: Optional[str] = None
     runtime_options: Dict[str, str] = field(default_factory=dict)
     shortlist: Optional[str] = None
+    examples: List[str] = field(default_factory=list)
 
     @property
     def recipe(self) -> TextRecipe:
@@ -277,9 +279,10 @@ def _card_text(bundle: Bundle) -> str:
     rows = "\n".join(f"| {in_markdown(name)} | {in_markdown(value)} |" for name, value in bundle.card.items())
     options = " ".join(f"--set {name}={value}" for name, value in bundle.options.items()) or "none"
     name = shlex.quote(printable(" ".join(bundle.folder.name.split())))
+    tried = "".join(f"fairseq-hrt translate {name} --text {shlex.quote(printable(one))}\n" for one in bundle.examples)
     return (
         f"# {in_markdown(bundle.source_lang)} → {in_markdown(bundle.target_lang)}, {in_markdown(bundle.card.get('architecture', bundle.task))}\n\n"
-        f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {name} < input.txt\n```\n\n"
+        f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {name} < input.txt\n{tried}```\n\n"
         f"Task {code_in_markdown(bundle.task)}; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {in_markdown(options)}.\n\n"
         f"| | |\n|---|---|\n{rows}\n"
     )

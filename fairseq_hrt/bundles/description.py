@@ -16,9 +16,23 @@ from ..loading.data_options import allowed_options, language_of_data, option_for
 # A description with a long card takes a few thousand bytes.
 LARGEST = 1_000_000
 MOST_MODELS = 64
+# Example sentences, and characters of each.
+MOST_EXAMPLES, LONGEST_EXAMPLE = 10, 200
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}")
 _TASK = re.compile(r"[A-Za-z0-9_]{1,100}")
-_FIELDS = ("format", "task", "source_lang", "target_lang", "tokenizer", "subwords", "models", "codes", "options", "card")
+_FIELDS = (
+    "format",
+    "task",
+    "source_lang",
+    "target_lang",
+    "tokenizer",
+    "subwords",
+    "models",
+    "codes",
+    "options",
+    "card",
+    "examples",
+)
 # What the native runtime reads, in the descriptions of bundles that have it.
 _MORE_FILES = ("rules", "runtime", "shortlist")
 _MORE_FIELDS = (*_MORE_FILES, "runtime_options")
@@ -61,6 +75,7 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     rest = {name: document[name] for name in ("source_lang", "target_lang", "tokenizer", "subwords")}
     for name in ("options", "runtime_options"):
         rest[name] = checked_options(document.get(name, {}), None if for_runtime else task, str(path))
+    rest["examples"] = checked_examples(document.get("examples", []), str(path))
     return {**rest, **more, "task": task, "models": models, "codes": codes, "card": card}
 
 
@@ -160,3 +175,23 @@ def checked_options(options: object, task: Optional[str], subject: str) -> Dict[
         return dict(option_for_runtime(name, value, subject) for name, value in options.items())
     allowed: Mapping[str, Optional[type]] = allowed_options(task)
     return dict(option_of_data(name, value, allowed, subject) for name, value in options.items())
+
+
+def checked_examples(examples: object, subject: str) -> List[str]:
+    """The example sentences of a bundle: a few short lines of text without control characters.
+
+    Args:
+        examples: as they stand there.
+        subject: the file, for the message.
+
+    Raises:
+        ValueError: they are something else.
+    """
+    if not isinstance(examples, list) or len(examples) > MOST_EXAMPLES:
+        raise ValueError(f"{subject} has the examples {shown(examples)}: it must be a list of at most {MOST_EXAMPLES} texts")
+    for example in examples:
+        if not isinstance(example, str) or not 0 < len(example) <= LONGEST_EXAMPLE or not example.isprintable():
+            raise ValueError(
+                f"{subject} has the example {shown(example)}: it must be one line of 1 to {LONGEST_EXAMPLE} printable characters"
+            )
+    return list(examples)

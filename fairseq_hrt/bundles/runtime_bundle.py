@@ -20,6 +20,7 @@ from ..runtime.format import STORED, write_model
 from ..schema import CALLER, EVERY_TASK, FAIRSEQ
 from ..text.dictionary import Words
 from .bundle import Bundle
+from .examples import SUBSETS
 from .native_decoder import NativeDecoder
 from .shortlist import load_shortlist, mean_candidates, write_shortlist
 from .torch_decoder import TorchDecoder
@@ -28,9 +29,8 @@ from .translator import Translator, Wanted, Watch
 logger = logging.getLogger(__name__)
 
 MODEL, SHORTLIST = "runtime.safetensors", "shortlist.safetensors"
-# Sentences that are compared, and the subsets of binarised data that they are taken from, the first that is there.
+# Sentences that are compared.
 SENTENCES = 100
-SUBSETS = ("valid", "test", "train")
 # float32 differs from PyTorch by the order of its sums alone.
 LARGEST_DIFFERENCE = 0.01
 

@@ -79,10 +79,25 @@ class Translation:
     alternatives: List["Translation"] = field(default_factory=list)
 
 
+def checked_batch_size(size: int) -> int:
+    """The size; ValueError if it is not positive."""
+    if size < 1:
+        raise ValueError(f"batch_size={size}: at least one sentence has to be decoded at a time")
+    return size
+
+
+def require_lines(lines: Sequence[object]) -> None:
+    """Raises TypeError where something is not a line."""
+    for number, line in enumerate(lines):
+        if not isinstance(line, (str, PreparedLine)):
+            raise TypeError(f"line {number} is {line!r:.40}, of the type {type(line).__name__}: give texts (str)")
+
+
 def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: int) -> None:
     """Raises ValueError where lines do not belong together one by one."""
     if isinstance(sources, str) or isinstance(targets, str):
         raise ValueError("sources and targets are lists of lines; for one pair give score([source], [target])")
+    require_lines([*sources, *targets])
     if len(sources) != len(targets):
         raise ValueError(f"{len(sources)} sources but {len(targets)} targets: they must belong together line by line")
     if batch_size < 1:

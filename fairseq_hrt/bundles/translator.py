@@ -19,15 +19,18 @@ from ..text.dictionary import Words
 from ..text.pipeline import TextPipeline
 from ..text.replacement import read_lexicon, with_words
 from .bundle import Bundle
+from .examples import mostly_unknown
 from .translation import (
     DEFAULTS,
     LONGEST,
     Line,
     PreparedLine,
     Translation,
+    checked_batch_size,
     join_pieces,
     raw_text,
     require_lengths,
+    require_lines,
     require_pairs,
 )
 
@@ -166,12 +169,14 @@ class Translator:
 
         Raises:
             ValueError: an option that the task does not have or refuses.
+            TypeError: a line is not a text.
             Cancelled: see ``cancelled``.
         """
         single = isinstance(lines, str)
         rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
+        require_lines(rows)
         options, lexicon = self._chosen(decoding)
-        wanted = Wanted(_checked(batch_size), scores=details, alignments=lexicon is not None)
+        wanted = Wanted(checked_batch_size(batch_size), scores=details, alignments=lexicon is not None)
         decoder, prepared = self._prepared(options, wanted, decoding)
         longest = _longest_piece(decoder, prepared)
         pieces = [self._pieces(line, longest) for line in rows]
@@ -213,7 +218,7 @@ class Translator:
         Raises:
             ValueError: the model writes no graph, or see :meth:`translate`.
         """
-        wanted = Wanted(_checked(batch_size), graphs=True)
+        wanted = Wanted(checked_batch_size(batch_size), graphs=True)
         decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
         longest = _longest_piece(decoder, prepared)
         pieces = [self._pieces(line, longest) for line in lines]
@@ -243,10 +248,7 @@ class Translator:
         results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
         eos, chosen, pairs = self.source.eos, [], []
         for number, (source, target) in enumerate(zip(sources, targets)):
-            pair = (
-                self.source.ids(self.pipeline.words(source)),
-                self.target.ids(self._target_pipeline.words(target)),
-            )
+            pair = self.source.ids(self.pipeline.words(source)), self.target.ids(self._target_pipeline.words(target))
             require_lengths(number, [len(ids) + 1 for ids in pair], longest)
             if all(pair):
                 chosen.append(results[number])
@@ -308,6 +310,10 @@ class Translator:
         """The source ids of the pieces of lines, as they are decoded."""
         return [self._ids(piece) for line in lines for piece in self._pieces(line, self._longest)]
 
+    def mostly_unknown(self, line: str) -> List[str]:
+        """The words of a line that the model does not know, where they are most of its words; otherwise none."""
+        return mostly_unknown(self.pipeline.words(line), self.source, self.bundle.subwords)
+
     def _pieces(self, line: Line, longest: int) -> List[PreparedLine]:
         """The pieces of a line that have words."""
         return [piece for piece in PreparedLine.pieces(line, self.pipeline, longest) if piece.words]
@@ -367,12 +373,6 @@ class Translator:
 def _longest_piece(decoder: BundleDecoder, prepared: Any) -> int:
     """Subwords of a piece, without ``</s>``."""
     return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
-
-
-def _checked(batch_size: int) -> int:
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: at least one sentence has to be decoded at a time")
-    return batch_size
 
 
 def _texts(options: Mapping[str, Any]) -> Dict[str, str]:

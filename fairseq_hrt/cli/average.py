@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..files import writing
-from .command import execute, verb_parser
+from .command import execute
+from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
 

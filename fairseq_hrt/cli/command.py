@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def verb_parser(verb: str, description: Optional[str]) -> argparse.ArgumentParser:
-    """The parser of a verb, which shows its module's text as it is written."""
-    return argparse.ArgumentParser(
-        prog=f"fairseq-hrt {verb}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-
-
 def execute(
     parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None], arguments: Optional[Sequence[str]]
 ) -> None:

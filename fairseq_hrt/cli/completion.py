@@ -4,6 +4,7 @@ Example:
 
     fairseq-hrt completion bash > ~/.local/share/bash-completion/completions/fairseq-hrt
     fairseq-hrt completion zsh > ~/.zfunc/_fairseq-hrt
+    fairseq-hrt completion fish > ~/.config/fish/completions/fairseq-hrt.fish
 
 Needs shtab, the extra ``completion``.
 """
@@ -13,9 +14,10 @@ import importlib
 from typing import Any, Optional, Sequence
 
 from ..distribution import install_command
-from .command import execute, verb_parser
+from .command import execute
+from .parser import verb_parser
 
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh", "tcsh", "fish")
 
 
 def build_parser() -> argparse.ArgumentParser:

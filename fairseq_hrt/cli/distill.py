@@ -2,7 +2,8 @@
 
 Example:
 
-    fairseq-hrt distill data-bin --system 'name=teacher,path=at/checkpoint_best.pt,task=translation_autoregressive,beam=5' --out distilled
+    fairseq-hrt distill data-bin --out distilled \\
+        --system 'name=teacher,path=at/checkpoint_best.pt,task=translation_autoregressive,beam=5'
     for shard in 0 1 2 3; do fairseq-hrt distill ... --num-shards 4 --shard-id $shard & done; wait
     fairseq-train data-bin --distilled-data distilled/data-bin ...
 
@@ -27,7 +28,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, ca
 
 from ..child_process import run_module
 from ..files import content_hash, new_folder
-from .command import add_data_arguments, data_arguments, execute, verb_parser
+from .command import add_data_arguments, data_arguments, execute
+from .parser import verb_parser
 
 if TYPE_CHECKING:
     from ..systems import System

@@ -13,6 +13,7 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
 from ..compat import import_error, install, left_to_the_doctor, statuses
 from ..distribution import PLUGIN, TRANSLATION_ONLY, install_command, only_translates, version_of
 from ..runtime import library as runtime
+from .parser import verb_parser
 from .reporting import reporting, write_output
 
 FAIRSEQ_VERSION = "0.12.2"
@@ -293,7 +294,7 @@ def _first_line(error: BaseException) -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="fairseq-hrt doctor", description=__doc__)
+    parser = verb_parser("doctor", __doc__)
     parser.add_argument("--json", action="store_true", help="an object with the sections and the problems instead of text")
     return parser
 

@@ -152,7 +152,9 @@ class Server:
         start = time.perf_counter()
         found = await self._decode(system, wanted, options)
         milliseconds = round(1000 * (time.perf_counter() - start), 3)
-        sentences = [[_details(translation) for translation in text.translations] for text in found]
+        sentences = await _prepared(
+            wanted, lambda: [[_details(system, translation) for translation in text.translations] for text in found]
+        )
         if wanted.graph:
             chosen = {name: value for name, value in options.items() if name not in ("beam", "nbest")}
             await self._add_graphs(system, [sentence for text in sentences for sentence in text], chosen)
@@ -236,7 +238,7 @@ async def _prepared(wanted: TranslationRequest, work: Callable[[], Result]) -> R
     return await run_in_threadpool(work)
 
 
-def _details(translation: Any) -> Dict[str, Any]:
+def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
     """A sentence as /v1/translate tells of it."""
     return {
         "source": translation.source,
@@ -245,6 +247,7 @@ def _details(translation: Any) -> Dict[str, Any]:
         "tokens": translation.tokens,
         "token_steps": translation.token_steps,
         "steps": translation.steps,
+        "unknown": system.translator.mostly_unknown(translation.source),
         "alternatives": [{"text": other.text, "score": _finite(other.score)} for other in translation.alternatives],
     }
 

@@ -21,7 +21,7 @@ from .settings import Settings
 logger = logging.getLogger(__name__)
 
 # (folder of a bundle, settings) → what translates, with the methods of bundles.translator.Translator that are used here: ``prepare``,
-# ``translate``, ``identity``, and its ``bundle``.
+# ``translate``, ``identity``, ``mostly_unknown``, and its ``bundle``.
 LoadTranslator = Callable[[Path, Settings], Any]
 
 # Names of the languages that our recipes know; another one is shown by its code.
@@ -69,6 +69,7 @@ class ServedSystem:
             "alternatives": self.alternatives,
             "graph": self.graph,
             "options": self.options,
+            "examples": self.bundle.examples,
         }
 
 

@@ -1,7 +1,8 @@
 """Byte pair encoding of words as subword-nmt applies it (Sennrich et al., 2016), each word once.
 
-Reads the files of ``subword-nmt learn-bpe`` (versions 0.1 and 0.2) and gives the units of ``subword-nmt apply-bpe`` without a
-vocabulary threshold, glossaries or dropout, which our preparation does not use. Needs no other package.
+Reads the files of ``subword-nmt learn-bpe`` (versions 0.1 and 0.2) and of ``fastBPE learnbpe``, and gives
+the units of ``subword-nmt apply-bpe`` without a vocabulary threshold, glossaries or dropout, which our
+preparation does not use. Needs no other package.
 """
 
 import re
@@ -34,6 +35,9 @@ class SubwordUnits:
         if lines[0].startswith("#version:"):
             self.version, lines = _version(codes, lines[0]), lines[1:] or [""]
         merges = [tuple(line.strip("\r\n ").split(" ")) for line in lines]
+        if self.version == (0, 1) and all(len(line) == 3 and line[2].isdecimal() for line in merges):
+            # fastBPE's: the third column is a frequency, and ends of words are marked as in version 0.2.
+            self.version, merges = (0, 2), [line[:2] for line in merges]
         for number, pair in enumerate(merges, start=1):
             if len(pair) != 2:
                 raise ValueError(

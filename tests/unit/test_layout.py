@@ -79,8 +79,8 @@ ALLOWED = {
     },
     # __main__: completion needs the whole command line
     "cli": {
-        "evaluation", "systems", "bundles", "text", "server", "engine", "loading", "runtime", "schema", "files", "resuming",
-        "escaping", "child_process", "distribution", "compat", "__main__",
+        "evaluation", "systems", "bundles", "text", "server", "engine", "loading", "runtime", "options", "schema",
+        "conditions", "files", "resuming", "escaping", "child_process", "distribution", "compat", "__main__",
     },
     "__main__": {"cli", "compat", "distribution", "fairseq_hrt"},
     "__init__": {"compat", "registration", "families", "bundles"},
@@ -264,6 +264,7 @@ TOGETHER = {
     "example": "the example of a server",
     "scale_example": "the example of many machines",
     "package": "the package as it is imported",
+    "documentation": "commands that the documentation shows",
     "layout": "this file",
     "style": "rules, format and types",
 }

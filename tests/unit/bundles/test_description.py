@@ -33,7 +33,7 @@ def test_a_short_description_and_a_long_one(folder):
         "codes": None,
         "card": {},
     }
-    expected.update(options={}, runtime_options={}, rules=None, runtime=None, shortlist=None)
+    expected.update(options={}, runtime_options={}, examples=[], rules=None, runtime=None, shortlist=None)
     assert read(folder) == expected
     more = dict(
         models=["model.pt", "model_2.pt"],
@@ -97,6 +97,8 @@ def test_the_runtime_takes_every_option_that_a_bundle_may_set(task):
     (dict(codes="/etc/passwd"), "it must be the plain name"), (dict(codes="link"), "'link', which is a link"), (dict(rules="inner"), "does not hold"),
     (dict(runtime="none.safetensors"), "does not hold"), (dict(shortlist=""), "does not hold"), (dict(target_lang="fr"), "'dict.fr.txt'"),
     (dict(card=[]), r"has the card \[\]: it must be an object"), (dict(options=[]), r"has the options \[\]: it must be an object"),
+    (dict(examples="a"), "has the examples"), (dict(examples=["a"] * 11), "a list of at most 10"), (dict(examples=["a\nb"]), "has the example"),
+    (dict(examples=[""]), "1 to 200 printable"), (dict(examples=["a" * 201]), "1 to 200"), (dict(examples=["\x1b[2J"]), "has the example"), (dict(examples=[5]), "has the example 5"),
     (dict(options={"lm_path": "x"}), "lm_path"), (dict(runtime_options={"beam": []}), "beam"),
 ])  # fmt: skip
 def test_what_a_bundle_must_not_say(folder, fields, message):

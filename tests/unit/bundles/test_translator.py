@@ -188,3 +188,12 @@ def test_how_a_bundle_is_loaded_is_no_option_of_a_call(folder, name):
         model.translate("a b", **{name: "native"})
     with pytest.raises(ValueError, match=f"{name} is not an option"):
         Translator(bundle.load_bundle(folder), Refusing(), **{name: "int8"})
+
+
+@pytest.mark.parametrize("lines, kind", [([None], "NoneType"), (["a", b"b"], "bytes"), ([["a"]], "list")])
+def test_what_is_not_a_line(model, lines, kind):
+    message = rf"line {len(lines) - 1} is .* of the type {kind}: give texts \(str\)"
+    with pytest.raises(TypeError, match=message):
+        model.translate(lines)
+    with pytest.raises(TypeError, match=message):
+        model.score(lines, ["A"] * len(lines))

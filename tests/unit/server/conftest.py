@@ -37,6 +37,9 @@ class ReversingTranslator:
         self.batches = []
         self.before = lambda lines: None
 
+    def mostly_unknown(self, line):
+        return ["unknown"] if "?" in line else []
+
     def prepare(self, line):
         return [line]
 

@@ -90,6 +90,9 @@ def test_details(client):
     assert found["sentences"][1]["tokens"] == ["owT", ".eerht", "</s>"]
     assert found["sentences"][1]["token_steps"] == [1, 1, 2] and found["sentences"][1]["steps"] == 2
     assert found["sentences"][0]["alternatives"] == [{"text": ".enO 1", "score": -0.5}]
+    assert [one["unknown"] for one in found["sentences"]] == [[], []]
+    answer = client.post("/v1/translate", json={**ASKED, "q": "One? Two."}).json()
+    assert [one["unknown"] for one in answer["translations"][0]["sentences"]] == [["unknown"], []]
 
 
 @pytest.mark.parametrize(
@@ -334,6 +337,7 @@ def test_systems_say_what_they_are(client):
             "alternatives": True,
             "graph": False,
             "options": {},
+            "examples": [],
         },
     ]
 

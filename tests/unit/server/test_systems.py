@@ -123,7 +123,7 @@ def test_loading_tries_what_a_system_can_do(task, tried):
         assert translator.calls[1:] == [{"lenpen": "0.5", "beam": 5, "nbest": 2, "hrt_nat_beam": 5}] * tried
         assert system.describe() == {
             "name": "x", "source": "en", "target": "de", "task": task, "engine": "native", "alternatives": False, "graph": False,
-            "options": {"lenpen": "0.5"},
+            "options": {"lenpen": "0.5"}, "examples": [],
         }  # fmt: skip
         assert b'fairseq_hrt_waiting_sentences{system="x"} 0.0' in metrics.exposition()[0]
         asyncio.run(system.batcher.submit(["b"]))

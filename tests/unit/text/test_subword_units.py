@@ -160,3 +160,20 @@ def test_what_is_no_file_of_codes(tmp_path, content, message):
         SubwordUnits(tmp_path / "codes")
     with pytest.raises(ValueError, match="cannot be read"):
         SubwordUnits(tmp_path / "nowhere")
+
+
+def test_codes_of_fastbpe(tmp_path):
+    """Its files have a frequency behind each merge and no version; its units are those of subword-nmt 0.2."""
+    merges = ["l o", "lo w", "e r</w>", "low er</w>", "n e", "ne w</w>"]
+    (tmp_path / "subword-nmt").write_text("#version: 0.2\n" + "".join(f"{one}\n" for one in merges))
+    (tmp_path / "fastbpe").write_text("".join(f"{one} {90 - rank}\n" for rank, one in enumerate(merges)))
+    expected, found = (SubwordUnits(tmp_path / name) for name in ("subword-nmt", "fastbpe"))
+    text = "lower low new newer x lol"
+    assert (
+        found.split(text)
+        == expected.split(text)
+        == BPE(io.StringIO((tmp_path / "subword-nmt").read_text())).segment(text).split()
+    )
+    (tmp_path / "mixed").write_text("l o 9\nlo w\n")
+    with pytest.raises(ValueError, match="merge 1 is 'l o 9'"):
+        SubwordUnits(tmp_path / "mixed")
