@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 6 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 7 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
@@ -28,7 +28,8 @@ typedef enum {
 } fh_status;
 
 typedef enum { FH_AUTOREGRESSIVE = 0, FH_HRT = 1, FH_BIDIRECTIONAL = 2, FH_DAG = 3 } fh_family;
-typedef enum { FH_RELU = 0, FH_GELU = 1, FH_GELU_TANH = 2, FH_TANH = 3 } fh_activation;
+typedef enum { FH_RELU = 0, FH_GELU = 1, FH_GELU_TANH = 2, FH_TANH = 3, FH_SWISH = 4 } fh_activation;
+typedef enum { FH_SELF_ATTENTION = 0, FH_SSRU = 1 } fh_cell;
 typedef enum { FH_GREEDY = 0, FH_LOOKAHEAD = 1, FH_VITERBI = 2, FH_JOINT_VITERBI = 3 } fh_strategy;
 typedef enum { FH_NO_JACOBI = 0, FH_FRONTIER = 1, FH_HGJ = 2, FH_PGJ = 3, FH_PJ = 4 } fh_jacobi_mode;
 typedef enum { FH_PREVIOUS = 0, FH_SOURCE = 1 } fh_jacobi_draft;
@@ -49,6 +50,7 @@ typedef struct {
     int32_t special_symbols, chunk_count, relative_window, learn_tail;
     int32_t directions, block, causal, independent, middle_to_side;
     int32_t link_heads, link_rows, reach, count_bos, length_classes;
+    int32_t cell, zero_start; /* autoregressive: fh_cell; the decoder's </s> has a zero vector */
     const int32_t *chunk_sizes; /* [chunk_count] */
     double epsilon, scale;
     fh_side_shape encoder, decoder;
