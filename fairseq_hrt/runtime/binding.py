@@ -74,6 +74,12 @@ class Options(C.Structure):
     ]
 
 
+class FirstWords(C.Structure):
+    """fh_first_words."""
+
+    _fields_ = [("tokens", C.POINTER(C.c_int32)), ("offsets", C.POINTER(C.c_int64))]
+
+
 class Targets(C.Structure):
     """fh_targets."""
 
@@ -128,7 +134,17 @@ def kernel() -> C.CDLL:
         "fh_engine_shortlist": (C.c_int, [C.c_void_p, longs, ints, C.c_int64, ints, C.c_int64, *message]),
         "fh_decode": (
             C.c_int,
-            [C.c_void_p, ints, longs, C.c_int32, C.POINTER(Options), Ask, C.POINTER(C.POINTER(Results)), *message],
+            [
+                C.c_void_p,
+                ints,
+                longs,
+                C.c_int32,
+                C.POINTER(FirstWords),
+                C.POINTER(Options),
+                Ask,
+                C.POINTER(C.POINTER(Results)),
+                *message,
+            ],
         ),
         "fh_score": (
             C.c_int,

@@ -31,6 +31,13 @@ def writes_in_order(header: Header) -> bool:
     return header.family != "dag" and (header.family != "bidirectional" or (header.block, header.directions) == (1, 1))
 
 
+def takes_first_words(header: Header, options: DecodingOptions) -> bool:
+    """Whether every translation can begin with given words: what is written comes word by word from left to right."""
+    if header.family == "hrt":
+        return bool(options.hrt_draft_chunk) or {size for _, size in chunk_table(options, header.chunk_sizes)} == {1}
+    return header.family != "dag" and header.directions == 1
+
+
 def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Options, Any]:
     """The options for C, checked against the model, and what has to stay while they are used.
 
@@ -41,6 +48,11 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     require_native(options)
     _check_results(header, options)
     _check_jacobi(header, options)
+    if options.prefix_size and not takes_first_words(header, options):
+        raise UnsupportedOption(
+            f"--prefix-size {options.prefix_size}: a model of the family {header.family} does not write its words one after the "
+            "other here, so that none can be given"
+        )
     table: List[Tuple[float, int]] = [(math.inf, 1)]
     if header.family == "hrt":
         table = chunk_table(options, header.chunk_sizes)
@@ -163,5 +175,6 @@ __all__ = [
     "longest_written",
     "options_for",
     "settled",
+    "takes_first_words",
     "writes_in_order",
 ]

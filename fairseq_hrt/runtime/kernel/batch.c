@@ -34,6 +34,7 @@ typedef struct {
     const int32_t *tokens;
     const int64_t *offsets;
     const fh_given *given; /* [sentences], by number: translations to score; NULL: decode */
+    const fh_beginning *beginnings; /* [sentences], by number; NULL: no first words are given */
     entry *entries;  /* sorted */
     int32_t *starts; /* batch b holds entries starts[b] to starts[b + 1] - 1 */
     int32_t batches;
@@ -121,6 +122,12 @@ static int check_options(const fh_model *m, const fh_options *o, fh_error *error
     return fits ? FH_OK : fh_fail(error, FH_INVALID, "the decoding options do not fit the model");
 }
 
+/* Whether translations with this chunk size can begin with given words. */
+static int takes_first_words(const fh_model *m, const fh_options *o, int32_t chunk) {
+    if (m->shape.family == FH_HRT) return chunk == 1 || o->draft_chunk;
+    return m->shape.family != FH_DAG && m->shape.directions == 1;
+}
+
 static int32_t chunk_of(const fh_model *m, const fh_options *o, int32_t length) {
     if (m->shape.family != FH_HRT) return 0;
     if (o->draft_chunk) return o->draft_chunk;
@@ -164,7 +171,10 @@ static int make_entries(job *j, int32_t sentences, fh_error *error) {
             return fh_fail(error, FH_INVALID,
                            "--min-len %d is greater than the maximum length %d of a sentence; lower --min-len or raise --max-len-a/--max-len-b",
                            (int)j->options->min_len, (int)limit);
-        j->entries[i] = (entry){i, (int32_t)length, limit, chunk_of(m, j->options, (int32_t)length)};
+        int32_t chunk = chunk_of(m, j->options, (int32_t)length);
+        if (j->beginnings && j->beginnings[i].count && !takes_first_words(m, j->options, chunk))
+            return fh_fail(error, FH_REFUSED, "sentence %d has given first words; they need a model that writes its words from left to right", (int)i);
+        j->entries[i] = (entry){i, (int32_t)length, limit, chunk};
     }
     qsort(j->entries, (size_t)sentences, sizeof *j->entries, earlier);
     /* As many batches as there are threads, if there are sentences for them. */
@@ -237,21 +247,25 @@ static void decode_entries(job *j, int32_t batch, int32_t thread) {
     w->team = j->team;
     w->watch = &j->watch;
     w->caller = thread == 0;
+    w->beginnings = NULL;
     size_t n = (size_t)count;
-    fh_found *found = calloc(n, sizeof *found + sizeof(fh_given) + sizeof(int32_t *) + 2 * sizeof(int32_t));
+    fh_found *found = calloc(n, sizeof *found + sizeof(fh_given) + sizeof(fh_beginning) + sizeof(int32_t *) + 2 * sizeof(int32_t));
     if (!found) {
         fh_out_of_memory(&j->errors[batch], n * sizeof *found);
         return;
     }
     fh_given *given = (fh_given *)(found + count);
-    const int32_t **sources = (const int32_t **)(given + count);
+    fh_beginning *beginnings = (fh_beginning *)(given + count);
+    const int32_t **sources = (const int32_t **)(beginnings + count);
     int32_t *lengths = (int32_t *)(sources + count), *limits = lengths + count;
     for (int32_t i = 0; i < count; i++) {
         sources[i] = j->tokens + j->offsets[entries[i].number];
         lengths[i] = entries[i].length;
         limits[i] = entries[i].limit;
         if (j->given) given[i] = j->given[entries[i].number];
+        if (j->beginnings) beginnings[i] = j->beginnings[entries[i].number];
     }
+    if (j->beginnings) w->beginnings = beginnings;
     if (!fh_encode(w, sources, lengths, count)) {
         if (j->given)
             fh_score_given(w, given, found);
@@ -334,13 +348,38 @@ static int check_offsets(const int64_t *offsets, int64_t count, const char *what
     return FH_OK;
 }
 
-int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_options *options, fh_ask_caller ask,
-              fh_results **results, char *message, size_t size) {
+/* The first words of each sentence, checked; NULL and an error. */
+static fh_beginning *take_first_words(const fh_model *m, const fh_first_words *first, int32_t sentences, fh_error *error) {
+    if (check_offsets(first->offsets, sentences, "beginning", error)) return NULL;
+    fh_beginning *found = calloc((size_t)sentences + 1, sizeof *found);
+    if (!found) fh_out_of_memory(error, ((size_t)sentences + 1) * sizeof *found);
+    for (int32_t i = 0; i < sentences && !error->code; i++) {
+        int64_t begin = first->offsets[i], count = first->offsets[i + 1] - begin;
+        for (int64_t k = 0; k < count; k++) {
+            int32_t token = first->tokens[begin + k];
+            if (token < 0 || token >= m->decoder.shape.vocabulary)
+                fh_fail(error, FH_INVALID, "the given word %lld of sentence %d is %d, which is not in the dictionary of %d words", (long long)k, (int)i,
+                        (int)token, (int)m->decoder.shape.vocabulary);
+        }
+        /* No translation has more. */
+        int32_t most = m->decoder.shape.longest;
+        found[i] = (fh_beginning){first->tokens + begin, count < most ? (int32_t)count : most};
+    }
+    return found;
+}
+
+int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_first_words *first_words,
+              const fh_options *options, fh_ask_caller ask, fh_results **results, char *message, size_t size) {
     fh_error error = {0};
+    fh_beginning *beginnings = NULL;
     *results = NULL;
     job j = {.engine = e, .options = options, .tokens = tokens, .offsets = offsets};
     fh_watch_start(&j.watch, ask);
-    if (!check_offsets(offsets, sentences, "sentence", &error) && !check_options(e->model, options, &error)) run_job(&j, sentences, results, &error);
+    if (!check_offsets(offsets, sentences, "sentence", &error) && !check_options(e->model, options, &error)) {
+        if (first_words) j.beginnings = beginnings = take_first_words(e->model, first_words, sentences, &error);
+        if (!error.code) run_job(&j, sentences, results, &error);
+    }
+    free(beginnings);
     return report(&error, message, size);
 }
 

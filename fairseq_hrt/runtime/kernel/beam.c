@@ -163,7 +163,7 @@ static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
             b->rows[at] = one->row;
             b->tokens[at] = one->node < 0 ? search->start : nodes[one->node].token;
             b->positions[at] = place * search->stride;
-            b->asks[at] = fh_ask_at(w, s, place, search->min_len[s], search->max_len[s]);
+            b->asks[at] = (search->stride == 1 ? fh_ask_word : fh_ask_at)(w, s, place, search->min_len[s], search->max_len[s]);
         }
     *rows = at;
     if (!at) return FH_OK;

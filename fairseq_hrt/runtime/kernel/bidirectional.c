@@ -98,7 +98,7 @@ static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
             b.counts[r] = z;
             for (int32_t i = 0; i < z; i++) {
                 b.positions[r * z + i] = step * z + i;
-                b.asks[r * z + i] = fh_ask_at(w, b.rows[r], step * z + i, w->options->min_len, limits[b.rows[r]]);
+                b.asks[r * z + i] = fh_ask_word(w, b.rows[r], step * z + i, w->options->min_len, limits[b.rows[r]]);
             }
         }
         fh_step plan = {.rows = open, .row = b.rows, .count = b.counts, .tokens = b.current, .positions = b.positions, .causal = shape->causal,

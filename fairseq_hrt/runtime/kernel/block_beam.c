@@ -214,8 +214,7 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
             last_words(w, b, one->node, b->tokens + at * z);
             for (int32_t k = 0; k < z; k++) {
                 b->positions[at * z + k] = step * z + k;
-                fh_ask ask = fh_ask_at(w, s, step * z + k, w->options->min_len, limits[s]);
-                b->asks[at * z + k] = ask;
+                b->asks[at * z + k] = fh_ask_word(w, s, step * z + k, w->options->min_len, limits[s]);
             }
         }
     *rows = at;
@@ -232,9 +231,10 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
     for (int32_t s = 0, i = 0; s < w->sentences; s++)
         for (int32_t n = 0; n < b->counts[s]; n++)
             for (int32_t k = 0; k < z; k++, i++) {
-                int32_t slot = step * z + k;
-                if (slot >= limits[s]) b->found_counts[i] = 0; /* only </s> */
-                else if (slot < w->options->min_len) b->ends[i] = -INFINITY;
+                if (b->asks[i].only == shape->eos)
+                    b->found_counts[i] = 0;
+                else if (b->asks[i].only >= 0 || step * z + k < w->options->min_len)
+                    b->ends[i] = -INFINITY;
             }
     return FH_OK;
 }

@@ -118,9 +118,16 @@ FH_PUBLIC int fh_engine_shortlist(fh_engine *engine, const int64_t *offsets, con
 /* Called some 20 times a second by the thread that made the call, and not at all in calls that take less; unless *goes_on, which is 0, becomes
  * something else, the call is to end. */
 typedef void (*fh_ask_caller)(int32_t *goes_on);
-/* Sentence i has the tokens offsets[i] to offsets[i + 1] - 1. ask: NULL where the call is not to end before it is done. */
-FH_PUBLIC int fh_decode(fh_engine *engine, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_options *options,
-                        fh_ask_caller ask, fh_results **results, char *message, size_t size);
+/* The words that translations have to begin with: of sentence i those from offsets[i] to offsets[i + 1] - 1; padding: any word. */
+typedef struct {
+    const int32_t *tokens;
+    const int64_t *offsets;
+} fh_first_words;
+
+/* Sentence i has the tokens offsets[i] to offsets[i + 1] - 1. first_words: NULL where none are given; they need a model that writes from left to
+ * right. ask: NULL where the call is not to end before it is done. */
+FH_PUBLIC int fh_decode(fh_engine *engine, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_first_words *first_words,
+                        const fh_options *options, fh_ask_caller ask, fh_results **results, char *message, size_t size);
 
 /* Given translations: counts[i] of sentence i, one behind the other; translation t has the tokens offsets[t] to offsets[t + 1] - 1, </s> included. */
 typedef struct {

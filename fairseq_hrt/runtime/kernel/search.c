@@ -167,7 +167,7 @@ int fh_left_to_right(fh_work *w, const fh_search *search, fh_found *found) {
         if (!open) break;
         for (int32_t r = 0; r < open; r++) {
             g.positions[r] = place * search->stride;
-            g.asks[r] = fh_ask_at(w, g.rows[r], place, search->min_len[g.rows[r]], search->max_len[g.rows[r]]);
+            g.asks[r] = (search->stride == 1 ? fh_ask_word : fh_ask_at)(w, g.rows[r], place, search->min_len[g.rows[r]], search->max_len[g.rows[r]]);
         }
         fh_step step = {.rows = open, .row = g.rows, .tokens = g.current, .positions = g.positions, .causal = 1, .stride = search->stride};
         float *features;

@@ -63,7 +63,7 @@ static int32_t add_inputs(fh_work *w, const fh_guesser *guesser, state *v, part 
     v->tokens[at] = place ? known->words[place - 1] : w->model->shape.eos;
     for (int32_t i = 0; i < one->count; i++) {
         v->positions[at + i] = place + i;
-        v->asks[at + i] = fh_ask_at(w, one->sentence, place + i, w->options->min_len, known->limit);
+        v->asks[at + i] = fh_ask_word(w, one->sentence, place + i, w->options->min_len, known->limit);
         v->asks[at + i].guessed = 1; /* settle() complains of what is settled */
     }
     return one->count;
