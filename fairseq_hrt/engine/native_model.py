@@ -249,8 +249,7 @@ def _position_table(module: FairseqModule, count: int) -> Tensor:
     """Vectors of positions 0 to ``count`` - 1."""
     positions = module.embed_positions
     if hasattr(positions, "slot_table"):
-        # Of some decoders the slots have more than positions.
-        vectors: Tensor = (module.slot_vectors if hasattr(module, "slot_vectors") else positions.slot_table)(count)
+        vectors: Tensor = module.slot_vectors(count) if hasattr(module, "slot_vectors") else positions.slot_table(count)
         return vectors
     offset = module.padding_idx + 1
     if isinstance(positions, LearnedPositionalEmbedding):
