@@ -50,8 +50,8 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     _check_jacobi(header, options)
     if options.prefix_size and not takes_first_words(header, options):
         raise UnsupportedOption(
-            f"--prefix-size {options.prefix_size}: a model of the family {header.family} does not write its words one after the "
-            "other here, so that none can be given"
+            f"--prefix-size {options.prefix_size}: first words can be given to models that write from left to right "
+            "(hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
         )
     table: List[Tuple[float, int]] = [(math.inf, 1)]
     if header.family == "hrt":

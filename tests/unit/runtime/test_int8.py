@@ -145,17 +145,27 @@ def forced(model, memory, result, chunk=1):
 
 
 @pytest.mark.parametrize(
-    "arch, chunk", [("transformer", 1), ("hrt_transformer", 1), ("hrt_transformer", 2), ("hrt_transformer", 3)]
+    "arch, chunk",
+    [
+        ("transformer", 1),
+        ("hrt_transformer", 1),
+        ("hrt_transformer", 2),
+        ("hrt_transformer", 3),
+        ("marian_transformer", 1),
+        ("ssru", 1),
+    ],
 )
 @pytest.mark.parametrize("shape", [
     dict(), dict(encoder_normalize_before=True, decoder_normalize_before=True, share_all_embeddings=True), dict(encoder_embed_dim=30, encoder_ffn_embed_dim=70),
 ])  # fmt: skip
 def test_greedy(runtime, arch, chunk, shape):
+    if arch == "ssru":
+        arch, shape = "marian_transformer", {**shape, "marian_cell": "ssru"}
     model = runtime.build(arch, seed=11, **shape)
     header, tensors = convert(model, *model.dictionaries, weights="int8")
     assert any(tensor.dtype == np.int8 for tensor in tensors.values())
     copy, rows = Model(header, tensors), runtime.sources((3, 8, 15, 6))
-    own = {} if arch == "transformer" else {"hrt_decode_chunk": str(chunk)}
+    own = {"hrt_decode_chunk": str(chunk)} if arch == "hrt_transformer" else {}
     with runtime.runtime_engine(model, weights="int8") as engine:
         found = engine.decode(rows, runtime.options(beam=1, max_len_b=12, min_len=0, **own))
     near = total = 0
