@@ -195,7 +195,9 @@ def require_same_conventions(state: Dict[str, Tensor], cfg: TransformerConfig, p
     same_bias = own_bias is None or biased == (str(own_bias) == "yes")
     if note is None:
         # As fairseq has it; which of fairseq's activations is not said.
-        theirs = Conventions("relu" if own.activation == "swish" else own.activation, padding_idx + 1, FAIRSEQ_EPSILON, False)
+        theirs = Conventions(
+            "relu" if own.activation == "swish" else own.activation, padding_idx + 1, FAIRSEQ_EPSILON, False
+        )
     else:
         theirs = Conventions.read(note)
     can_start_from_zeros = hasattr(cfg, "marian_zero_start")
