@@ -135,7 +135,6 @@ class Schema:
         None,
         EVERY_TASK,
         "words of the target dictionary that every translation begins with, such as a language token; they count in its score",
-        native=False,
     )
 
     # ---- hrt

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..decoding import Hypothesis, Rescorer, require_candidates
 from ..families import Family, tasks_for
-from ..options import DecodingOptions, UnsupportedOption
+from ..options import DecodingOptions, UnsupportedOption, forced_ids
 from ..runtime import Engine, check_dictionaries, longest_written, options_for, takes_first_words
 from ..runtime.format import Header
 from ..runtime.library import load_library
@@ -34,6 +34,7 @@ class NativeGenerator:
 
     Attributes:
         counters: what was executed.
+        forced: ids of the words that every translation begins with.
         eos, symbols_to_strip_from_output: read by fairseq's command line.
 
     Raises:
@@ -58,6 +59,7 @@ class NativeGenerator:
     def _set_up(self, target: Dictionary, options: DecodingOptions) -> None:
         self.options, self.pad, self.words = options, target.pad(), len(target)
         self.eos = target.eos()
+        self.forced = forced_ids(options, target.symbols, (target[self.pad], target[self.eos]))
         self.symbols_to_strip_from_output = {self.eos}
         self.counters = GenerationCounters()
 
@@ -113,6 +115,10 @@ class NativeGenerator:
         self, rows: Sequence[Sequence[int]], first_words: Optional[Sequence[Sequence[int]]] = None
     ) -> List[List[Hypothesis]]:
         """The hypotheses of sources that end in ``</s>``, best first; first_words: see :meth:`~..runtime.Engine.decode`."""
+        if self.forced:
+            if first_words is not None:
+                raise ValueError("--forced-start with given first words: both say how translations begin; leave one out")
+            first_words = [self.forced] * len(rows)
         found = self.engine.decode(rows, self.options, first_words=first_words, every=self.rescorer is not None)
         self.counters.encoder_calls += 1
         if self.rescorer is not None:

@@ -160,6 +160,8 @@ class Engine:
             BaseException: what ``cancelled``, or the handler of a signal, raised meanwhile.
         """
         given = None
+        if first_words is None and options.forced_start is not None:
+            raise ValueError(f"--forced-start {options.forced_start}: an engine has no dictionary; give the ids as first_words")
         if first_words is not None:
             if len(first_words) != len(sources):
                 raise ValueError(f"{len(sources)} sources but first words of {len(first_words)}: each source needs a list of them")

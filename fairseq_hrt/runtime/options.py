@@ -48,11 +48,12 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     require_native(options)
     _check_results(header, options)
     _check_jacobi(header, options)
-    if options.prefix_size and not takes_first_words(header, options):
-        raise UnsupportedOption(
-            f"--prefix-size {options.prefix_size}: first words can be given to models that write from left to right "
-            "(hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
-        )
+    for name, value in (("prefix_size", options.prefix_size), ("forced_start", options.forced_start)):
+        if value and not takes_first_words(header, options):
+            raise UnsupportedOption(
+                f"{flag(name)} {value}: first words can be given to models that write from left to right "
+                "(hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
+            )
     table: List[Tuple[float, int]] = [(math.inf, 1)]
     if header.family == "hrt":
         table = chunk_table(options, header.chunk_sizes)

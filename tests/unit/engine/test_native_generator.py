@@ -166,6 +166,20 @@ def test_given_first_words_need_no_pytorch(tiny, family, own, given):
     assert [best[0]["tokens"][0].item() for best in found] == [5, 7, 8] and mine._torch is None
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_forced_start_needs_no_pytorch(tiny, beam):
+    model, sample = model_of(tiny, "autoregressive"), tiny.sample([5, 3, 6])
+    own = dict(forced_start="w3 <unk>")
+    mine, theirs = both(tiny, "autoregressive", [model], own=own, max_len_b=6, beam=beam, nbest=beam)
+    found, expected = (generator.generate([model], sample) for generator in (mine, theirs))
+    assert_same(found, expected, beam)
+    assert all(best[0]["tokens"][:2].tolist() == [7, 3] for best in found) and mine._torch is None
+    with pytest.raises(ValueError, match="--forced-start with given first words"):
+        mine.generate([model], sample, prefix_tokens=torch.tensor([[5], [7], [7]]))
+    with pytest.raises(ValueError, match="--forced-start w99: w99 is not a word of the target dictionary"):
+        generator_of(tiny, "autoregressive", [model], own=dict(forced_start="w99"))
+
+
 def test_first_words_where_they_cannot_be_given(tiny):
     """PyTorch says why, and one asks for them on the command line is told at once."""
     model, sample = model_of(tiny, "hrt"), tiny.sample([5, 3])

@@ -35,8 +35,11 @@ def test_long_and_odd_sources(runtime):
     ([[5, -1], []], "-1 is no token id; each beginning is a list of integers"), ([[5], 7], "beginning 1: 7 is no list"),
 ])  # fmt: skip
 def test_first_words_that_are_none(runtime, first_words, message):
-    with runtime.runtime_engine(runtime.build()) as engine, pytest.raises(ValueError, match=message):
-        engine.decode([[4, 2], [5, 2]], runtime.options(beam=1), first_words=first_words)
+    with runtime.runtime_engine(runtime.build()) as engine:
+        with pytest.raises(ValueError, match=message):
+            engine.decode([[4, 2], [5, 2]], runtime.options(beam=1), first_words=first_words)
+        with pytest.raises(ValueError, match="--forced-start w1: an engine has no dictionary; give the ids as first_words"):
+            engine.decode([[4, 2]], runtime.options(beam=1, forced_start="w1"))
 
 
 @pytest.mark.parametrize("arch, options", [

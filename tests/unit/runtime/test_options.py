@@ -145,11 +145,13 @@ def test_what_a_model_does_not_have_is_refused(family, options, message):
 def test_which_models_take_first_words(family, own, options, expected):
     model = header(family, **own)
     assert takes_first_words(model, DecodingOptions(**options)) is expected
-    asked = DecodingOptions(prefix_size=2, **options)
-    if expected:
-        options_for(model, asked)
-    else:
-        with pytest.raises(UnsupportedOption, match="--prefix-size 2: first words can be given to models that write"):
+    for name, value in (("prefix_size", 2), ("forced_start", "a b")):
+        asked = DecodingOptions(**{name: value}, **options)
+        if expected:
+            options_for(model, asked)
+            continue
+        refusal = f"--{name.replace('_', '-')} {value}: first words can be given to models that write from left to right"
+        with pytest.raises(UnsupportedOption, match=refusal):
             options_for(model, asked)
 
 
