@@ -1,4 +1,27 @@
-/* The public interface of the runtime: a model, an engine that decodes with it, and results. Called through ctypes.
+/* The native engine: translation on a CPU, token ids in, token ids out, in C11 without any library.
+ *
+ * The aim is speed per sentence at the sizes that translation has: one to some dozens of sentences of up to a few hundred words, models of 1 to 500
+ * MB. There nearly all time goes into products of a few rows with large matrices, that is, into reading the weights. So weights are int8 and packed
+ * in the order in which they are read, rows of all sentences share a product, nothing is padded, and whatever writes several words in one pass saves
+ * a walk through the weights.
+ *
+ * The way of a call through the files:
+ *
+ *   model.c          checks named tensors and packs them, once (packing.c)
+ *   batch.c          fh_decode and fh_score: checks (checks.c), sorts sentences by length, cuts batches, spreads them over threads (threads.c)
+ *   encoder.c        encodes a batch, and leaves keys and values of the source for the decoder
+ *   decoder.c        one step: new tokens of some rows, each row with a cache of what came before; all ways of decoding take such steps
+ *   choose.c         from a step's features to words and their scores, or to the best of a shortlist (shortlist.c)
+ *   search.c beam.c  word by word, greedily or with a beam: read decoder.c and these first
+ *   verify.c         guesses checked by one pass, from the model itself (jacobi.c) or from its chunks (drafts.c)
+ *   hrt.c, bidirectional.c and block_beam.c, dag.c and graph.c: the families that write several words in a pass
+ *   given.c align.c  read finished translations: their scores, the source word of each of their words
+ *   results.c        copies what was found for the caller
+ *
+ * Below them: work.c, what encoder and decoder share, and the products; team.c, threads that share one product; memory.c, buffers and arenas;
+ * operations.h, the arithmetic, written once (body_*.h) and compiled for each instruction set (operations_*.c), of which dispatch.c chooses one.
+ *
+ * This header is the public interface: a model, an engine that decodes with it, and results. Called through ctypes.
  *
  * Every function that can fail returns an fh_status and writes one line into `message` (`size` bytes, always ended by a zero byte).
  * Nothing is global: several models and engines may live side by side; one engine is used by one thread at a time. What comes in is
