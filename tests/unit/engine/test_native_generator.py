@@ -7,6 +7,7 @@ import pytest
 import torch
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from tiny_weights import sharpen
 
@@ -164,6 +165,19 @@ def test_given_first_words_need_no_pytorch(tiny, family, own, given):
     found, expected = (generator.generate([model], sample, prefix_tokens=prefix) for generator in (mine, theirs))
     assert_same(found, expected, given.get("nbest", 1))
     assert [best[0]["tokens"][0].item() for best in found] == [5, 7, 8] and mine._torch is None
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_given_first_words_are_those_of_fairseqs_generator(tiny, beam):
+    model, sample, prefix = model_of(tiny, "autoregressive"), tiny.sample([4, 6, 2]), torch.tensor([[5, 6], [7, 1], [9, 9]])
+    mine = generator_of(tiny, "autoregressive", [model], max_len_b=8, beam=beam, nbest=beam, prefix_size=2)
+    stock = SequenceGenerator([model], tiny.dictionary(), beam_size=beam, max_len_b=8)
+    found, expected = (generator.generate([model], sample, prefix_tokens=prefix) for generator in (mine, stock))
+    for own, theirs in zip(found, expected):
+        assert [one["tokens"].tolist() for one in own] == [one["tokens"].tolist() for one in theirs]
+        for one, other in zip(own, theirs):
+            assert float(one["score"]) == pytest.approx(float(other["score"]), abs=1e-4)
+            assert one["positional_scores"].tolist() == pytest.approx(other["positional_scores"].tolist(), abs=1e-4)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
