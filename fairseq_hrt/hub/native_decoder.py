@@ -131,7 +131,9 @@ class NativeDecoder:
         options_for(self.engine.header, found)
         check_dictionaries(found, self.source.words, self.target.words)
         if found.prefix_size:
-            raise ValueError(f"prefix_size={found.prefix_size}: no translation begins with given words here; use fairseq-generate")
+            raise ValueError(
+                f"prefix_size={found.prefix_size}: no translation begins with given words here; use fairseq-generate"
+            )
         self.first_words(found, 0)
         return found
 

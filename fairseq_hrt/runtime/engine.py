@@ -161,10 +161,14 @@ class Engine:
         """
         given = None
         if first_words is None and options.forced_start is not None:
-            raise ValueError(f"--forced-start {options.forced_start}: an engine has no dictionary; give the ids as first_words")
+            raise ValueError(
+                f"--forced-start {options.forced_start}: an engine has no dictionary; give the ids as first_words"
+            )
         if first_words is not None:
             if len(first_words) != len(sources):
-                raise ValueError(f"{len(sources)} sources but first words of {len(first_words)}: each source needs a list of them")
+                raise ValueError(
+                    f"{len(sources)} sources but first words of {len(first_words)}: each source needs a list of them"
+                )
             given = C.byref(binding.FirstWords(*_flatten(first_words, "beginning")))
         results = self._run("fh_decode", sources, options, given, every=every, cancelled=cancelled)
         if options.bidirectional_deduplicate and self.header.family == "bidirectional":

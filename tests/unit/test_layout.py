@@ -253,6 +253,7 @@ TOGETHER = {
     "files": "damaged model files are refused",
     "given": "the runtime scores given translations as fairseq's modules do",
     "judges": "either engine chooses among translations",
+    "memory": "the kernel's memory",
     "other_builds": "the kernel under sanitizers and on ARM",
     "enlarge": "a script that makes models larger",
     "example": "the example of a server",

@@ -199,7 +199,9 @@ def test_first_words_where_they_cannot_be_given(tiny):
     model, sample = model_of(tiny, "hrt"), tiny.sample([5, 3])
     with pytest.raises(ValueError, match="chunks cannot continue a given prefix; use --hrt-decode-chunk 1"):
         generator_of(tiny, "hrt", [model], max_len_b=6).generate([model], sample, prefix_tokens=torch.tensor([[5], [7]]))
-    with pytest.raises(ValueError, match="--prefix-size 1: first words can be given to models that write from left to right"):
+    with pytest.raises(
+        ValueError, match="--prefix-size 1: first words can be given to models that write from left to right"
+    ):
         generator_of(tiny, "hrt", [model], max_len_b=6, prefix_size=1)
     # Where all sentences are decoded word by word it is done, by PyTorch.
     own = dict(hrt_decode_chunk="auto", hrt_chunk_table="9:1,inf:2")

@@ -72,7 +72,8 @@ def test_options_of_a_call(bundles):
 
 def test_translations_begin_with_forced_words(bundles):
     native, torch = (
-        fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine) for engine in ("native", "torch")
+        fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
+        for engine in ("native", "torch")
     )
     word = native.decoder.target.words[5]
     for more in ({}, {"beam": 1}):

@@ -84,7 +84,12 @@ FROM_LEFT_TO_RIGHT = {
 def test_given_first_words(runtime, kind):
     """Words, </s> and <unk> among them, whatever the rules say; padding stands for any word; not beyond the maximum length."""
     arch, overrides, ways = FROM_LEFT_TO_RIGHT[kind]
-    rules = (dict(), dict(max_len_b=1, min_len=1), dict(max_len_b=6, min_len=5, unkpen=float("inf")), dict(max_len_b=12, unkpen=1.5))
+    rules = (
+        dict(),
+        dict(max_len_b=1, min_len=1),
+        dict(max_len_b=6, min_len=5, unkpen=float("inf")),
+        dict(max_len_b=12, unkpen=1.5),
+    )
     for seed, way in enumerate(ways):
         model, rows = runtime.build(arch, seed=seed, **overrides), runtime.sources((3, 1, 23, 9, 6, 2), seed=seed)
         for rule in rules:

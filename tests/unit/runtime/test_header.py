@@ -44,7 +44,9 @@ def test_wrong_headers(files, tmp_path, change, message):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("header", [PLAIN, RECURRENT, CHUNKS, SLOTS, GRAPH], ids=lambda header: f"{header.family} {header.cell}")
+@pytest.mark.parametrize(
+    "header", [PLAIN, RECURRENT, CHUNKS, SLOTS, GRAPH], ids=lambda header: f"{header.family} {header.cell}"
+)
 def test_what_is_written_is_read(header):
     again = Header.from_json(header.to_json())
     assert again == header and again.chunk_sizes == header.chunk_sizes
