@@ -39,11 +39,6 @@ class DecodingOptions(Schema):
             raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0")
         for name, option in SCHEMA.items():
             _check_range(name, getattr(self, name), option)
-        if self.forced_start is not None and self.prefix_size:
-            raise ValueError(
-                f"--forced-start {self.forced_start} with --prefix-size {self.prefix_size}: both say how translations begin; "
-                "leave one out"
-            )
         if self.max_len_a == 0 and self.min_len > self.max_len_b:
             raise ValueError(
                 f"--min-len {self.min_len} is greater than the maximum length {self.max_len_b} of a sentence; "
@@ -228,10 +223,15 @@ def forced_ids(options: DecodingOptions, symbols: Sequence[str], never: Containe
         their ids.
 
     Raises:
-        ValueError: a word that the dictionary does not have, or none at all.
+        ValueError: a word that the dictionary does not have, or none at all, or ``--prefix-size`` besides.
     """
     if options.forced_start is None:
         return []
+    if options.prefix_size:
+        raise ValueError(
+            f"--forced-start {options.forced_start} with --prefix-size {options.prefix_size}: both say how translations begin; "
+            "leave one out"
+        )
     words, known = options.forced_start.split(), {word: number for number, word in enumerate(symbols)}
     if not words:
         raise ValueError(f"--forced-start {options.forced_start!r} names no word; leave it out")

@@ -1,10 +1,10 @@
 """Marian's recurrent decoder layers: a simpler simple recurrent unit (SSRU) in the place of self-attention."""
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
-from fairseq.incremental_decoding_utils import with_incremental_state
+from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
@@ -14,13 +14,16 @@ from .config import MarianModelConfig
 _STATE = "state"
 
 
-@with_incremental_state
-class SSRUCell(nn.Module):
+class SSRUCell(FairseqIncrementalState, nn.Module):
     """f = σ(W_f x + b_f), c = f ⊙ c + (1 - f) ⊙ W x, starting from zeros (Kim et al. 2019).
 
     Args:
         width: D.
     """
+
+    # fairseq's, which is not typed.
+    get_incremental_state: Callable[..., Any]
+    set_incremental_state: Callable[..., Any]
 
     def __init__(self, width: int) -> None:
         super().__init__()

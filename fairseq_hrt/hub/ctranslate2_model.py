@@ -80,7 +80,7 @@ def check_exportable(model: FairseqModule) -> None:
         raise ValueError(
             f"a {name} does not write one word after another from left to right, which is all that CTranslate2 can do; {how}"
         )
-    tables = [getattr(layer.self_attn, "relative_keys", None) for layer in decoder.layers]
+    tables = [getattr(getattr(layer, "self_attn", None), "relative_keys", None) for layer in decoder.layers]
     if any(table is not None and table.any() for table in tables):
         raise ValueError(
             "this hrt_transformer has relative positions beside the absolute ones; CTranslate2 drops the absolute ones of a decoder "
@@ -88,6 +88,8 @@ def check_exportable(model: FairseqModule) -> None:
         )
     refused = {
         "--adaptive-softmax-cutoff": decoder.adaptive_softmax is not None,
+        "--marian-cell ssru": getattr(decoder, "cell", "attention") != "attention",
+        "--marian-zero-start yes": getattr(decoder, "zero_start", False),
         "a --decoder-input-dim or --decoder-output-dim of its own": decoder.project_in_dim is not None
         or decoder.project_out_dim is not None,
         "--no-token-positional-embeddings": encoder.embed_positions is None or decoder.embed_positions is None,

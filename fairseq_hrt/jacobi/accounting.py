@@ -13,25 +13,29 @@ class DecoderSize:
 
     Attributes:
         layers: decoder layers; width: D; inner: width of the feed-forward layers; vocabulary: V.
+        recurrent: they have recurrent cells in the place of self-attention.
     """
 
     layers: int
     width: int
     inner: int
     vocabulary: int
+    recurrent: bool = False
 
     @classmethod
     def of(cls, model: FairseqEncoderDecoderModel) -> "DecoderSize":
         """Of a Transformer."""
         decoder = model.decoder
         vocabulary, width = decoder.output_projection.weight.shape
-        return cls(len(decoder.layers), width, decoder.layers[0].fc1.out_features, vocabulary)
+        recurrent = hasattr(decoder.layers[0], "cell")
+        return cls(len(decoder.layers), width, decoder.layers[0].fc1.out_features, vocabulary, recurrent)
 
     def flops(self, tokens: int, keys: int, source: int) -> int:
         """Of a pass of ``tokens`` new tokens over ``keys`` keys and ``source`` source tokens; a multiplication and an addition
         are two. The encoder and the source's keys (:meth:`source_flops`) stand apart."""
         d, q, k, m = self.width, tokens, keys, source
-        layer = 8 * d * d * q + 4 * d * q * k + 4 * d * d * q + 4 * d * q * m + 4 * d * self.inner * q
+        before = 4 * d * d * q if self.recurrent else 8 * d * d * q + 4 * d * q * k
+        layer = before + 4 * d * d * q + 4 * d * q * m + 4 * d * self.inner * q
         return self.layers * layer + 2 * d * self.vocabulary * q
 
     def source_flops(self, source: int) -> int:

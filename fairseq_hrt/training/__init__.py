@@ -1,7 +1,7 @@
 """What the training of two families or more needs: distilled targets, reproducible draws, losses, presets and models' base."""
 
-from .config import DistillationConfig
-from .conventions import ACTIVATIONS, ConventionsConfig, start_self_attention
+from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig
+from .conventions import start_self_attention
 from .distillation import choose_targets, draw_raw, truncate_targets, with_distilled_targets
 from .hashing import Purpose, hash_uniform
 from .losses import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy

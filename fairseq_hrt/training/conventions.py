@@ -6,45 +6,23 @@ noted beside the weights, and who starts from them must be built with the same.
 """
 
 import logging
-from dataclasses import dataclass, field
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
-from fairseq.dataclass import ChoiceEnum
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import LayerNorm, SinusoidalPositionalEmbedding
-from fairseq.utils import get_available_activation_fns
 from torch import Tensor, nn
+
+from .config import ACTIVATIONS, FAIRSEQ_EPSILON, ConventionsConfig
 
 logger = logging.getLogger(__name__)
 
-# fairseq's own, and one that its Transformers have but its options lack.
-ACTIVATIONS: List[str] = [*get_available_activation_fns(), "swish"]
-FAIRSEQ_EPSILON = 1e-5
 # Beside the weights, of the encoder as every model of translation has one.
 NOTE = "encoder.conventions"
 _BIAS = "decoder.output_projection.bias"
 # Epsilons are noted as integers: half precision has none as small.
 _UNIT = 1e-12
-
-
-@dataclass
-class ConventionsConfig(TransformerConfig):
-    """A Transformer whose conventions can be chosen; what is not given is as fairseq has it."""
-
-    activation_fn: ChoiceEnum(ACTIVATIONS) = field(default="relu", metadata={"help": "activation function to use"})
-    marian_first_position: Optional[int] = field(
-        default=None,
-        metadata={"help": "position whose sinusoid the first word gets: 0 to start from a marian_transformer; default: 2"},
-    )
-    marian_epsilon: float = field(
-        default=FAIRSEQ_EPSILON,
-        metadata={"help": "epsilon of the layer normalisations: 1e-6 to start from most models of Marian"},
-    )
-    marian_output_bias: ChoiceEnum(["yes", "no"]) = field(
-        default="no", metadata={"help": "whether the output projection has a bias: yes to start from most models of Marian"}
-    )
 
 
 class Conventions(NamedTuple):
@@ -102,6 +80,8 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
         first: position of the first word.
     """
 
+    weights: Tensor
+
     def __init__(self, width: int, padding_idx: int, *, size: int, first: int) -> None:
         super().__init__(width, padding_idx, init_size=padding_idx + 1)
         self.first, self.offset = first, padding_idx + 1
@@ -110,24 +90,19 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
     def slot_table(self, count: int) -> Tensor:
         """Vectors ``[count, D]`` of the first words."""
         self._reserve(count)
+        self.weights = self.weights.to(self._float_tensor)
         return self.weights[self.offset : self.offset + count]
 
-    def forward(
-        self,
-        input: Tensor,
-        incremental_state: Optional[Any] = None,
-        timestep: Optional[Tensor] = None,
-        positions: Optional[Any] = None,
-    ) -> Tensor:
+    def forward(self, input: Tensor, *rest: Any, **options: Any) -> Tensor:
         """As fairseq's: vectors ``[B, T, D]`` of ids ``[B, T]``, zeros for padding; with an incremental state the last one."""
         self._reserve(input.size(1))
-        return super().forward(input, incremental_state, timestep, positions)
+        vectors: Tensor = super().forward(input, *rest, **options)
+        return vectors
 
     def _reserve(self, count: int) -> None:
         if self.weights.size(0) < self.offset + count:
             table = self.get_embedding(self.first + max(count, 2 * self.weights.size(0)), self.embedding_dim)
             self.weights = torch.cat([table.new_zeros(self.offset, self.embedding_dim), table[self.first :]])
-        self.weights = self.weights.to(self._float_tensor)
 
 
 def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
@@ -177,12 +152,15 @@ def add_output_bias(cfg: ConventionsConfig, projection: nn.Linear) -> None:
         projection.bias = nn.Parameter(torch.zeros_like(projection.weight[:, 0]))
 
 
-def require_same_conventions(state: Dict[str, Tensor], cfg: TransformerConfig, padding_idx: int) -> None:
+def require_same_conventions(state: Dict[str, Tensor], cfg: TransformerConfig, padding_idx: int) -> Conventions:
     """Refuses weights that were trained with other conventions than a model is built with; the note becomes the model's own.
 
     Args:
         state: the checkpoint's, changed in place.
         cfg: options of the model.
+
+    Returns:
+        those of the checkpoint; its decoder's start may be another than the model's, which has to get used to its own.
 
     Raises:
         ValueError: naming the options that make them agree.
@@ -211,6 +189,7 @@ def require_same_conventions(state: Dict[str, Tensor], cfg: TransformerConfig, p
         raise ValueError(f"the checkpoint's weights were trained with {wanted}: {fix}")
     if theirs.zero_start != own.zero_start:
         logger.warning("the checkpoint's decoder begins with a vector of zeros, this model's with the embedding of </s>")
+    return theirs
 
 
 def start_self_attention(state: Dict[str, Tensor], decoder: nn.Module, name: str) -> None:

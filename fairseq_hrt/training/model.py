@@ -10,13 +10,8 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
-from .conventions import (
-    ConventionsConfig,
-    add_output_bias,
-    conventions_of,
-    follow_conventions,
-    require_same_conventions,
-)
+from .config import ConventionsConfig
+from .conventions import add_output_bias, conventions_of, follow_conventions, require_same_conventions
 
 
 class ConfiguredTransformer(TransformerModelBase):
@@ -79,7 +74,8 @@ class ConfiguredTransformer(TransformerModelBase):
             RuntimeError: other parameters than this model's, on one line. None of them is left out in silence: a model that is started
                 from another one keeps all that it had learnt.
         """
-        require_same_conventions(state_dict, self.cfg, self.encoder.padding_idx)
+        theirs = require_same_conventions(state_dict, self.cfg, self.encoder.padding_idx)
+        self.decoder.parent_starts_from_zeros = theirs.zero_start
         try:
             return super().load_state_dict(state_dict, strict, model_cfg, args)
         except RuntimeError as error:

@@ -56,6 +56,8 @@ def make_lively(*args: Any, **options: Any) -> Any:
             blocks = [(layer.encoder_attn.out_proj, 0.15), (layer.fc2, 0.15)]
             if hasattr(layer, "self_attn"):
                 blocks.append((layer.self_attn.out_proj, 0.8))
+            else:
+                layer.cell.candidate.weight.mul_(0.3)
             for block, share in blocks:
                 block.weight.mul_(share)
                 block.bias.zero_()

@@ -26,8 +26,7 @@ from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.options import SCHEMA
 from fairseq_hrt.schema import EVERY_TASK
-from fairseq_hrt.training.config import DistillationConfig
-from fairseq_hrt.training.conventions import ConventionsConfig
+from fairseq_hrt.training.config import ConventionsConfig, DistillationConfig
 
 PACKAGE = Path(fairseq_hrt.__file__).parent
 ROOT = PACKAGE.parent

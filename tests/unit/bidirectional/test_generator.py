@@ -125,8 +125,12 @@ def test_prefixes_of_semi_autoregressive_models(family):
     for beam in (1, 3):
         found = family.generator(model, beam=beam, max_len_b=9).generate(None, sample, prefix_tokens=prefix)
         assert found[0][0]["tokens"][:4].tolist() == [7, 8, 9, 10] and found[1][0]["tokens"][0] == 5
+        forced = family.generator(model, beam=beam, max_len_b=9, forced_start="w3 w4 w5 w6").generate(None, sample)
+        assert forced[0][0]["tokens"].equal(found[0][0]["tokens"]) and forced[0][0]["score"] == found[0][0]["score"]
     with pytest.raises(ValueError, match="--prefix-size"):
         family.generator(family.bidirectional(directions=2), beam=1).generate(None, sample, prefix_tokens=prefix)
+    with pytest.raises(ValueError, match="--forced-start w1: a given beginning .*--bidirectional-directions 1"):
+        family.generator(family.bidirectional(directions=2), forced_start="w1")
 
 
 def test_what_cannot_be_done_is_refused(family):

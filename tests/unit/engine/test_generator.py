@@ -137,9 +137,7 @@ def test_a_forced_start_is_fairseqs_prefix(tiny, kind, words, beam, normalised, 
     """Tokens, scores of each token, and their sum."""
     arch, options = FORCING[kind]
     model, sample, dictionary = tiny.lively(arch, seed=seed, **options), tiny.sample([5, 3, 6], seed=seed), tiny.dictionary()
-    chosen = DecodingOptions(
-        beam=beam, nbest=beam, max_len_b=9, unnormalized=not normalised, forced_start=" ".join(words)
-    )
+    chosen = DecodingOptions(beam=beam, nbest=beam, max_len_b=9, unnormalized=not normalised, forced_start=" ".join(words))
     found = AutoregressiveGenerator([model], dictionary, chosen).generate(None, sample)
     prefix = torch.tensor([[dictionary.index(word) for word in words]] * 3)
     stock = SequenceGenerator([model], dictionary, beam_size=beam, max_len_b=9, normalize_scores=normalised)

@@ -89,10 +89,25 @@ def test_symbols_are_the_same_on_both_sides(tiny, name, side):
 
 @pytest.mark.parametrize("options, message", [
     (dict(activation_fn="linear"), "--activation-fn linear"), (dict(decoder_output_dim=8), "--decoder-output-dim"),
+    (dict(arch="marian_transformer", activation_fn="relu"), "--marian-zero-start yes"),
+    (dict(arch="marian_transformer", marian_cell="ssru"), "--marian-cell ssru"),
 ])  # fmt: skip
 def test_what_the_runtime_does_not_know(tiny, options, message):
     with pytest.raises(UnsupportedModelError, match=message):
         check_convertible(tiny.model(**options), tiny.dictionary(), tiny.dictionary())
+
+
+@pytest.mark.parametrize("arch", ["hrt_transformer", "bidirectional_transformer"])
+def test_conventions_of_students(tiny, arch):
+    """Positions from 0, where the model counts from there; epsilon and output bias."""
+    more = dict(hrt_chunk_sizes=[2]) if arch == "hrt_transformer" else dict(bidirectional_directions=1)
+    options = dict(marian_first_position=0, marian_epsilon=1e-6, marian_output_bias="yes", **more)
+    header, tensors = convert(tiny.model(arch, **options), tiny.dictionary(), tiny.dictionary(), weights="float32")
+    assert header.epsilon == 1e-6 and header.output_bias and tensors["output.bias"].any()
+    for side in ("encoder", "decoder"):
+        angles = np.arange(5)[:, None] * 10_000.0 ** (-np.arange(8) / 7)
+        expected = np.concatenate([np.sin(angles), np.cos(angles)], 1)
+        np.testing.assert_allclose(tensors[f"{side}.positions"][:5], expected, atol=1e-5)
 
 
 def test_the_rest_of_a_row_makes_its_integers_finer():

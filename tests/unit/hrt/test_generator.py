@@ -554,6 +554,11 @@ def test_a_prefix_needs_chunk_size_one(hrt):
         build(hrt, model, 2).generate([model], sample, prefix_tokens=torch.tensor([[5]]))
     (hypotheses,) = build(hrt, model, 1).generate([model], sample, prefix_tokens=torch.tensor([[5, 7]]))
     assert hypotheses[0]["tokens"].tolist()[:2] == [5, 7]
+    (forced,) = build(hrt, model, 1, forced_start="w1 w3").generate([model], sample)
+    assert forced[0]["tokens"].equal(hypotheses[0]["tokens"]) and forced[0]["score"] == hypotheses[0]["score"]
+    for chunk in (2, "auto"):
+        with pytest.raises(ValueError, match="--forced-start w1: chunks cannot continue a .*--hrt-decode-chunk 1"):
+            build(hrt, model, chunk, forced_start="w1")
 
 
 def test_an_ensemble_of_different_chunk_sizes_is_refused(hrt):
