@@ -89,8 +89,6 @@ def test_symbols_are_the_same_on_both_sides(tiny, name, side):
 
 @pytest.mark.parametrize("options, message", [
     (dict(activation_fn="linear"), "--activation-fn linear"), (dict(decoder_output_dim=8), "--decoder-output-dim"),
-    (dict(arch="marian_transformer", activation_fn="relu"), "--marian-zero-start yes"),
-    (dict(arch="marian_transformer", marian_cell="ssru"), "--marian-cell ssru"),
 ])  # fmt: skip
 def test_what_the_runtime_does_not_know(tiny, options, message):
     with pytest.raises(UnsupportedModelError, match=message):

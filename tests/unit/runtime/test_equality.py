@@ -71,6 +71,13 @@ def test_marian(runtime, shape):
             assert [best[0].positional_scores for best in found] == [best[0].positional_scores for best in greedy]
 
 
+@pytest.mark.parametrize("arch, beam", [("hrt_transformer", 3), ("bidirectional_transformer", 1)])
+def test_students_with_marians_conventions(runtime, arch, beam):
+    conventions = dict(activation_fn="swish", marian_first_position=0, marian_epsilon=1e-3, marian_output_bias="yes")
+    model = runtime.build(arch, seed=3, share_all_embeddings=True, **conventions)
+    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(beam=beam, max_len_b=14))
+
+
 GIVEN = [[5, 6], [7], [3, 2], [], [8, 1, 6], [4] * 30]
 FROM_LEFT_TO_RIGHT = {
     "transformer": ("transformer", {}, WAYS), "ssru": ("marian_transformer", dict(marian_cell="ssru"), WAYS[:5]),
