@@ -1,7 +1,6 @@
 """A bundle's model on the native engine: neither PyTorch nor fairseq is loaded."""
 
 import os
-from functools import cache
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from ..families import family_of_task, tasks_for
 from ..options import DecodingOptions, UnsupportedOption, flag, forced_ids
 from ..runtime import Engine, check_dictionaries, options_for, settled
 from .bundle import Bundle
-from .dictionary import SPECIAL, Words
+from .dictionary import Words
 from .shortlist import read_shortlist
 from .translation import longest_first
 from .translator import Wanted, Watch
@@ -82,7 +81,7 @@ class NativeDecoder:
                 raise ValueError(f"{bundle.folder} holds no shortlist: make it with fairseq-hrt bundle ... --shortlist FILE")
             self.engine.set_shortlist(read_shortlist(bundle.folder / bundle.shortlist))
         self._kept: Dict[Tuple[Any, ...], DecodingOptions] = {}
-        self._forced = cache(self._forced_ids)
+        self._forced: Dict[str, List[int]] = {}
 
     def identity(self) -> Dict[str, Any]:
         """See :class:`.translator.BundleDecoder`."""
@@ -137,17 +136,19 @@ class NativeDecoder:
         self.first_words(found, 0)
         return found
 
-    def _forced_ids(self, words: Optional[str]) -> List[int]:
-        special = (SPECIAL[self.engine.header.pad], SPECIAL[self.target.eos])
-        return forced_ids(DecodingOptions(forced_start=words), self.target.words, special)
-
     def first_words(self, prepared: DecodingOptions, count: int) -> Optional[List[List[int]]]:
         """What the translations of so many sentences have to begin with; None: nothing.
 
         Raises:
             ValueError: words of ``--forced-start`` that the dictionary does not have.
         """
-        return None if prepared.forced_start is None else [self._forced(prepared.forced_start)] * count
+        words = prepared.forced_start
+        if words is None:
+            return None
+        if words not in self._forced:
+            special = [self.target.words[number] for number in (self.engine.header.pad, self.target.eos)]
+            self._forced = {words: forced_ids(prepared, self.target.words, special)}
+        return [self._forced[words]] * count
 
     def longest(self, prepared: DecodingOptions) -> Tuple[int, int]:
         """See :class:`.translator.BundleDecoder`."""
