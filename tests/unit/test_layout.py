@@ -258,6 +258,7 @@ TOGETHER = {
     "files": "damaged model files are refused",
     "given": "the runtime scores given translations as fairseq's modules do",
     "judges": "either engine chooses among translations",
+    "memory": "the kernel's memory",
     "operations": "the operations of the kernel",
     "other_builds": "the kernel under sanitizers and on ARM",
     "enlarge": "a script that makes models larger",

@@ -22,6 +22,8 @@ def test_options_of_the_training_hold_where_none_are_given(bundles):
     decoder.trained_task.hrt_decode_chunk, decoder.trained_task.hrt_eos_last_chunk = "1", True
     decoder.trained_task.hrt_curriculum_power = 3.0
     assert runtime_bundle.trained_options(decoder) == {"hrt_decode_chunk": "1", "hrt_eos_last_chunk": "true"}
+    decoder.trained_task.forced_start = "a"
+    assert runtime_bundle.trained_options(decoder)["forced_start"] == "a"
     decoder.bundle.task = "translation_autoregressive"
     assert runtime_bundle.trained_options(decoder) == {}
 
