@@ -15,6 +15,7 @@ from .generator import AutoregressiveGenerator, EngineGenerator, source_rows
 from .layers import FairseqModule, UnsupportedModelError
 from .native_generator import NativeGenerator, PackedGenerator
 from .precision import at_least_float32, follow_precision, log_mean, log_softmax, on_device
+from .recurrence import recur
 from .relative_positions import relative_index
 from .rescoring import ModelScorer
 from .steps import DecodingStep, StepHook, attached, single_step
@@ -52,6 +53,7 @@ __all__ = [
     "native_model",
     "on_device",
     "options_of_command",
+    "recur",
     "relative_index",
     "reorder",
     "require_number",

@@ -103,6 +103,13 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
         raise UnsupportedModelError(
             f"the native engine does not have the encoder {type(encoder).__name__}; use --engine torch"
         )
+    # Before anything is read that such layers do not have.
+    for option, given in {
+        "--marian-cell ssru": engine.recurrent,
+        "--marian-zero-start yes": getattr(decoder, "zero_start", False),
+    }.items():
+        if given:
+            raise UnsupportedModelError(f"the model has {option}, which the native engine does not have; use --engine torch")
     layers = [*encoder.layers, *decoder.layers]
     activation = str(model.cfg.activation_fn) if hasattr(model, "cfg") else ""
     reasons = {
@@ -236,7 +243,7 @@ def _position_table(module: FairseqModule, count: int) -> Tensor:
     """Vectors of positions 0 to ``count`` - 1."""
     positions = module.embed_positions
     if hasattr(positions, "slot_table"):
-        vectors: Tensor = module.slot_vectors(count)
+        vectors: Tensor = module.slot_vectors(count) if hasattr(module, "slot_vectors") else positions.slot_table(count)
         return vectors
     offset = module.padding_idx + 1
     if isinstance(positions, LearnedPositionalEmbedding):
