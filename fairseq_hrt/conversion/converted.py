@@ -16,8 +16,17 @@ from .vocabularies import Vocabulary
 
 logger = logging.getLogger(__name__)
 
+# Decodes imported models as any others that write from left to right.
+TASK = "translation_autoregressive"
 # The logit of a word that a model does not have: never chosen, and nothing in a sum of probabilities.
 NEVER = -1e9
+# What fairseq wants to know of a training; there was none here.
+_UNTRAINED = {
+    "criterion_name": "CrossEntropyCriterion",
+    "optimizer_name": "FairseqAdam",
+    "lr_scheduler_state": {},
+    "num_updates": None,
+}
 
 
 @dataclass
@@ -120,6 +129,7 @@ def write_bundle(
             tokenizer=converted.tokenizer,
             subwords=converted.subwords,
             codes=converted.codes,
+            task=TASK,
             options=converted.decoding,
             card=converted.card,
             complete=complete,
@@ -131,6 +141,8 @@ def complete_text(bundle: Bundle, converted: Converted) -> None:
     """Adds what is particular to the text of imported models."""
     import shutil
 
+    # Nothing is known of the training.
+    bundle.card = {"architecture": bundle.card["architecture"], **converted.card}
     bundle.source_prefix, bundle.target_prefix = converted.source_prefix, converted.target_prefix
     if converted.target_codes is not None:
         bundle.target_codes = "target_codes"
@@ -173,6 +185,8 @@ def write_checkpoint(model: ConvertedModel, languages: Tuple[str, str], data: Pa
     missing = sorted(parameters - set(model.parameters))
     if missing:
         raise ValueError(f"{model.architecture} has {missing[0]}, which the imported model does not have")
+    # The model's own: matrices that it shares are written once.
+    built.load_state_dict(state)
     with open_dict(config):
         # Of this machine, and gone when the bundle is read.
         config.task.data = None
@@ -181,9 +195,9 @@ def write_checkpoint(model: ConvertedModel, languages: Tuple[str, str], data: Pa
         {
             "args": None,
             "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True),
-            "model": state,
+            "model": built.state_dict(),
             "criterion": None,
-            "optimizer_history": [],
+            "optimizer_history": [_UNTRAINED],
             "task_state": {},
             "last_optimizer_state": None,
             "extra_state": {},

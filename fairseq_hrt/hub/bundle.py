@@ -13,7 +13,7 @@ import json
 import shlex
 import shutil
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -43,6 +43,8 @@ class Bundle:
         runtime: file name of the model for the native runtime, or None.
         runtime_options: decoding options that the training has left in the checkpoint, which the runtime does not read.
         shortlist: file name of the runtime's shortlist, or None.
+        target_codes: file name of the target language's codes, or None where both sides have the same.
+        source_prefix, target_prefix: see :class:`TextRecipe`.
     """
 
     folder: Path
@@ -59,12 +61,20 @@ class Bundle:
     runtime: Optional[str] = None
     runtime_options: Dict[str, str] = field(default_factory=dict)
     shortlist: Optional[str] = None
+    target_codes: Optional[str] = None
+    source_prefix: Optional[str] = None
+    target_prefix: Optional[str] = None
 
     @property
     def recipe(self) -> TextRecipe:
         """The text preparation."""
-        codes = None if self.codes is None else self.folder / self.codes
-        return TextRecipe(self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes)
+        codes, target_codes = (
+            None if name is None else self.folder / name for name in (self.codes, self.target_codes)
+        )
+        return TextRecipe(
+            self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes, target_codes,
+            self.source_prefix, self.target_prefix,
+        )  # fmt: skip
 
     def pipeline(self) -> TextPipeline:
         """Prepares its sources and restores its translations."""
@@ -72,8 +82,7 @@ class Bundle:
 
     def target_pipeline(self) -> TextPipeline:
         """Prepares given translations, by the rules of their own language; those of Moses are the installed ones."""
-        recipe = self.recipe
-        return TextPipeline(replace(recipe, source_lang=recipe.target_lang, target_lang=recipe.source_lang))
+        return TextPipeline(self.recipe.reversed())
 
     @property
     def paths(self) -> List[Path]:

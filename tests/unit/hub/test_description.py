@@ -34,6 +34,7 @@ def test_a_short_description_and_a_long_one(folder):
         "card": {},
     }
     expected.update(options={}, runtime_options={}, rules=None, runtime=None, shortlist=None)
+    expected.update(target_codes=None, source_prefix=None, target_prefix=None)
     assert read(folder) == expected
     more = dict(
         models=["model.pt", "model_2.pt"],
