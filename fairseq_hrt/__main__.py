@@ -11,6 +11,7 @@ fairseq's ``--user-dir`` and nothing else::
 import argparse
 import difflib
 import importlib
+import keyword
 import os
 import sys
 from typing import Callable, List, Optional, Sequence, Tuple
@@ -21,6 +22,7 @@ VERBS = {
     "doctor": "report on this installation: versions, repairs, what is registered, what is wrong",
     "translate": "translate raw text with a bundle",
     "bundle": "pack a trained model into a folder that translates raw text",
+    "import": "make a bundle of a model of OPUS-MT, Marian, Firefox, Hugging Face or fairseq",
     "serve": "answer over HTTP, with a page that shows how translations are written",
     "distill": "translate a training set with a teacher, in shards, resumable",
     "average": "average checkpoints of a run",
@@ -89,13 +91,18 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return 0
     try:
         return (
-            importlib.import_module(f".cli.{(chosen.verb or 'doctor').replace('-', '_')}", __package__).main(chosen.rest)
+            importlib.import_module(f".cli.{module_of(chosen.verb or 'doctor')}", __package__).main(chosen.rest)
             or 0
         )
     except KeyboardInterrupt:
         # While PyTorch was being imported; the verbs themselves report it.
         sys.stderr.write("interrupted\n")
         return 130
+
+
+def module_of(verb: str) -> str:
+    """The module of a verb within ``cli``; a word of Python's own gets an underscore."""
+    return verb.replace("-", "_") + "_" * keyword.iskeyword(verb)
 
 
 def no_such_verb(given: str) -> str:

@@ -1,6 +1,6 @@
 """Byte pair encoding of words as subword-nmt applies it (Sennrich et al., 2016), each word once.
 
-Reads the files of ``subword-nmt learn-bpe`` (versions 0.1 and 0.2) and gives the units of ``subword-nmt apply-bpe`` without a
+Reads the files of ``subword-nmt learn-bpe`` (versions 0.1 and 0.2) and of ``fast learnbpe``, which has counts behind the units, and gives the units of ``subword-nmt apply-bpe`` without a
 vocabulary threshold, glossaries or dropout, which our preparation does not use. Needs no other package.
 """
 
@@ -34,6 +34,9 @@ class SubwordUnits:
         if lines[0].startswith("#version:"):
             self.version, lines = _version(codes, lines[0]), lines[1:] or [""]
         merges = [tuple(line.strip("\r\n ").split(" ")) for line in lines]
+        if len(merges[0]) == 3 and all(len(merge) == 3 and merge[2].isdigit() for merge in merges):
+            # fastBPE's, which marks the ends of words as version 0.2 does.
+            self.version, merges = (0, 2), [merge[:2] for merge in merges]
         for number, pair in enumerate(merges, start=1):
             if len(pair) != 2:
                 raise ValueError(

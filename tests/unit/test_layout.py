@@ -63,6 +63,7 @@ ALLOWED = {
     "hub": {
         "loading", "engine", "runtime", "decoding", "options", "schema", "families", "files", "escaping", "compat",
     },
+    "conversion": {"hub", "loading", "escaping", "compat"},
     "systems": {
         "hub", "loading", "engine", "runtime", "decoding", "options", "schema", "families", "option_effects",
     },
@@ -72,7 +73,7 @@ ALLOWED = {
     },
     # compat: the doctor is there; __main__: completion needs the whole command line
     "cli": {
-        "evaluation", "systems", "hub", "server", "loading", "schema", "files", "escaping", "child_process", "compat",
+        "evaluation", "systems", "conversion", "hub", "server", "loading", "schema", "files", "escaping", "child_process", "compat",
         "__main__",
     },
     "__main__": {"cli", "compat", "fairseq_hrt"},
