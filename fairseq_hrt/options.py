@@ -5,7 +5,7 @@ Standard library only: the native engine needs neither PyTorch nor fairseq.
 
 import math
 from dataclasses import Field, dataclass, fields, replace
-from typing import Any, Dict, List, Mapping, Sequence, Tuple, get_args, get_type_hints
+from typing import Any, Container, Dict, List, Mapping, Sequence, Tuple, get_args, get_type_hints
 
 from .conditions import flag as flag
 from .families import FAMILIES
@@ -39,6 +39,11 @@ class DecodingOptions(Schema):
             raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0")
         for name, option in SCHEMA.items():
             _check_range(name, getattr(self, name), option)
+        if self.forced_start is not None and self.prefix_size:
+            raise ValueError(
+                f"--forced-start {self.forced_start} with --prefix-size {self.prefix_size}: both say how translations begin; "
+                "leave one out"
+            )
         if self.max_len_a == 0 and self.min_len > self.max_len_b:
             raise ValueError(
                 f"--min-len {self.min_len} is greater than the maximum length {self.max_len_b} of a sentence; "
@@ -210,6 +215,30 @@ def settled_hrt(options: DecodingOptions, table: Sequence[Tuple[float, int]]) ->
             "--hrt-draft-chunk: drafts are corrected by greedy decoding word by word; give --beam 1 and --hrt-decode-chunk 1"
         )
     return replace(options, hrt_nat_beam=completed)
+
+
+def forced_ids(options: DecodingOptions, symbols: Sequence[str], never: Container[str]) -> List[int]:
+    """The words that ``--forced-start`` names; none where it is not given.
+
+    Args:
+        symbols: of the target dictionary.
+        never: those of them that no translation begins with: padding and the end.
+
+    Returns:
+        their ids.
+
+    Raises:
+        ValueError: a word that the dictionary does not have, or none at all.
+    """
+    if options.forced_start is None:
+        return []
+    words, known = options.forced_start.split(), {word: number for number, word in enumerate(symbols)}
+    if not words:
+        raise ValueError(f"--forced-start {options.forced_start!r} names no word; leave it out")
+    for word in words:
+        if word not in known or word in never:
+            raise ValueError(f"--forced-start {options.forced_start}: {word} is not a word of the target dictionary")
+    return [known[word] for word in words]
 
 
 def check_dag(options: DecodingOptions) -> None:

@@ -131,6 +131,13 @@ class Schema:
         when=other_than("engine", "torch"),
     )
 
+    forced_start: Optional[str] = _option(
+        None,
+        EVERY_TASK,
+        "words of the target dictionary that every translation begins with, such as a language token; they count in its score",
+        native=False,
+    )
+
     # ---- hrt
     hrt_decode_chunk: Optional[str] = _option(
         None,
@@ -204,10 +211,7 @@ class Schema:
         when=NORMALISED,
     )
     bidirectional_deduplicate: bool = _option(
-        False,
-        "bidirectional",
-        "collapse immediately repeated n-grams, n from 4 down to 1, in finished translations",
-        request=True,
+        False, "bidirectional", "collapse immediately repeated n-grams, n = 4 to 1, in finished translations", request=True
     )
 
     # ---- dag

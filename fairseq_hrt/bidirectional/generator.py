@@ -55,6 +55,11 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         super().__init__(models, dictionary, options)
         self.decoder = models[0].decoder
         require_one_order(models)
+        if self.forced and self.decoder.directions > 1:
+            raise ValueError(
+                f"--forced-start {options.forced_start}: a given beginning is known in one direction only; it needs "
+                "--bidirectional-directions 1"
+            )
         single = self.decoder.directions == 1 and self.decoder.block == 1
         self.paper_scoring = options.bidirectional_scoring == "paper"
         self.length_penalty = options.bidirectional_length_penalty

@@ -39,6 +39,10 @@ class HRTGenerator(AutoregressiveGenerator):
     ) -> None:
         super().__init__(models, dictionary, options)
         self.chooser = ChunkChooser(chunk_table(options, self.chunk_sizes))
+        if self.forced and {size for _, size in self.chooser.table} != {1}:
+            raise ValueError(
+                f"--forced-start {options.forced_start}: chunks cannot continue a given beginning; use --hrt-decode-chunk 1 for it"
+            )
         self.nat_beam = settled_hrt(options, self.chooser.table).hrt_nat_beam
         if len({tuple(model.decoder.chunk_sizes) for model in models}) > 1:
             raise ValueError("the models of an ensemble must be trained for the same --hrt-chunk-sizes")

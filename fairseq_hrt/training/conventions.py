@@ -110,6 +110,7 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
     def slot_table(self, count: int) -> Tensor:
         """Vectors ``[count, D]`` of the first words."""
         self._reserve(count)
+        self.weights = self.weights.to(self._float_tensor)
         return self.weights[self.offset : self.offset + count]
 
     def forward(
@@ -127,7 +128,6 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
         if self.weights.size(0) < self.offset + count:
             table = self.get_embedding(self.first + max(count, 2 * self.weights.size(0)), self.embedding_dim)
             self.weights = torch.cat([table.new_zeros(self.offset, self.embedding_dim), table[self.first :]])
-        self.weights = self.weights.to(self._float_tensor)
 
 
 def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
@@ -177,12 +177,15 @@ def add_output_bias(cfg: ConventionsConfig, projection: nn.Linear) -> None:
         projection.bias = nn.Parameter(torch.zeros_like(projection.weight[:, 0]))
 
 
-def require_same_conventions(state: Dict[str, Tensor], cfg: TransformerConfig, padding_idx: int) -> None:
+def require_same_conventions(state: Dict[str, Tensor], cfg: TransformerConfig, padding_idx: int) -> Conventions:
     """Refuses weights that were trained with other conventions than a model is built with; the note becomes the model's own.
 
     Args:
         state: the checkpoint's, changed in place.
         cfg: options of the model.
+
+    Returns:
+        those of the checkpoint; its decoder's start may be another than the model's, which has to get used to its own.
 
     Raises:
         ValueError: naming the options that make them agree.
@@ -195,7 +198,9 @@ def require_same_conventions(state: Dict[str, Tensor], cfg: TransformerConfig, p
     same_bias = own_bias is None or biased == (str(own_bias) == "yes")
     if note is None:
         # As fairseq has it; which of fairseq's activations is not said.
-        theirs = Conventions("relu" if own.activation == "swish" else own.activation, padding_idx + 1, FAIRSEQ_EPSILON, False)
+        theirs = Conventions(
+            "relu" if own.activation == "swish" else own.activation, padding_idx + 1, FAIRSEQ_EPSILON, False
+        )
     else:
         theirs = Conventions.read(note)
     can_start_from_zeros = hasattr(cfg, "marian_zero_start")
@@ -209,6 +214,7 @@ def require_same_conventions(state: Dict[str, Tensor], cfg: TransformerConfig, p
         raise ValueError(f"the checkpoint's weights were trained with {wanted}: {fix}")
     if theirs.zero_start != own.zero_start:
         logger.warning("the checkpoint's decoder begins with a vector of zeros, this model's with the embedding of </s>")
+    return theirs
 
 
 def start_self_attention(state: Dict[str, Tensor], decoder: nn.Module, name: str) -> None:

@@ -79,7 +79,8 @@ class ConfiguredTransformer(TransformerModelBase):
             RuntimeError: other parameters than this model's, on one line. None of them is left out in silence: a model that is started
                 from another one keeps all that it had learnt.
         """
-        require_same_conventions(state_dict, self.cfg, self.encoder.padding_idx)
+        theirs = require_same_conventions(state_dict, self.cfg, self.encoder.padding_idx)
+        self.decoder.parent_starts_from_zeros = theirs.zero_start
         try:
             return super().load_state_dict(state_dict, strict, model_cfg, args)
         except RuntimeError as error:

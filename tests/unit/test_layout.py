@@ -13,6 +13,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 import fairseq_hrt
+from fairseq_hrt.autoregressive.config import MarianModelConfig
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig
 from fairseq_hrt.bidirectional.config import (
     BidirectionalLossConfig,
@@ -26,6 +27,7 @@ from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.options import SCHEMA
 from fairseq_hrt.schema import EVERY_TASK
 from fairseq_hrt.training.config import DistillationConfig
+from fairseq_hrt.training.conventions import ConventionsConfig
 
 PACKAGE = Path(fairseq_hrt.__file__).parent
 ROOT = PACKAGE.parent
@@ -297,6 +299,9 @@ CONFIGS = {
     JacobiTaskConfig: "jacobi_",
     AutoregressiveTranslationConfig: "autoregressive_",
     DistillationConfig: "",
+    # Of several models.
+    ConventionsConfig: "marian_",
+    MarianModelConfig: "marian_",
 }
 
 
@@ -337,14 +342,16 @@ def test_generation_options(task):
     assert hasattr(options.parse_args_and_arch(parser, arguments), "hrt_decode_chunk") == (task == "translation_hrt")
 
 
-UNPREFIXED = ("label_smoothing", "distilled_data", "raw_probability", "rescore_path", "rescore_lenpen", "engine", "weights")
+UNPREFIXED = (
+    "label_smoothing", "distilled_data", "raw_probability", "rescore_path", "rescore_lenpen", "engine", "weights", "forced_start",
+)  # fmt: skip
 
 
 def test_every_option_of_ours_is_explained():
     text = re.sub(r"\s+", " ", option_help())
     for config in CONFIGS:
         for field in fields(config):
-            if field.name.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_")) or field.name in UNPREFIXED:
+            if field.name.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_", "marian_")) or field.name in UNPREFIXED:
                 assert f"--{field.name.replace('_', '-')}" in text
     assert "--encoder-layers" not in text and "--max-update MAX" not in text
     assert "--task translation_jacobi" in text

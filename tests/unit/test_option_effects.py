@@ -7,6 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from fairseq_hrt import option_effects
+from fairseq_hrt.autoregressive.config import MarianModelConfig
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig
 from fairseq_hrt.bidirectional.config import BidirectionalLossConfig, BidirectionalModelConfig, BidirectionalTaskConfig
 from fairseq_hrt.dag.config import DagFuzzyLossConfig, DagModelConfig, DagNllLossConfig, DagTaskConfig
@@ -19,10 +20,11 @@ from fairseq_hrt.options import DecodingOptions
 
 CONFIGS = (
     HRTModelConfig, HRTTaskConfig, HRTLossConfig, BidirectionalModelConfig, BidirectionalTaskConfig, BidirectionalLossConfig,
-    DagModelConfig, DagTaskConfig, DagNllLossConfig, DagFuzzyLossConfig, JacobiTaskConfig, AutoregressiveTranslationConfig,
+    DagModelConfig, DagTaskConfig, DagNllLossConfig, DagFuzzyLossConfig, JacobiTaskConfig, AutoregressiveTranslationConfig, MarianModelConfig,
 )  # fmt: skip
 # Defaults that differ by criterion or engine.
 OTHER_DEFAULTS = {"dag_glance_schedule": ("0.1",), "dag_length_loss_factor": (0.0,), "jacobi_mode": (None,)}
+OTHER_DEFAULTS.update(marian_first_position=(0,), marian_epsilon=(1e-6,), marian_output_bias=("yes",))
 
 
 def own_fields(config):
