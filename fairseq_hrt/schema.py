@@ -96,7 +96,7 @@ class Schema:
     temperature: float = _option(1.0, FAIRSEQ, native=False)
     no_repeat_ngram_size: int = _option(0, FAIRSEQ, least=0, most=LARGEST_COUNT, native=False)
     retain_iter_history: bool = _option(False, FAIRSEQ, native=False)
-    prefix_size: int = _option(0, FAIRSEQ, least=0, most=LARGEST_COUNT, native=False)
+    prefix_size: int = _option(0, FAIRSEQ, least=0, most=LARGEST_COUNT)
     print_alignment: Optional[str] = _option(None, FAIRSEQ, choices=("hard",))
 
     # ---- every task of ours
@@ -135,7 +135,6 @@ class Schema:
         None,
         EVERY_TASK,
         "words of the target dictionary that every translation begins with, such as a language token; they count in its score",
-        native=False,
     )
 
     # ---- hrt

@@ -1,7 +1,7 @@
 """The native engine behind the generator contract of fairseq's command line.
 
-The model is handed over in memory. PyTorch's generator stands by for what the native engine leaves to it: a batch with given first
-words or another start symbol, steps that somebody watches, models on a GPU or in half precision.
+The model is handed over in memory. PyTorch's generator stands by for what the native engine leaves to it: a batch with another start
+symbol, steps that somebody watches, models on a GPU or in half precision.
 """
 
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ..decoding import Hypothesis, Rescorer, require_candidates
 from ..families import Family, tasks_for
-from ..options import DecodingOptions, UnsupportedOption
-from ..runtime import Engine, check_dictionaries, longest_written, options_for
+from ..options import DecodingOptions, UnsupportedOption, forced_ids
+from ..runtime import Engine, check_dictionaries, longest_written, options_for, takes_first_words
 from ..runtime.format import Header
 from ..runtime.library import load_library
 from .counters import GenerationCounters
@@ -34,6 +34,7 @@ class NativeGenerator:
 
     Attributes:
         counters: what was executed.
+        forced: ids of the words that every translation begins with.
         eos, symbols_to_strip_from_output: read by fairseq's command line.
 
     Raises:
@@ -58,6 +59,7 @@ class NativeGenerator:
     def _set_up(self, target: Dictionary, options: DecodingOptions) -> None:
         self.options, self.pad, self.words = options, target.pad(), len(target)
         self.eos = target.eos()
+        self.forced = forced_ids(options, target.symbols, (target[self.pad], target[self.eos]))
         self.symbols_to_strip_from_output = {self.eos}
         self.counters = GenerationCounters()
 
@@ -98,16 +100,26 @@ class NativeGenerator:
     ) -> List[List[Hypothesis]]:
         """The hypotheses of a batch, best first.
 
-        Raises:
-            ValueError: first words, constraints or another start symbol are given.
-        """
-        if prefix_tokens is not None or constraints is not None or bos_token is not None:
-            raise ValueError("given words, constraints or another start symbol: the native engine leaves them to PyTorch")
-        return self.decode(source_rows(sample["net_input"]["src_tokens"], self.pad))
+        Args:
+            prefix_tokens: LongTensor ``[B, P]``, the words that each translation begins with; padding: any word.
 
-    def decode(self, rows: Sequence[Sequence[int]]) -> List[List[Hypothesis]]:
-        """The hypotheses of sources that end in ``</s>``, best first."""
-        found = self.engine.decode(rows, self.options, every=self.rescorer is not None)
+        Raises:
+            ValueError: constraints or another start symbol are given.
+        """
+        if constraints is not None or bos_token is not None:
+            raise ValueError("constraints or another start symbol: the native engine leaves them to PyTorch")
+        rows = source_rows(sample["net_input"]["src_tokens"], self.pad)
+        return self.decode(rows, None if prefix_tokens is None else prefix_tokens.tolist())
+
+    def decode(
+        self, rows: Sequence[Sequence[int]], first_words: Optional[Sequence[Sequence[int]]] = None
+    ) -> List[List[Hypothesis]]:
+        """The hypotheses of sources that end in ``</s>``, best first; first_words: see :meth:`~..runtime.Engine.decode`."""
+        if self.forced:
+            if first_words is not None:
+                raise ValueError("--forced-start with given first words: both say how translations begin; leave one out")
+            first_words = [self.forced] * len(rows)
+        found = self.engine.decode(rows, self.options, first_words=first_words, every=self.rescorer is not None)
         self.counters.encoder_calls += 1
         if self.rescorer is not None:
             found = [best[: self.options.nbest] for best in self.rescorer.rank(rows, found)]
@@ -217,10 +229,12 @@ class PackedGenerator(NativeGenerator):
         bos_token: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
         """The hypotheses of a batch, best first."""
-        given = prefix_tokens is not None or constraints is not None or bos_token is not None
+        given = constraints is not None or bos_token is not None
+        # PyTorch says why first words cannot be given.
+        given = given or (prefix_tokens is not None and not takes_first_words(self.header, self.options))
         if given or self._watched or (self._engine is None and self._not_on_cpu() is not None):
             return self.torch.find(sample, prefix_tokens, constraints, bos_token)
-        return super().find(sample)
+        return super().find(sample, prefix_tokens)
 
     @property
     def _watched(self) -> bool:

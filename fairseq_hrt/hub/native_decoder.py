@@ -1,16 +1,17 @@
 """A bundle's model on the native engine: neither PyTorch nor fairseq is loaded."""
 
 import os
+from functools import cache
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
 
 import numpy as np
 
 from ..decoding import Hypothesis, describe_graph
 from ..families import family_of_task, tasks_for
-from ..options import DecodingOptions, UnsupportedOption, flag
+from ..options import DecodingOptions, UnsupportedOption, flag, forced_ids
 from ..runtime import Engine, check_dictionaries, options_for, settled
 from .bundle import Bundle
-from .dictionary import Words
+from .dictionary import SPECIAL, Words
 from .shortlist import read_shortlist
 from .translation import longest_first
 from .translator import Wanted, Watch
@@ -81,6 +82,7 @@ class NativeDecoder:
                 raise ValueError(f"{bundle.folder} holds no shortlist: make it with fairseq-hrt bundle ... --shortlist FILE")
             self.engine.set_shortlist(read_shortlist(bundle.folder / bundle.shortlist))
         self._kept: Dict[Tuple[Any, ...], DecodingOptions] = {}
+        self._forced = cache(self._forced_ids)
 
     def identity(self) -> Dict[str, Any]:
         """See :class:`.translator.BundleDecoder`."""
@@ -128,7 +130,22 @@ class NativeDecoder:
         # Refused now and not at the first line.
         options_for(self.engine.header, found)
         check_dictionaries(found, self.source.words, self.target.words)
+        if found.prefix_size:
+            raise ValueError(f"prefix_size={found.prefix_size}: no translation begins with given words here; use fairseq-generate")
+        self.first_words(found, 0)
         return found
+
+    def _forced_ids(self, words: Optional[str]) -> List[int]:
+        special = (SPECIAL[self.engine.header.pad], SPECIAL[self.target.eos])
+        return forced_ids(DecodingOptions(forced_start=words), self.target.words, special)
+
+    def first_words(self, prepared: DecodingOptions, count: int) -> Optional[List[List[int]]]:
+        """What the translations of so many sentences have to begin with; None: nothing.
+
+        Raises:
+            ValueError: words of ``--forced-start`` that the dictionary does not have.
+        """
+        return None if prepared.forced_start is None else [self._forced(prepared.forced_start)] * count
 
     def longest(self, prepared: DecodingOptions) -> Tuple[int, int]:
         """See :class:`.translator.BundleDecoder`."""
@@ -139,16 +156,21 @@ class NativeDecoder:
     ) -> List[List[Hypothesis]]:
         """See :class:`.translator.BundleDecoder`."""
         if watch.progress is None:
-            return self.engine.decode(rows, prepared, cancelled=watch.cancelled) if rows else []
+            return self._decode(prepared, rows, watch) if rows else []
         found: List[List[Hypothesis]] = [[] for _ in rows]
         done = 0
         for members in longest_first(rows, wanted.batch_size * self.engine.threads):
             chosen = [rows[number] for number in members]
-            for number, best in zip(members, self.engine.decode(chosen, prepared, cancelled=watch.cancelled)):
+            for number, best in zip(members, self._decode(prepared, chosen, watch)):
                 found[number] = best
             done += len(members)
             watch.progress(done, len(rows))
         return found
+
+    def _decode(self, prepared: DecodingOptions, rows: List[List[int]], watch: Watch) -> List[List[Hypothesis]]:
+        return self.engine.decode(
+            rows, prepared, first_words=self.first_words(prepared, len(rows)), cancelled=watch.cancelled
+        )
 
     def score(
         self, prepared: DecodingOptions, sources: List[List[int]], targets: List[List[int]], wanted: Wanted

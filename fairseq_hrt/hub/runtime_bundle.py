@@ -94,12 +94,13 @@ def add_runtime(
         raise ValueError("there is no sentence to compare the runtime with: give lines with words by --runtime-lines")
     wanted = Wanted(32)
     options = decoder.prepare(native.defaults, wanted, frozenset())
+    first_words = decoder.first_words(options, len(sentences))
     expected = eager.decode(eager.prepare(in_torch.defaults, wanted, frozenset()), sentences, wanted, Watch())
     if weights != "float32":
         # The conversion itself is proved without rounding.
         with Engine(*convert(model, *dictionaries, weights="float32"), threads=decoder.engine.threads) as exact:
-            require_equal(agreement(exact.decode(sentences, options), expected))
-    found = agreement(decoder.engine.decode(sentences, options), expected)
+            require_equal(agreement(exact.decode(sentences, options, first_words=first_words), expected))
+    found = agreement(decoder.engine.decode(sentences, options, first_words=first_words), expected)
     if weights == "float32":
         require_equal(found)
     logger.info("runtime, %s: %s", weights, found)
@@ -108,7 +109,7 @@ def add_runtime(
         words = [Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang)]
         made = load_shortlist(shortlist, words[0], words[1])
         decoder.engine.set_shortlist(made)
-        found = agreement(decoder.engine.decode(sentences, options), expected)
+        found = agreement(decoder.engine.decode(sentences, options, first_words=first_words), expected)
         write_shortlist(bundle.folder / SHORTLIST, made)
         shutil.copymode(bundle.folder / MODEL, bundle.folder / SHORTLIST)
         bundle.shortlist = SHORTLIST
@@ -127,7 +128,7 @@ def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
     found: Dict[str, str] = {}
     for option, value in held.items():
         # A default of the task and of the schema says nothing.
-        known = option in SCHEMA and SCHEMA[option].origin not in (FAIRSEQ, CALLER, EVERY_TASK)
+        known = option in SCHEMA and (SCHEMA[option].origin not in (FAIRSEQ, CALLER, EVERY_TASK) or option == "forced_start")
         if known and value is not None and value is not False and value != own[option]:
             found[option] = "true" if value is True else str(value)
     return found

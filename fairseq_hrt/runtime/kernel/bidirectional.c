@@ -37,25 +37,23 @@ typedef struct {
     fh_ask *asks;
 } blocks;
 
-static int start(fh_work *w, const int32_t *limits, fh_buffer *memory, blocks *b) {
+static int start(fh_work *w, const int32_t *limits, fh_arena *memory, blocks *b) {
     size_t n = (size_t)w->sentences, z = (size_t)w->model->shape.block, longest = 0;
     for (size_t s = 0; s < n; s++)
         if ((size_t)limits[s] + 1 > longest) longest = (size_t)limits[s] + 1;
     longest = (longest + z - 1) / z * z;
     b->most = (int32_t)longest;
     size_t all = n * longest, wide = n * z;
-    if (fh_reserve(memory, wide * sizeof(fh_ask) + (2 * all + 2 * n + 4 * wide) * sizeof(int32_t), 1, &w->error) || fh_rows(w, w->sentences))
-        return w->error.code;
-    b->asks = memory->data;
-    b->words = (int32_t *)(b->asks + wide);
-    b->scores = (float *)(b->words + all);
-    b->rows = (int32_t *)(b->scores + all);
-    b->counts = b->rows + n;
-    b->current = b->counts + n;
-    b->positions = b->current + wide;
-    b->tokens = b->positions + wide;
-    b->values = (float *)(b->tokens + wide);
-    return FH_OK;
+    b->asks = fh_take(memory, wide, sizeof *b->asks);
+    b->words = fh_take(memory, all, sizeof *b->words);
+    b->scores = fh_take(memory, all, sizeof *b->scores);
+    b->rows = fh_take(memory, n, sizeof *b->rows);
+    b->counts = fh_take(memory, n, sizeof *b->counts);
+    b->current = fh_take(memory, wide, sizeof *b->current);
+    b->positions = fh_take(memory, wide, sizeof *b->positions);
+    b->tokens = fh_take(memory, wide, sizeof *b->tokens);
+    b->values = fh_take(memory, wide, sizeof *b->values);
+    return w->error.code ? w->error.code : fh_rows(w, w->sentences);
 }
 
 /* The sentences whose block has a </s> leave; returns how many stay. */
@@ -84,7 +82,7 @@ static int32_t take_block(fh_work *w, blocks *b, int32_t open, int32_t step, int
 }
 
 static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
-    fh_buffer memory = {0};
+    fh_arena memory = {.error = &w->error};
     blocks b = {0};
     const fh_shape *shape = &w->model->shape;
     int32_t z = shape->block, open = w->sentences, scored = w->options->scores;
@@ -98,7 +96,7 @@ static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
             b.counts[r] = z;
             for (int32_t i = 0; i < z; i++) {
                 b.positions[r * z + i] = step * z + i;
-                b.asks[r * z + i] = fh_ask_at(w, b.rows[r], step * z + i, w->options->min_len, limits[b.rows[r]]);
+                b.asks[r * z + i] = fh_ask_word(w, b.rows[r], step * z + i, w->options->min_len, limits[b.rows[r]]);
             }
         }
         fh_step plan = {.rows = open, .row = b.rows, .count = b.counts, .tokens = b.current, .positions = b.positions, .causal = shape->causal,
@@ -107,7 +105,7 @@ static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
         if (fh_decode_step(w, &plan, &features) || fh_best_words(w, features, b.asks, open * z, b.tokens, scored ? b.values : NULL)) break;
         open = take_block(w, &b, open, step, scored, found);
     }
-    fh_release(&memory);
+    fh_arena_free(&memory);
     return w->error.code;
 }
 

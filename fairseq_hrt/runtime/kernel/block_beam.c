@@ -36,12 +36,15 @@ typedef struct {
     int32_t beams, z;
     open_hypothesis *open; /* [sentences][beams] */
     int32_t *counts;
-    fh_buffer nodes, memory, begun, line;
+    fh_buffer nodes, begun, line;
+    fh_arena memory;
     int32_t node_count, begun_count;
     int32_t *rows, *row_counts, *tokens, *positions, *found_tokens, *found_counts;
     float *found_scores, *ends;
     fh_ask *asks;
-    block_end *opened, *ended, *lists; /* [beams * beams] each; lists: scratch of one hypothesis */
+    block_end *opened, *ended;         /* [beams * beams] */
+    block_end *now, *later, *finished; /* of one hypothesis: [beams], [beams * beams], [2 * beams] */
+    open_hypothesis *next;             /* [beams] */
     uint8_t *taken;
 } state;
 
@@ -49,24 +52,26 @@ static int start(fh_work *w, state *b) {
     size_t n = (size_t)w->sentences, beams = (size_t)b->beams, all = n * beams, z = (size_t)b->z, wide = all * z;
     if (all > (1 << 20) || wide * beams > (1 << 27) || beams > (1 << 12))
         return fh_fail(&w->error, FH_INVALID, "--beam %d is too many for %d sentences of a batch; lower it", (int)b->beams, (int)n);
-    size_t bytes = (2 * beams * beams + 2 * (beams * beams + 2 * beams)) * sizeof(block_end) + all * sizeof(open_hypothesis) + wide * sizeof(fh_ask) +
-                   (n + 2 * all + 4 * wide + 2 * wide * beams) * sizeof(int32_t) + beams;
-    if (fh_reserve(&b->memory, bytes, 1, &w->error) || fh_rows(w, (int32_t)all)) return w->error.code;
-    b->opened = b->memory.data;
-    b->ended = b->opened + beams * beams;
-    b->lists = b->ended + beams * beams;
-    b->open = (open_hypothesis *)(b->lists + 2 * (beams * beams + 2 * beams));
-    b->asks = (fh_ask *)(b->open + all);
-    b->counts = (int32_t *)(b->asks + wide);
-    b->rows = b->counts + n;
-    b->row_counts = b->rows + all;
-    b->tokens = b->row_counts + all;
-    b->positions = b->tokens + wide;
-    b->found_counts = b->positions + wide;
-    b->ends = (float *)(b->found_counts + wide);
-    b->found_tokens = (int32_t *)(b->ends + wide);
-    b->found_scores = (float *)(b->found_tokens + wide * beams);
-    b->taken = (uint8_t *)(b->found_scores + wide * beams);
+    fh_arena *memory = &b->memory;
+    b->opened = fh_take(memory, beams * beams, sizeof *b->opened);
+    b->ended = fh_take(memory, beams * beams, sizeof *b->ended);
+    b->now = fh_take(memory, beams, sizeof *b->now);
+    b->later = fh_take(memory, beams * beams, sizeof *b->later);
+    b->finished = fh_take(memory, 2 * beams, sizeof *b->finished);
+    b->open = fh_take(memory, all, sizeof *b->open);
+    b->next = fh_take(memory, beams, sizeof *b->next);
+    b->asks = fh_take(memory, wide, sizeof *b->asks);
+    b->counts = fh_take(memory, n, sizeof *b->counts);
+    b->rows = fh_take(memory, all, sizeof *b->rows);
+    b->row_counts = fh_take(memory, all, sizeof *b->row_counts);
+    b->tokens = fh_take(memory, wide, sizeof *b->tokens);
+    b->positions = fh_take(memory, wide, sizeof *b->positions);
+    b->found_counts = fh_take(memory, wide, sizeof *b->found_counts);
+    b->ends = fh_take(memory, wide, sizeof *b->ends);
+    b->found_tokens = fh_take(memory, wide * beams, sizeof *b->found_tokens);
+    b->found_scores = fh_take(memory, wide * beams, sizeof *b->found_scores);
+    b->taken = fh_take(memory, beams, sizeof *b->taken);
+    if (w->error.code || fh_rows(w, (int32_t)all)) return w->error.code;
     for (size_t s = 0; s < n; s++) {
         for (size_t i = 0; i < beams; i++) w->rows[s * beams + i].source = (int32_t)s;
         b->open[s * beams] = (open_hypothesis){-1, (int32_t)(s * beams), 0.0};
@@ -101,7 +106,7 @@ static int lengthen(fh_work *w, state *b, block_end *list, int32_t *count, block
  * sentence. */
 static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total, int32_t *opened_count, int32_t *ended_count) {
     int32_t most = b->beams, eos = w->model->shape.eos, open = 1, done = 0;
-    block_end *now = b->lists, *later = now + (size_t)most * most + most, *finished = later + (size_t)most * most + most;
+    block_end *now = b->now, *later = b->later, *finished = b->finished;
     now[0] = (block_end){beam, -1, total};
     for (int32_t slot = 0; slot < b->z; slot++) {
         if (fh_go_on(w)) return w->error.code;
@@ -154,8 +159,7 @@ static int finish(fh_work *w, state *b, int32_t node, double total, int32_t pass
 /* As in beam.c: the first child of a row keeps it. */
 static int go_on(fh_work *w, state *b, int32_t sentence, int32_t count) {
     int32_t base = sentence * b->beams;
-    open_hypothesis *open = b->open + base, *next = malloc((size_t)count * sizeof *next);
-    if (!next) return fh_out_of_memory(&w->error, (size_t)count * sizeof *next);
+    open_hypothesis *open = b->open + base, *next = b->next;
     memset(b->taken, 0, (size_t)b->beams);
     for (int32_t i = 0; i < count && !w->error.code; i++) {
         const open_hypothesis *parent = &open[b->opened[i].beam];
@@ -171,7 +175,6 @@ static int go_on(fh_work *w, state *b, int32_t sentence, int32_t count) {
         fh_row_copy(w, next[i].row, open[b->opened[i].beam].row);
     }
     if (!w->error.code) memcpy(open, next, (size_t)count * sizeof *next);
-    free(next);
     return w->error.code;
 }
 
@@ -214,8 +217,7 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
             last_words(w, b, one->node, b->tokens + at * z);
             for (int32_t k = 0; k < z; k++) {
                 b->positions[at * z + k] = step * z + k;
-                fh_ask ask = fh_ask_at(w, s, step * z + k, w->options->min_len, limits[s]);
-                b->asks[at * z + k] = ask;
+                b->asks[at * z + k] = fh_ask_word(w, s, step * z + k, w->options->min_len, limits[s]);
             }
         }
     *rows = at;
@@ -232,15 +234,16 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
     for (int32_t s = 0, i = 0; s < w->sentences; s++)
         for (int32_t n = 0; n < b->counts[s]; n++)
             for (int32_t k = 0; k < z; k++, i++) {
-                int32_t slot = step * z + k;
-                if (slot >= limits[s]) b->found_counts[i] = 0; /* only </s> */
-                else if (slot < w->options->min_len) b->ends[i] = -INFINITY;
+                if (b->asks[i].only == shape->eos)
+                    b->found_counts[i] = 0;
+                else if (b->asks[i].only >= 0 || step * z + k < w->options->min_len)
+                    b->ends[i] = -INFINITY;
             }
     return FH_OK;
 }
 
 int fh_beam_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
-    state b = {.beams = fh_beam_width(w), .z = w->model->shape.block};
+    state b = {.beams = fh_beam_width(w), .z = w->model->shape.block, .memory = {.error = &w->error}};
     int32_t rows = 1;
     start(w, &b);
     for (int32_t step = 0; !w->error.code; step++) {
@@ -252,7 +255,7 @@ int fh_beam_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
         }
     }
     for (int32_t s = 0; s < w->sentences; s++) fh_found_sort(&found[s]);
-    fh_release(&b.memory);
+    fh_arena_free(&b.memory);
     fh_release(&b.nodes);
     fh_release(&b.begun);
     fh_release(&b.line);

@@ -82,13 +82,16 @@ static void learn(void *context, int32_t sentence, const fh_settled *known, cons
 
 int fh_decode_jacobi(fh_work *w, const int32_t *const *sources, const int32_t *limits, fh_found *found) {
     const fh_options *o = w->options;
-    fh_buffer memory = {0};
+    fh_arena memory = {.error = &w->error};
     size_t n = (size_t)w->sentences, all = 0;
     for (size_t s = 0; s < n; s++) all += (size_t)limits[s] + 1;
-    if (fh_reserve(&memory, n * sizeof(guessed) + all * sizeof(int32_t), 1, &w->error)) return w->error.code;
     guesses_of context = {.options = o, .sources = sources, .lengths = w->source_lengths, .eos = w->model->shape.eos, .unk = w->model->shape.unk,
-                          .sentences = memory.data};
-    int32_t *answers = (int32_t *)(context.sentences + n), most = 0;
+                          .sentences = fh_take(&memory, n, sizeof *context.sentences)};
+    int32_t *answers = fh_take(&memory, all, sizeof *answers), most = 0;
+    if (w->error.code) {
+        fh_arena_free(&memory);
+        return w->error.code;
+    }
     for (size_t s = 0; s < n; s++) {
         context.sentences[s] = (guessed){.width = o->jacobi_window ? o->jacobi_window : FIRST_WIDTH, .answers = answers};
         answers += limits[s] + 1;
@@ -98,6 +101,6 @@ int fh_decode_jacobi(fh_work *w, const int32_t *const *sources, const int32_t *l
     if (o->jacobi_mode == FH_PGJ || o->jacobi_mode == FH_HGJ) most = smaller(most, o->jacobi_block - 1);
     fh_guesser guesser = {.context = &context, .most = most, .guess = guess, .learn = learn};
     fh_verify(w, limits, &guesser, NULL, found);
-    fh_release(&memory);
+    fh_arena_free(&memory);
     return w->error.code;
 }

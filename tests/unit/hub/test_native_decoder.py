@@ -70,6 +70,24 @@ def test_options_of_a_call(bundles):
         ), options
 
 
+def test_translations_begin_with_forced_words(bundles):
+    native, torch = (
+        fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine) for engine in ("native", "torch")
+    )
+    word = native.decoder.target.words[5]
+    for more in ({}, {"beam": 1}):
+        options = {"forced_start": f"{word} <unk>", **more}
+        found, expected = (model.translate(LINES[:4], details=True, **options) for model in (native, torch))
+        assert shown(found) == shown(expected) and all(one.tokens[:2] == [word, "<unk>"] for one in found if one.tokens)
+        for progress in (None, lambda *_: None):
+            again = native.translate(LINES[:4], details=True, progress=progress, **options)
+            assert shown(again) == shown(found)
+    with pytest.raises(ValueError, match="--forced-start zzz: zzz is not a word of the target dictionary"):
+        native.translate(LINES[0], forced_start="zzz")
+    with pytest.raises(ValueError, match="prefix_size=2: no translation begins with given words here"):
+        native.translate(LINES[0], prefix_size=2)
+
+
 def test_what_the_native_engine_does_not_know(bundles, caplog):
     native = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="native")
     for options, message in (

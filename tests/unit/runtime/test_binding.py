@@ -122,7 +122,7 @@ def test_the_kernel_checks_options_itself(runtime, monkeypatch, arch, values):
             return made, kept
 
         monkeypatch.setattr(engine, "options_for", wrong)
-        with pytest.raises(ValueError, match="the decoding options do not fit the model"):
+        with pytest.raises(ValueError, match=f"the decoding option ({'|'.join(values)})=.* does not fit the model"):
             found.decode([[4, 2]], runtime.options(beam=1, max_len_b=8))
 
 

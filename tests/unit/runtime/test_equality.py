@@ -42,6 +42,59 @@ def test_options_of_the_search(runtime, options):
     runtime.check_equal(runtime.build(seed=4), runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 12, **options}))
 
 
+MARIAN = {
+    "ssru": dict(marian_cell="ssru"),
+    "ssru, pre-norm": dict(
+        marian_cell="ssru", encoder_normalize_before=True, decoder_normalize_before=True, marian_epsilon=1e-2
+    ),
+    "ssru, odd sizes": {**SHAPES["odd sizes"], "marian_cell": "ssru", "activation_fn": "relu"},
+    "ssru, shared": dict(marian_cell="ssru", share_all_embeddings=True, marian_zero_start="no", marian_first_position=3),
+    "attention": {},
+    "attention, shared": dict(share_all_embeddings=True, layernorm_embedding=True, marian_output_bias="no"),
+}
+WAYS = (
+    dict(beam=1), dict(beam=4, nbest=4), dict(beam=3, nbest=3, max_len_b=5, min_len=4, unkpen=1.5), dict(beam=1, jacobi_mode="pj"),
+    dict(beam=1, jacobi_mode="frontier", jacobi_window=3), dict(beam=1, jacobi_mode="pgj", jacobi_block_size=4),
+    dict(beam=1, jacobi_mode="hgj", jacobi_block_size=3), dict(beam=1, jacobi_mode="frontier", jacobi_window=5, jacobi_draft="source"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", MARIAN)
+def test_marian(runtime, shape):
+    for seed, way in enumerate(WAYS):
+        model = runtime.build("marian_transformer", symbols=5, seed=seed, **MARIAN[shape])
+        rows = runtime.sources(LENGTHS, symbols=5, seed=seed)
+        found = runtime.check_equal(model, rows, runtime.options(**{"max_len_b": 24, **way}))
+        if "jacobi_mode" in way:
+            with runtime.runtime_engine(model) as engine:
+                greedy = engine.decode(rows, runtime.options(beam=1, max_len_b=24))
+            assert [best[0].positional_scores for best in found] == [best[0].positional_scores for best in greedy]
+
+
+GIVEN = [[5, 6], [7], [3, 2], [], [8, 1, 6], [4] * 30]
+FROM_LEFT_TO_RIGHT = {
+    "transformer": ("transformer", {}, WAYS), "ssru": ("marian_transformer", dict(marian_cell="ssru"), WAYS[:5]),
+    "hrt": ("hrt_transformer", {}, [dict(beam=beam, nbest=beam, hrt_decode_chunk="1") for beam in (1, 3)]),
+    "one word": ("bidirectional_transformer", dict(bidirectional_directions=1, bidirectional_block=1), WAYS[:3]),
+    "three words": ("bidirectional_transformer", dict(bidirectional_directions=1, bidirectional_tokens_per_step=3), WAYS[:3]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FROM_LEFT_TO_RIGHT)
+def test_given_first_words(runtime, kind):
+    """Words, </s> and <unk> among them, whatever the rules say; padding stands for any word; not beyond the maximum length."""
+    arch, overrides, ways = FROM_LEFT_TO_RIGHT[kind]
+    rules = (dict(), dict(max_len_b=1, min_len=1), dict(max_len_b=6, min_len=5, unkpen=float("inf")), dict(max_len_b=12, unkpen=1.5))
+    for seed, way in enumerate(ways):
+        model, rows = runtime.build(arch, seed=seed, **overrides), runtime.sources((3, 1, 23, 9, 6, 2), seed=seed)
+        for rule in rules:
+            options = runtime.options(**{"max_len_b": 9, **way, **rule})
+            got = runtime.check_equal(model, rows, options, first_words=GIVEN, threads=2)
+            for given, best in zip(GIVEN, got):
+                written = best[0].tokens[: options.max_len_b]
+                assert all(word in (own, 1) for own, word in zip(written, given)), (given, best)
+
+
 WINDOWS = (
     dict(jacobi_mode="frontier", jacobi_window=3), dict(jacobi_mode="pj"), dict(jacobi_mode="pgj", jacobi_block_size=4), dict(jacobi_mode="hgj"),
     dict(jacobi_mode="hgj", jacobi_block_size=2, jacobi_prefix_length=5), dict(jacobi_mode="frontier", jacobi_window=1),
