@@ -30,7 +30,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("source", type=Path, metavar="SOURCE", help="folder or file of the model")
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="bundle to make; must not exist")
     parser.add_argument(
-        "-s", "--source-language", metavar="NAME", help="source language; multilingual models need it (default: from the files)"
+        "-s",
+        "--source-language",
+        metavar="NAME",
+        help="source language; multilingual models need it (default: from the files)",
     )
     parser.add_argument("-t", "--target-language", metavar="NAME", help="target language, likewise")
     text = parser.add_argument_group("text, where the model's files do not tell")

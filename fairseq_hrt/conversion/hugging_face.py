@@ -4,7 +4,7 @@
 """
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -137,12 +137,16 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
     for held in (settings.values, read_json(special) if special.is_file() else {}):
         for name in ("additional_special_tokens", "extra_special_tokens"):
             value = held.get(name)
-            tokens = [one.get("content") if isinstance(one, dict) else one for one in value] if isinstance(value, list) else []
+            tokens = (
+                [one.get("content") if isinstance(one, dict) else one for one in value] if isinstance(value, list) else []
+            )
             ordered = ordered or [one for one in tokens if _is_language(one)]
     found: Dict[str, int] = {}
     for token, row in numbered.items():
         if _is_language(token):
-            found[token] = Settings({"number": row}, f"{settings.subject}: {shown(token)}").number("number", least=0, most=1 << 31)
+            found[token] = Settings({"number": row}, f"{settings.subject}: {shown(token)}").number(
+                "number", least=0, most=1 << 31
+            )
     if found:
         return found
     return {token: following + number for number, token in enumerate(dict.fromkeys(ordered))}

@@ -47,13 +47,12 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
     size = config.number("vocab_size", most=1 << 24)
     sizes = size, size if shared else config.number("decoder_vocab_size", size, most=1 << 24)
     source = _numbered(folder / "vocab.json", sizes[0])
-    target = _numbered(folder / "target_vocab.json", sizes[1]) if separate and (folder / "target_vocab.json").is_file() else None
+    target = (
+        _numbered(folder / "target_vocab.json", sizes[1]) if separate and (folder / "target_vocab.json").is_file() else None
+    )
     if target is None:
         target = source if sizes[0] == sizes[1] else _numbered(folder / "vocab.json", sizes[1])
-    names = [
-        given or tokenizer.text(option) or None
-        for given, option in zip(languages, ("source_lang", "target_lang"))
-    ]
+    names = [given or tokenizer.text(option) or None for given, option in zip(languages, ("source_lang", "target_lang"))]
     prefix = None
     tokens = {word: 0 for word in source.words if word.startswith(">>") and word.endswith("<<")}
     if tokens:
@@ -102,7 +101,9 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
     tokens = language_tokens(folder, following)
     for token, row in tokens.items():
         if row >= size or rows[row] not in (None, token):
-            raise ValueError(f"{folder}: the language token {shown(token)} would be word {row} of {size}, which is another one")
+            raise ValueError(
+                f"{folder}: the language token {shown(token)} would be word {row} of {size}, which is another one"
+            )
         rows[row] = token
     if not tokens:
         raise ValueError(

@@ -123,7 +123,9 @@ class HuggingFaceModel:
         if "final_logits_bias" in self.tensors:
             bias = self.tensors.take("final_logits_bias", 1, self.words["decoder"].size)
             if np.any(bias):
-                raise ValueError(f"{self.tensors.subject} has a final_logits_bias that is not zero, which cannot be represented here")
+                raise ValueError(
+                    f"{self.tensors.subject} has a final_logits_bias that is not zero, which cannot be represented here"
+                )
         self.tensors.require_all_used(() if learned else COMPUTED)
         return ConvertedModel("transformer", self.options, self.made)
 
@@ -150,13 +152,11 @@ class HuggingFaceModel:
         elif "lm_head.weight" in tensors and not np.array_equal(
             tensors.take("lm_head.weight", target.size, self.width), tensors.held[self._embedding("decoder")]
         ):
-            raise ValueError(f"{tensors.subject}: 'lm_head.weight' is not the decoder's embedding, as tie_word_embeddings says")
+            raise ValueError(
+                f"{tensors.subject}: 'lm_head.weight' is not the decoder's embedding, as tie_word_embeddings says"
+            )
         self.made["decoder.output_projection.weight"] = output
-        same = (
-            tied
-            and self.words["encoder"] == target
-            and np.array_equal(self.made["encoder.embed_tokens.weight"], own)
-        )
+        same = tied and self.words["encoder"] == target and np.array_equal(self.made["encoder.embed_tokens.weight"], own)
         self.options["share_all_embeddings"] = same
         self.options["share_decoder_input_output_embed"] = tied and not same
 

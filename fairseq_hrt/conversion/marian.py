@@ -132,7 +132,9 @@ class _Named:
 
     def _vocabularies(self) -> List[Path]:
         files = sorted(path for path in self.folder.iterdir() if path.is_file())
-        found = [path for path in files if _VOCABULARY.fullmatch(path.name)] or [path for path in files if path.suffix == ".spm"]
+        found = [path for path in files if _VOCABULARY.fullmatch(path.name)] or [
+            path for path in files if path.suffix == ".spm"
+        ]
         if len(found) == 2:
             # Source before target, where the names tell.
             found.sort(key=lambda path: (bool(re.search(r"trg|tgt|target", path.name)), path.name))
@@ -187,7 +189,9 @@ def _description(path: Path, text: str) -> Dict[str, Any]:
     if not text:
         place = next((one for one in (path.with_name(path.name + ".yml"), path.with_suffix(".yml")) if one.is_file()), path)
         if place == path:
-            raise ValueError(f"{path} does not hold its own description (special:model.yml): put it beside as {path.name}.yml")
+            raise ValueError(
+                f"{path} does not hold its own description (special:model.yml): put it beside as {path.name}.yml"
+            )
         text = read_text(place)
     values = parse_yaml(text, place)
     if not isinstance(values, dict):
@@ -202,5 +206,7 @@ def _languages(folder: Path, named: _Named, given: Tuple[Optional[str], Optional
     source, target = found[0] if found else (None, None)
     own = (given[0] or source, given[1] or target)
     if own[0] is None or own[1] is None:
-        raise ValueError(f"{folder}: its files do not tell the languages: give --source-language and --target-language, e.g. en and de")
+        raise ValueError(
+            f"{folder}: its files do not tell the languages: give --source-language and --target-language, e.g. en and de"
+        )
     return own[0], own[1]

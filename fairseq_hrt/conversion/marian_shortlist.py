@@ -36,15 +36,21 @@ def read_binary(path: Path, source: Vocabulary, target: Vocabulary) -> List[str]
     if mark != MARK:
         raise ValueError(f"{path} is no binary shortlist of Marian")
     if _HEAD + 8 * offsets + 4 * candidates != len(content):
-        raise ValueError(f"{path} is damaged: it announces {offsets} offsets and {candidates} candidates, but has {len(content)} bytes")
+        raise ValueError(
+            f"{path} is damaged: it announces {offsets} offsets and {candidates} candidates, but has {len(content)} bytes"
+        )
     if offsets != source.size + 1:
-        raise ValueError(f"{path} has {offsets - 1} source words, but the model has {source.size}: it belongs to another model")
+        raise ValueError(
+            f"{path} has {offsets - 1} source words, but the model has {source.size}: it belongs to another model"
+        )
     ends = np.frombuffer(content, "<u8", offsets, _HEAD)
     flat = np.frombuffer(content, "<u4", candidates, _HEAD + 8 * offsets)
     if int(ends[-1]) != candidates or int(ends[0]) != 0 or (ends[1:] < ends[:-1]).any():
         raise ValueError(f"{path} is damaged: its offsets do not divide its {candidates} candidates")
     if candidates and int(flat.max()) >= target.size:
-        raise ValueError(f"{path} names the target word {int(flat.max())}, but the model has {target.size}: it belongs to another model")
+        raise ValueError(
+            f"{path} names the target word {int(flat.max())}, but the model has {target.size}: it belongs to another model"
+        )
     special = len(target.rows) - len(target.words)
     words = {row: target.words[number - special] for row, number in target.ids().items() if number >= special}
     sources = {row: source.words[number - special] for row, number in source.ids().items() if number >= special}

@@ -82,7 +82,9 @@ def _read_bin(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
             names.append(name.decode("utf-8"))
         except UnicodeDecodeError:
             raise ValueError(f"{path} is damaged: a tensor has the name {shown(name)}") from None
-    shapes = [file.numbers("i", dimensions, f"the shape of {shown(name)}") for name, (_, _, dimensions, _) in zip(names, heads)]
+    shapes = [
+        file.numbers("i", dimensions, f"the shape of {shown(name)}") for name, (_, _, dimensions, _) in zip(names, heads)
+    ]
     file.take(*file.numbers("Q", 1, "the padding"), "the padding")
     found: Dict[str, np.ndarray] = {}
     config = ""
@@ -107,7 +109,9 @@ def _values(name: str, shape: Tuple[int, ...], kind: int, data: memoryview, path
     number = math.prod(shape)
     needed = number * held.itemsize + (4 if kind in INTEGERS else 0)
     if min(shape, default=0) < 1 or len(shape) > 4 or needed > len(data):
-        raise ValueError(f"{path}: {shown(name)} has the shape {shown(shape)}, but {len(data)} bytes; it would take {needed}")
+        raise ValueError(
+            f"{path}: {shown(name)} has the shape {shown(shape)}, but {len(data)} bytes; it would take {needed}"
+        )
     values = np.frombuffer(data, held, number)
     if kind in FLOATS:
         return _finite(values.astype(np.float32).reshape(shape), name, path)
@@ -145,8 +149,10 @@ def _read_npz(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
                     raise ValueError(f"{path}: {shown(name)} has the type {values.dtype}; floating-point numbers are read")
     except (
         zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, struct.error, SyntaxError, TypeError, KeyError,
-        RuntimeError, OverflowError, MemoryError,
+        RuntimeError, OverflowError, MemoryError, ValueError,
     ) as error:  # fmt: skip
+        if str(error).startswith(str(path)):
+            raise
         raise ValueError(f"{path} is no npz file, or damaged: {' '.join(str(error).split())[:200]}") from None
     return found, config
 
@@ -160,12 +166,16 @@ def _members(archive: zipfile.ZipFile, path: Path) -> Iterator[Tuple[str, np.nda
         with archive.open(member) as file:
             version = np.lib.format.read_magic(file)
             if version not in ((1, 0), (2, 0)):
-                raise ValueError(f"{path}: {shown(member.filename)} has the version {version} of NumPy's format; 1 and 2 are read")
+                raise ValueError(
+                    f"{path}: {shown(member.filename)} has the version {version} of NumPy's format; 1 and 2 are read"
+                )
             header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, by_columns, kind = header(file)
             number, name = math.prod(shape), member.filename.removesuffix(".npy")
             if kind.hasobject or kind.kind not in "fiu" or len(shape) > 4 or min(shape, default=1) < 0:
-                raise ValueError(f"{path}: {shown(name)} has the type {shown(str(kind))} and shape {shown(shape)}; numbers are read")
+                raise ValueError(
+                    f"{path}: {shown(name)} has the type {shown(str(kind))} and shape {shown(shape)}; numbers are read"
+                )
             if number * kind.itemsize > member.file_size:
                 raise ValueError(f"{path}: {shown(name)} has the shape {shown(shape)}, but {member.file_size} bytes")
             content = file.read(number * kind.itemsize)

@@ -51,7 +51,9 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
     text = wishes.tokenizer, wishes.subwords, wishes.codes
     if source.suffix == ".pt" or (source.is_dir() and is_fairseq(source)):
         if languages != (None, None):
-            raise ValueError("--source-language and --target-language: fairseq's checkpoints know their languages; leave them out")
+            raise ValueError(
+                "--source-language and --target-language: fairseq's checkpoints know their languages; leave them out"
+            )
         return pack(source, folder, text=text, runtime=wishes.runtime, lines=wishes.lines)
     if source.is_dir() and (source / CONFIG).is_file():
         converted = read_hugging_face(place, languages)
@@ -59,7 +61,9 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
         converted = read_marian(source, languages)
     else:
         raise ValueError(unknown_kind(source))
-    return write_bundle(_prepared(converted, wishes), folder, runtime=wishes.runtime, lines=wishes.lines or _sample(converted))
+    return write_bundle(
+        _prepared(converted, wishes), folder, runtime=wishes.runtime, lines=wishes.lines or _sample(converted)
+    )
 
 
 def _prepared(converted: Converted, wishes: Wishes) -> Converted:
@@ -75,9 +79,7 @@ def _prepared(converted: Converted, wishes: Wishes) -> Converted:
             f"--tokenizer, --subwords and --codes: the model brings its own ({converted.codes.name}); leave them out"
         )
     subwords = wishes.subwords or ("none" if wishes.codes is None else "subword-nmt")
-    return replace(
-        converted, tokenizer=wishes.tokenizer or converted.tokenizer, subwords=subwords, codes=wishes.codes
-    )
+    return replace(converted, tokenizer=wishes.tokenizer or converted.tokenizer, subwords=subwords, codes=wishes.codes)
 
 
 def _sample(converted: Converted) -> List[str]:

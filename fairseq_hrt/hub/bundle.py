@@ -3,7 +3,7 @@
 bundle.json     names, text preparation, decoding options, measured quality
 model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble
 dict.<lang>.txt dictionaries
-codes           subword codes or model
+codes           subword codes or model; target_codes where the target language has its own
 moses.json      Moses' rules for these languages
 runtime.safetensors, shortlist.safetensors   for the native runtime, where they were asked for
 README.md       the card: what it is, how it was trained, how good it is
@@ -68,9 +68,7 @@ class Bundle:
     @property
     def recipe(self) -> TextRecipe:
         """The text preparation."""
-        codes, target_codes = (
-            None if name is None else self.folder / name for name in (self.codes, self.target_codes)
-        )
+        codes, target_codes = (None if name is None else self.folder / name for name in (self.codes, self.target_codes))
         return TextRecipe(
             self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes, target_codes,
             self.source_prefix, self.target_prefix,

@@ -28,7 +28,9 @@ def test_both_engines(marian_folder, tmp_path):
     lines = ["a man in red", "two dogs", "water"]
     made = write_bundle(converted, tmp_path / "bundle", runtime="float32", lines=lines)
     assert made.runtime and made.shortlist
-    found = [from_pretrained(tmp_path / "bundle", device="cpu", engine=name).translate(lines) for name in ("torch", "native")]
+    found = [
+        from_pretrained(tmp_path / "bundle", device="cpu", engine=name).translate(lines) for name in ("torch", "native")
+    ]
     assert found[0] == found[1]
 
 

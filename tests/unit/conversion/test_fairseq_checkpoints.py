@@ -41,6 +41,8 @@ def test_what_is_missing_is_named(folder, tmp_path):
         import_model(folder, tmp_path / "bundle")
     assert import_model(folder, tmp_path / "bundle", Wishes(tokenizer="space", subwords="none")).codes is None
     for number in (1, 2):
-        (folder / "model1.pt").rename(folder / "checkpoint1.pt") if number == 1 else (folder / "checkpoint2.pt").write_bytes(b"")
+        (folder / "model1.pt").rename(folder / "checkpoint1.pt") if number == 1 else (folder / "checkpoint2.pt").write_bytes(
+            b""
+        )
     with pytest.raises(ValueError, match="has 2 checkpoints"):
         import_model(folder, tmp_path / "other", Wishes(subwords="none"))

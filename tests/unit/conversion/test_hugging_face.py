@@ -8,7 +8,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from fairseq_hrt.conversion.hugging_face import chosen_token, decoding_options, language_tokens, read_generation, read_weights
+from fairseq_hrt.conversion.hugging_face import (
+    chosen_token,
+    decoding_options,
+    language_tokens,
+    read_generation,
+    read_weights,
+)
 from fairseq_hrt.conversion.plain_files import Settings
 
 

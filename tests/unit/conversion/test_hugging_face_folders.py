@@ -29,14 +29,19 @@ def test_a_multilingual_marian_needs_its_target_language(hugging_face_folder, tm
     assert words("") == [] and words("\t") == []
 
 
-@pytest.mark.parametrize("kind, names, tokens", [("mbart", ("en", "de_DE"), ("en_XX", "de_DE")), ("m2m_100", ("en", "fr"), ("__en__", "__fr__"))])
+@pytest.mark.parametrize(
+    "kind, names, tokens", [("mbart", ("en", "de_DE"), ("en_XX", "de_DE")), ("m2m_100", ("en", "fr"), ("__en__", "__fr__"))]
+)
 def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, names, tokens):
     made = hugging_face_folder(kind)
     import_model(made.path, tmp_path / "bundle", Wishes(*names))
     model = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch")
     assert model.pipeline.words("a man")[0] == tokens[0] and (model.bundle.source_lang, model.bundle.target_lang) == names
     (found,) = model.translate(["a man in red"], details=True)
-    assert found.tokens[0] == tokens[1] and tokens[1] not in found.text
+    assert found.tokens[0] == tokens[1] and found.text == model.pipeline.text(" ".join(found.tokens[:-1]))
+    # Also the token of another language than the bundle's, which a call may ask for.
+    for token in (tokens[1], "fr_XX", "__de__", "zho_Hans"):
+        assert model.pipeline.text(f"{token} \u2581a \u2581man") == "a man"
     # Given translations begin with it, too.
     assert model.score(["a man"], ["a dog"])[0].tokens[0] == tokens[1]
     for given in ((None, names[1]), (names[0], None), (names[0], "xx")):
@@ -50,9 +55,17 @@ def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, na
         ("config.json", {"model_type": "t5"}, "model_type: 't5', which cannot be represented here; models with 'marian' or"),
         ("config.json", {"vocab_size": 9}, "but the model has 9 words"),
         ("config.json", {"vocab_size": 1 << 40}, "vocab_size"),
-        ("tokenizer_config.json", {"tokenizer_class": "MBartTokenizer"}, "'MBartTokenizer', whose sources end with their language"),
+        (
+            "tokenizer_config.json",
+            {"tokenizer_class": "MBartTokenizer"},
+            "'MBartTokenizer', whose sources end with their language",
+        ),
         ("special_tokens_map.json", {"additional_special_tokens": []}, "names no language tokens"),
-        ("special_tokens_map.json", {"additional_special_tokens": ["en_XX"] + [f"d{chr(97 + n)}_XX" for n in range(26)]}, "would be word"),
+        (
+            "special_tokens_map.json",
+            {"additional_special_tokens": ["en_XX"] + [f"d{chr(97 + n)}_XX" for n in range(26)]},
+            "would be word",
+        ),
     ],
 )
 def test_folders_that_do_not_fit(hugging_face_folder, file, change, message):

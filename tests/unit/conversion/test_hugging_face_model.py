@@ -40,7 +40,9 @@ def test_weights_go_by_fairseqs_names_and_words_by_its_order(hugging_face_folder
 
 def test_positions_are_those_of_hugging_face():
     table = sinusoids(5, 8)
-    assert np.allclose(table[3, :4], np.sin(3 / 10000 ** (np.arange(4) * 2 / 8))) and np.allclose(table[0], [0] * 4 + [1] * 4)
+    assert np.allclose(table[3, :4], np.sin(3 / 10000 ** (np.arange(4) * 2 / 8))) and np.allclose(
+        table[0], [0] * 4 + [1] * 4
+    )
     assert np.allclose(table[3, 4:], np.cos(3 / 10000 ** (np.arange(4) * 2 / 8)))
 
 

@@ -50,7 +50,11 @@ HUGE = [
     struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1, 1 << 60) + b"a\0" + struct.pack("<iQ", 1 << 30, 0),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1, 4) + b"a\0" + struct.pack("<iQ", 1, 1 << 60),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x4101, 1, 5) + b"a\0" + struct.pack("<iQ", 1, 0) + b"\1" + struct.pack("<f", 0.0),
-    struct.pack("<QQQQQQ", 1, 1, 2, 0x4101, 1, 5) + b"a\0" + struct.pack("<iQ", 1, 0) + b"\1" + struct.pack("<f", float("nan")),
+    struct.pack("<QQQQQQ", 1, 1, 2, 0x4101, 1, 5)
+    + b"a\0"
+    + struct.pack("<iQ", 1, 0)
+    + b"\1"
+    + struct.pack("<f", float("nan")),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1, 4) + b"a\0" + struct.pack("<iQf", 1, 0, float("inf")),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x1801, 1, 4) + b"a\0" + struct.pack("<iQf", 1, 0, 1.0),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1, 4) + b"\xff\0" + struct.pack("<iQf", 1, 0, 1.0),
@@ -102,7 +106,11 @@ def test_archives_too(tmp_path, content):
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.sampled_from(["bin", "npz"]), st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=4), st.floats(0.9, 1.1))
+@given(
+    st.sampled_from(["bin", "npz"]),
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=4),
+    st.floats(0.9, 1.1),
+)
 def test_damaged_files_are_read_or_refused(tmp_path, tensors, kind, changes, length):
     path = tmp_path / f"m.{kind}"
     (write_bin if kind == "bin" else write_npz)(path, {name: tensors[name] for name in list(tensors)[:4]}, yaml(CONFIG))

@@ -10,7 +10,11 @@ from fairseq_hrt.conversion import Wishes, import_model
 def test_sources_that_are_none(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").write_text("x")
-    for name, message in (("none", "does not exist"), ("empty", "it has nothing"), ("text", "holds no model that can be imported")):
+    for name, message in (
+        ("none", "does not exist"),
+        ("empty", "it has nothing"),
+        ("text", "holds no model that can be imported"),
+    ):
         with pytest.raises(ValueError, match=message):
             import_model(tmp_path / name, tmp_path / "bundle")
 

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from imported_models import pieces
 
-from fairseq_hrt.conversion.vocabularies import by_number, load_sentencepiece, make_vocabulary, marian_vocabulary, specials_in
+from fairseq_hrt.conversion.vocabularies import (
+    by_number,
+    load_sentencepiece,
+    make_vocabulary,
+    marian_vocabulary,
+    specials_in,
+)
 from fairseq_hrt.hub.dictionary import Words
 
 
@@ -25,7 +31,9 @@ def test_rows_get_fairseqs_order(tmp_path):
     assert words.ids(["b", "a", "\u3000", "x"]) == [4, 5, 8, 3] and len(words) == len(found.rows)
 
 
-@pytest.mark.parametrize("rows, message", [(["</s>", "a"], "no <unk>"), (["<unk>"], "no </s>"), (["</s>", "<unk>", "a", "a"], "twice")])
+@pytest.mark.parametrize(
+    "rows, message", [(["</s>", "a"], "no <unk>"), (["<unk>"], "no </s>"), (["</s>", "<unk>", "a", "a"], "twice")]
+)
 def test_vocabularies_that_are_none(rows, message):
     with pytest.raises(ValueError, match=message):
         make_vocabulary(rows, specials_in(rows), "v")
@@ -42,7 +50,10 @@ def test_numbers_that_are_none(number):
 def test_all_kinds_of_marians_vocabularies_are_one(tmp_path, sentencepiece_model):
     names = pieces(sentencepiece_model)
     (tmp_path / "v.spm").write_bytes(sentencepiece_model.read_bytes())
-    table = {"</s>" if name == "<unk>" else "<unk>" if name == "<s>" else "x" if name == "</s>" else name: n for n, name in enumerate(names)}
+    table = {
+        "</s>" if name == "<unk>" else "<unk>" if name == "<s>" else "x" if name == "</s>" else name: n
+        for n, name in enumerate(names)
+    }
     (tmp_path / "v.json").write_text(json.dumps(table))
     (tmp_path / "v.yml").write_text("".join(f"{json.dumps(word)}: {number}\n" for word, number in table.items()))
     (tmp_path / "v.txt").write_text("".join(f"{word}\n" for word in table))
