@@ -72,6 +72,56 @@ def _distinct(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
     return found
 
 
+class _Composer:
+    """Puts a document together from YAML's events, without recursion."""
+
+    def __init__(self) -> None:
+        self.documents: List[Any] = []
+        # Open lists and tables, and of each table the key that has no value yet.
+        self.open: List[Any] = []
+        self.keys: List[Optional[str]] = []
+
+    def take(self, event: Any) -> None:
+        """One event.
+
+        Raises:
+            ValueError: it is one that is refused.
+        """
+        import yaml
+
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise ValueError("it has anchors or aliases")
+        if getattr(event, "tag", None) is not None:
+            raise ValueError(f"it has the tag {shown(event.tag)}")
+        if isinstance(event, yaml.ScalarEvent):
+            self.add(event.value)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            if len(self.open) == DEEPEST:
+                raise ValueError("it is nested too deeply")
+            value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+            self.add(value)
+            self.open.append(value)
+            self.keys.append(None)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self.open.pop()
+            self.keys.pop()
+
+    def add(self, value: Any) -> None:
+        """A value, in its place."""
+        if not self.open:
+            self.documents.append(value)
+        elif isinstance(self.open[-1], list):
+            self.open[-1].append(value)
+        elif self.keys[-1] is not None:
+            self.open[-1][self.keys[-1]], self.keys[-1] = value, None
+        elif not isinstance(value, str):
+            raise ValueError("a key is no text")
+        elif value in self.open[-1]:
+            raise ValueError(f"{shown(value)} stands there twice")
+        else:
+            self.keys[-1] = value
+
+
 def parse_yaml(text: str, path: Path) -> Any:
     """YAML as dictionaries, lists and texts; every value is the text that stands there, an empty one is ``""``.
 
@@ -82,50 +132,16 @@ def parse_yaml(text: str, path: Path) -> Any:
     """
     import yaml
 
-    # Events come from libyaml where PyYAML has it; they are put together here, without recursion.
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    stack: List[Any] = []
-    keys: List[Optional[str]] = []
-    whole: List[Any] = []
-
-    def add(value: Any) -> None:
-        if not stack:
-            whole.append(value)
-        elif isinstance(stack[-1], list):
-            stack[-1].append(value)
-        elif keys[-1] is None:
-            if not isinstance(value, str):
-                raise ValueError("a key is no text")
-            if value in stack[-1]:
-                raise ValueError(f"{shown(value)} stands there twice")
-            keys[-1] = value
-        else:
-            stack[-1][keys[-1]] = value
-            keys[-1] = None
-
+    composer = _Composer()
     try:
-        for event in yaml.parse(text, Loader=loader):
-            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-                raise ValueError("it has anchors or aliases")
-            if getattr(event, "tag", None) is not None:
-                raise ValueError(f"it has the tag {shown(event.tag)}")
-            if isinstance(event, yaml.ScalarEvent):
-                add(event.value)
-            elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-                if len(stack) == DEEPEST:
-                    raise ValueError("it is nested too deeply")
-                value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
-                add(value)
-                stack.append(value)
-                keys.append(None)
-            elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
-                stack.pop()
-                keys.pop()
+        # Events come from libyaml where PyYAML has it.
+        for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
+            composer.take(event)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as YAML: {' '.join(str(error).split())[:300]}") from None
-    if len(whole) != 1:
-        raise ValueError(f"{path} cannot be read as YAML: it holds {len(whole)} documents, not one")
-    return whole[0]
+    if len(composer.documents) != 1:
+        raise ValueError(f"{path} cannot be read as YAML: it holds {len(composer.documents)} documents, not one")
+    return composer.documents[0]
 
 
 def beside(folder: Path, name: object, subject: object) -> Path:

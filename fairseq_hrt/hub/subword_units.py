@@ -1,7 +1,7 @@
 """Byte pair encoding of words as subword-nmt applies it (Sennrich et al., 2016), each word once.
 
-Reads the files of ``subword-nmt learn-bpe`` (versions 0.1 and 0.2) and of ``fast learnbpe``, which has counts behind the units, and gives the units of ``subword-nmt apply-bpe`` without a
-vocabulary threshold, glossaries or dropout, which our preparation does not use. Needs no other package.
+Reads the files of ``subword-nmt learn-bpe`` (versions 0.1 and 0.2) and of fastBPE, which has counts behind the units, and gives the
+units of ``subword-nmt apply-bpe`` without a vocabulary threshold, glossaries or dropout, which our preparation does not use. Needs no other package.
 """
 
 import re

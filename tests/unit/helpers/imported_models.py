@@ -52,51 +52,56 @@ def yaml(config):
     return "".join(f"{name}: {value}\n" for name, value in config.items())
 
 
-def marian_tensors(rows, config, seed=0):
+class MarianTensors:
     """Random tensors by Marian's names; large enough that no two words are nearly equally likely."""
-    generator = np.random.default_rng(seed)
-    found = {}
 
-    def matrix(name, *shape):
-        found[name] = generator.normal(0, 1.2 / np.sqrt(shape[0]), shape).astype(np.float32)
+    def __init__(self, rows, config, seed):
+        self.generator, self.held = np.random.default_rng(seed), {}
+        self.before = "_pre" if "n" in config["transformer-preprocess"] else ""
+        tied = config["tied-embeddings-all"] == "true"
+        for name in ["Wemb"] if tied else ["encoder_Wemb", "decoder_Wemb"]:
+            self.held[name] = self.generator.normal(0, 0.6, (rows, WIDTH)).astype(np.float32)
+        if not tied:
+            self.matrix("decoder_ff_logit_out_W", WIDTH, rows)
+        self.held["decoder_ff_logit_out_b"] = self.generator.normal(0, 0.5, (1, rows)).astype(np.float32)
+        for side, depth in (("encoder", config["enc-depth"]), ("decoder", config["dec-depth"])):
+            for number in range(1, depth + 1):
+                recurrent = side == "decoder" and config["transformer-decoder-autoreg"] == "rnn"
+                self.layer(f"{side}_l{number}", side == "decoder", recurrent)
+            if self.before:
+                self.norm(f"{side}_top", "")
 
-    def norm(name, suffix=""):
-        found[f"{name}_ln_scale{suffix}"] = generator.uniform(0.8, 1.2, (1, WIDTH)).astype(np.float32)
-        found[f"{name}_ln_bias{suffix}"] = generator.normal(0, 0.1, (1, WIDTH)).astype(np.float32)
+    def matrix(self, name, *shape):
+        self.held[name] = self.generator.normal(0, 1.2 / np.sqrt(shape[0]), shape).astype(np.float32)
 
-    def attention(name, suffix):
+    def norm(self, name, suffix):
+        self.held[f"{name}_ln_scale{suffix}"] = self.generator.uniform(0.8, 1.2, (1, WIDTH)).astype(np.float32)
+        self.held[f"{name}_ln_bias{suffix}"] = self.generator.normal(0, 0.1, (1, WIDTH)).astype(np.float32)
+
+    def attention(self, name):
         for kind in "qkvo":
-            matrix(f"{name}_W{kind}", WIDTH, WIDTH)
-            matrix(f"{name}_b{kind}", 1, WIDTH)
-        norm(f"{name}_Wo", suffix)
+            self.matrix(f"{name}_W{kind}", WIDTH, WIDTH)
+            self.matrix(f"{name}_b{kind}", 1, WIDTH)
+        self.norm(f"{name}_Wo", self.before)
 
-    before = "_pre" if "n" in config["transformer-preprocess"] else ""
-    tied = config["tied-embeddings-all"] == "true"
-    for name in ["Wemb"] if tied else ["encoder_Wemb", "decoder_Wemb"]:
-        found[name] = generator.normal(0, 0.6, (rows, WIDTH)).astype(np.float32)
-    if not tied:
-        matrix("decoder_ff_logit_out_W", WIDTH, rows)
-    found["decoder_ff_logit_out_b"] = generator.normal(0, 0.5, (1, rows)).astype(np.float32)
-    for side, depth in (("encoder", config["enc-depth"]), ("decoder", config["dec-depth"])):
-        for number in range(1, depth + 1):
-            layer = f"{side}_l{number}"
-            if side == "decoder" and config["transformer-decoder-autoreg"] == "rnn":
-                matrix(f"{layer}_rnn_W", WIDTH, WIDTH)
-                matrix(f"{layer}_rnn_Wf", WIDTH, WIDTH)
-                matrix(f"{layer}_rnn_bf", 1, WIDTH)
-                norm(f"{layer}_rnn" if before else f"{layer}_rnn_ffn", before)
-            else:
-                attention(f"{layer}_self", before)
-            if side == "decoder":
-                attention(f"{layer}_context", before)
-            matrix(f"{layer}_ffn_W1", WIDTH, INNER)
-            matrix(f"{layer}_ffn_b1", 1, INNER)
-            matrix(f"{layer}_ffn_W2", INNER, WIDTH)
-            matrix(f"{layer}_ffn_b2", 1, WIDTH)
-            norm(f"{layer}_ffn_ffn", before)
-        if before:
-            norm(f"{side}_top")
-    return found
+    def layer(self, name, decoder, recurrent):
+        if recurrent:
+            self.matrix(f"{name}_rnn_W", WIDTH, WIDTH)
+            self.matrix(f"{name}_rnn_Wf", WIDTH, WIDTH)
+            self.matrix(f"{name}_rnn_bf", 1, WIDTH)
+            self.norm(f"{name}_rnn" if self.before else f"{name}_rnn_ffn", self.before)
+        else:
+            self.attention(f"{name}_self")
+        if decoder:
+            self.attention(f"{name}_context")
+        for number, sizes in ((1, (WIDTH, INNER)), (2, (INNER, WIDTH))):
+            self.matrix(f"{name}_ffn_W{number}", *sizes)
+            self.matrix(f"{name}_ffn_b{number}", 1, sizes[1])
+        self.norm(f"{name}_ffn_ffn", self.before)
+
+
+def marian_tensors(rows, config, seed=0):
+    return MarianTensors(rows, config, seed).held
 
 
 def write_bin(path, tensors, config_text, int8=False):
