@@ -21,7 +21,7 @@ TASK = "translation_autoregressive"
 # The logit of a word that a model does not have: never chosen, and nothing in a sum of probabilities.
 NEVER = -1e9
 # What fairseq wants to know of a training; there was none here.
-_UNTRAINED = {
+_UNTRAINED: Dict[str, Any] = {
     "criterion_name": "CrossEntropyCriterion",
     "optimizer_name": "FairseqAdam",
     "lr_scheduler_state": {},

@@ -4,7 +4,7 @@
 """
 
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -127,7 +127,9 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
     Raises:
         ValueError: a file says something that cannot be.
     """
-    settings, numbered, ordered = tokenizer_settings(folder), {}, []  # type: Settings, Dict[str, Any], List[Any]
+    settings = tokenizer_settings(folder)
+    numbered: Dict[Any, Any] = {}
+    ordered: List[Any] = []
     table = settings.values.get("added_tokens_decoder")
     if isinstance(table, dict):
         numbered.update({entry.get("content"): row for row, entry in table.items() if isinstance(entry, dict)})

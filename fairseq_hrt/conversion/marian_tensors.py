@@ -23,8 +23,8 @@ LARGEST = 1 << 36
 CONFIG = "special:model.yml"
 VERSION = 1
 # Of src/common/types.h: class (signed 0x100, unsigned 0x200, float 0x400, intgemm 0x4000) and bytes.
-FLOATS = {0x0402: np.dtype("<f2"), 0x0404: np.dtype("<f4"), 0x0408: np.dtype("<f8")}
-INTEGERS = {0x4101: np.dtype("i1"), 0x4102: np.dtype("<i2")}
+FLOATS: Dict[int, np.dtype] = {0x0402: np.dtype("<f2"), 0x0404: np.dtype("<f4"), 0x0408: np.dtype("<f8")}
+INTEGERS: Dict[int, np.dtype] = {0x4101: np.dtype("i1"), 0x4102: np.dtype("<i2")}
 BYTES = 0x0101
 # Multipliers of activations, for products of integers: of no use to float32 weights.
 ALPHA = "_QuantMultA"
@@ -77,15 +77,16 @@ def _read_bin(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
     heads = [file.numbers("Q", 4, "the heads") for _ in range(count)]
     names: List[str] = []
     for length, *_ in heads:
-        name = bytes(file.take(length, "a name")).rstrip(b"\0")
+        stored = bytes(file.take(length, "a name")).rstrip(b"\0")
         try:
-            names.append(name.decode("utf-8"))
+            names.append(stored.decode("utf-8"))
         except UnicodeDecodeError:
-            raise ValueError(f"{path} is damaged: a tensor has the name {shown(name)}") from None
+            raise ValueError(f"{path} is damaged: a tensor has the name {shown(stored)}") from None
     shapes = [
         file.numbers("i", dimensions, f"the shape of {shown(name)}") for name, (_, _, dimensions, _) in zip(names, heads)
     ]
-    file.take(*file.numbers("Q", 1, "the padding"), "the padding")
+    (padding,) = file.numbers("Q", 1, "the padding")
+    file.take(padding, "the padding")
     found: Dict[str, np.ndarray] = {}
     config = ""
     for name, shape, (_, kind, _, size) in zip(names, shapes, heads):

@@ -87,7 +87,7 @@ class _Composer:
         Raises:
             ValueError: it is one that is refused.
         """
-        import yaml
+        import yaml  # type: ignore[import-untyped]
 
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise ValueError("it has anchors or aliases")

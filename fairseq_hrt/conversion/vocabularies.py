@@ -158,6 +158,6 @@ def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
         found = by_number(table, rows, path, truncate=True)
     else:
         lines = read_text(path).split("\n")
-        found = [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)][:rows]
-        found += [None] * (rows - len(found))
+        given = [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)][:rows]
+        found = [*given, *([None] * (rows - len(given)))]
     return make_vocabulary(found, specials_in(found), path)

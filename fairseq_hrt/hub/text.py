@@ -98,7 +98,8 @@ class TextPipeline:
 
     def __init__(self, recipe: TextRecipe, rules: Optional[MosesRules] = None) -> None:
         self.recipe = recipe
-        self._tokenize, self._detokenize = str, str
+        self._tokenize: Callable[[str], str] = str
+        self._detokenize: Callable[[str], str] = str
         if recipe.tokenizer == "moses":
             self._tokenize, self._detokenize = _moses(recipe, rules)
         elif recipe.tokenizer == "moses-punctuation":
@@ -161,7 +162,9 @@ def _subwords(recipe: TextRecipe) -> Tuple[Callable[[str], List[str]], Callable[
         raise ValueError("subwords sentencepiece need their package: pip install sentencepiece") from error
     model, target = (_sentencepiece(sentencepiece, path) for path in (recipe.codes, recipe.target_codes or recipe.codes))
     # Not by hand: bytes of letters that the model has no piece for become letters again.
-    return lambda text: model.encode(text, out_type=str), lambda words: target.decode_pieces(words.split(" ")).strip()
+    return lambda text: model.encode(
+        text, out_type=str
+    ), lambda words: target.decode_pieces(words.split(" ")).replace("\u2581", " ").strip()
 
 
 def _sentencepiece(package: Any, path: Optional[Path]) -> Any:

@@ -59,7 +59,7 @@ def test_an_ensemble(marian_folder):
         ("vocabs: [vocab.ende.spm, vocab.ende.spm, vocab.ende.spm]", "names 3 vocabularies"),
         ("max-length-factor: -1", "max-length-factor: -1"),
         ("max-length-factor: nan", "max-length-factor: 'nan'"),
-        ("beam-size: 0", "beam-size: '0'"),
+        ("beam-size: 0", "beam-size: 0"),
         ("word-penalty: 0.5", "word-penalty"),
         ("[1]", "no configuration of Marian"),
         ("shortlist: [none.bin]", "names the file 'none.bin'"),

@@ -160,3 +160,14 @@ def test_what_is_no_file_of_codes(tmp_path, content, message):
         SubwordUnits(tmp_path / "codes")
     with pytest.raises(ValueError, match="cannot be read"):
         SubwordUnits(tmp_path / "nowhere")
+
+
+def test_codes_of_fastbpe_have_counts(tmp_path):
+    (tmp_path / "codes").write_text("l l 120\nH e 97\nll o</w> 8\nHe llo</w> 5\n", encoding="utf-8")
+    (tmp_path / "theirs").write_text("#version: 0.2\nl l\nH e\nll o</w>\nHe llo</w>\n", encoding="utf-8")
+    found, expected = (SubwordUnits(tmp_path / name) for name in ("codes", "theirs"))
+    for text in ("Hello Hell lo l", "llo Hellllo"):
+        assert found.split(text) == expected.split(text)
+    (tmp_path / "codes").write_text("l l 120\nH e\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="each line needs two units"):
+        SubwordUnits(tmp_path / "codes")

@@ -54,3 +54,13 @@ def test_pieces_are_the_line_again(words, longest, shorter):
         assert raw_text(part) == raw_text(line) == line and len(part) <= min(longest, shorter)
         assert list(part.words) == words[part.start : part.start + len(part)]
     assert len(pieces) == max(1, -(-len(words) // longest))
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1), st.integers(2, 5))
+def test_every_piece_begins_with_the_language_token(words, longest):
+    line, pipeline = " ".join(words), SimpleNamespace(words=lambda text: ["de_DE", *text.split()], prefix_length=1)
+    pieces = PreparedLine.pieces(line, pipeline, longest)
+    assert all(piece.words[0] == "de_DE" and 1 < len(piece) <= longest for piece in pieces)
+    assert [word for piece in pieces for word in piece.words[1:]] == words
+    for piece in pieces:
+        assert list(piece.words[1:]) == words[piece.start : piece.start + len(piece) - 1]
