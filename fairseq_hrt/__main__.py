@@ -90,10 +90,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
                 write_output(option_help() + "\n")
         return 0
     try:
-        return (
-            importlib.import_module(f".cli.{module_of(chosen.verb or 'doctor')}", __package__).main(chosen.rest)
-            or 0
-        )
+        return importlib.import_module(f".cli.{module_of(chosen.verb or 'doctor')}", __package__).main(chosen.rest) or 0
     except KeyboardInterrupt:
         # While PyTorch was being imported; the verbs themselves report it.
         sys.stderr.write("interrupted\n")

@@ -119,7 +119,9 @@ def _values(name: str, shape: Tuple[int, ...], kind: int, data: memoryview, path
     (multiplier,) = struct.unpack_from("<f", data, number * held.itemsize)
     if not math.isfinite(multiplier) or multiplier <= 0:
         raise ValueError(f"{path}: {shown(name)} has the multiplier {multiplier}; it must be a positive number")
-    real = values.astype(np.float32) / np.float32(multiplier)
+    with np.errstate(over="ignore"):
+        # Refused below.
+        real = values.astype(np.float32) / np.float32(multiplier)
     # Embeddings are read row by row; whatever is multiplied is stored with its columns as rows.
     stored = real.reshape(shape) if "Wemb" in name else real.reshape(shape[::-1]).T
     return _finite(np.ascontiguousarray(stored), name, path)
