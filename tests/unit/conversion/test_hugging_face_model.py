@@ -49,7 +49,7 @@ def test_positions_are_those_of_hugging_face():
 @pytest.mark.parametrize("kind, wishes", KINDS)
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translations_and_scores_are_those_of_transformers(hugging_face_folder, tmp_path, kind, wishes, beam):
-    """Beam search ends here when as many hypotheses as the beam are complete: transformers' early_stopping."""
+    """Of translations that end by themselves: what is cut at the greatest length has another score there, without </s>."""
     transformers = pytest.importorskip("transformers")
     made = hugging_face_folder(kind)
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(made.path).eval()
@@ -59,13 +59,25 @@ def test_translations_and_scores_are_those_of_transformers(hugging_face_folder, 
     options = {"bad_words_ids": [[theirs.config.pad_token_id]]}
     if kind != "marian":
         options = {"forced_bos_token_id": numbers[model.bundle.target_prefix]}
-    for line, found in zip(LINES, model.translate(LINES, details=True)):
+    compared = 0
+    lines = [*LINES, *(f"{first} {second}" for first in ("red", "dogs", "woman") for second in ("park", "ball reads", "a"))]
+    for line, found in zip(lines, model.translate(lines, details=True)):
         source = torch.tensor([[*(numbers[word] for word in model.pipeline.words(line)), numbers["</s>"]]])
-        expected = theirs.generate(
+        made_there = theirs.generate(
             source, num_beams=beam, max_length=16, early_stopping=beam > 1, do_sample=False, length_penalty=1.0,
-            forced_eos_token_id=numbers["</s>"], **options,
-        )[0].tolist()[1:]  # fmt: skip
+            return_dict_in_generate=True, output_scores=True, **options,
+        )  # fmt: skip
+        expected = made_there.sequences[0].tolist()[1:]
+        if len(expected) == 15:
+            # Cut: the words before are those of greedy search all the same.
+            assert beam > 1 or [numbers[word] for word in found.tokens][:14] == expected[:14]
+            continue
+        compared += 1
         assert [numbers[word] for word in found.tokens] == expected
+        if beam > 1:
+            scores = found.positional_scores[0 if kind == "marian" else 1 :]
+            assert sum(scores) / len(expected) == pytest.approx(float(made_there.sequences_scores[0]), abs=1e-4)
+    assert compared > 1 or kind != "marian"
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def hugging_face_tensors(sizes, *, positions, norms, learned, shared, seed=0):
         found[f"model.{name}.bias"] = generator.normal(0, 0.1, shape[:1])
 
     if shared:
-        found["model.shared.weight"] = generator.normal(0, 0.6, (sizes[0], WIDTH))
+        found["model.shared.weight"] = generator.normal(0, 0.2, (sizes[0], WIDTH))
     for side, size in zip(("encoder", "decoder"), sizes):
         if not shared:
             found[f"model.{side}.embed_tokens.weight"] = generator.normal(0, 0.6, (size, WIDTH))
@@ -229,6 +229,9 @@ def hugging_face_folder(tmp_path, sentencepiece_model):
             config.update(decoder_start_token_id=2)
             learned = kind == "mbart"
             tensors = hugging_face_tensors((len(words),) * 2, positions=positions, norms=True, learned=learned, shared=True)
+        # Some translations end before the longest one.
+        last = "layers.0.final_layer_norm" if kind == "marian" else "layer_norm"
+        tensors[f"model.decoder.{last}.bias"] += 4 * tensors["model.shared.weight"][words.index("</s>")]
         config.update(vocab_size=len(words), **changes)
         (folder / "config.json").write_text(json.dumps(config))
         save_file(tensors, str(folder / "model.safetensors"))
