@@ -226,7 +226,7 @@ def hugging_face_folder(tmp_path, sentencepiece_model):
             words = ["<s>", "<pad>", "</s>", "<unk>", *own[3:], *tokens, "<mask>"]
             shutil.copy(sentencepiece_model, folder / "sentencepiece.bpe.model")
             (folder / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": tokens}))
-            config.update(decoder_start_token_id=2)
+            config.update(decoder_start_token_id=2, eos_token_id=2, pad_token_id=1, bos_token_id=0)
             learned = kind == "mbart"
             tensors = hugging_face_tensors((len(words),) * 2, positions=positions, norms=True, learned=learned, shared=True)
         # Some translations end before the longest one.
