@@ -181,6 +181,8 @@ EXTRAS = {
         "httpx>=0.27",
         *LINT,
     ],
+    # imported models are compared with transformers' own translations where it is installed
+    "huggingface": ["transformers>=5"],
     # without the tests: for editors and pre-commit
     "lint": LINT,
     # tests/mutation/run.py takes its faults and their application from it; what it draws depends on the release
@@ -203,7 +205,7 @@ EXTRAS["all"] = sorted(
     {
         package
         for extra, packages in EXTRAS.items()
-        if extra not in ("test", "lint", "mutation", "kenlm")
+        if extra not in ("test", "huggingface", "lint", "mutation", "kenlm")
         for package in packages
     }
 )

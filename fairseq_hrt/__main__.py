@@ -10,6 +10,7 @@ fairseq's ``--user-dir`` and nothing else::
 
 import argparse
 import importlib
+import keyword
 import os
 import sys
 from typing import Callable, List, Optional, Sequence, Tuple
@@ -22,6 +23,7 @@ VERBS = {
     "translate": "translate raw text with a bundle",
     "score": "score given translations with a bundle",
     "bundle": "pack a trained model into a folder that translates raw text",
+    "import": "make a bundle of a model of OPUS-MT, Marian, Firefox, Hugging Face or fairseq",
     "serve": "answer over HTTP, with a page that shows how translations are written",
     "distill": "translate a training set with a teacher, in shards, resumable",
     "average": "average checkpoints of a run",
@@ -92,7 +94,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
                 write_output(option_help() + "\n")
         return 0
     try:
-        return importlib.import_module(f".cli.{chosen.verb or 'doctor'}", __package__).main(chosen.rest) or 0
+        return importlib.import_module(f".cli.{module_of(chosen.verb or 'doctor')}", __package__).main(chosen.rest) or 0
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == __package__:
             raise
@@ -103,6 +105,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         # While PyTorch was being imported; the verbs themselves report it.
         sys.stderr.write("interrupted\n")
         return 130
+
+
+def module_of(verb: str) -> str:
+    """The module of a verb within ``cli``; a word of Python's own gets an underscore."""
+    return verb + "_" * keyword.iskeyword(verb)
 
 
 def no_such_verb(given: str) -> str:

@@ -3,7 +3,7 @@
 bundle.json     names, text preparation, decoding options, measured quality
 model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble
 dict.<lang>.txt dictionaries
-codes           subword codes or model
+codes           subword codes or model; target_codes where the target language has its own
 moses.json      Moses' rules for these languages
 runtime.safetensors, shortlist.safetensors   for the native runtime, where they were asked for
 README.md       the card: what it is, how it was trained, how good it is
@@ -13,7 +13,7 @@ import json
 import shlex
 import shutil
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -44,6 +44,8 @@ class Bundle:
         runtime_options: decoding options that the training has left in the checkpoint, which the runtime does not read.
         shortlist: file name of the runtime's shortlist, or None.
         examples: raw source sentences to try it with.
+        target_codes: file name of the target language's codes, or None where both sides have the same.
+        source_prefix, target_prefix: see :class:`TextRecipe`.
     """
 
     folder: Path
@@ -61,12 +63,18 @@ class Bundle:
     runtime_options: Dict[str, str] = field(default_factory=dict)
     shortlist: Optional[str] = None
     examples: List[str] = field(default_factory=list)
+    target_codes: Optional[str] = None
+    source_prefix: Optional[str] = None
+    target_prefix: Optional[str] = None
 
     @property
     def recipe(self) -> TextRecipe:
         """The text preparation."""
-        codes = None if self.codes is None else self.folder / self.codes
-        return TextRecipe(self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes)
+        codes, target_codes = (None if name is None else self.folder / name for name in (self.codes, self.target_codes))
+        return TextRecipe(
+            self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes, target_codes,
+            self.source_prefix, self.target_prefix,
+        )  # fmt: skip
 
     def pipeline(self) -> TextPipeline:
         """Prepares its sources and restores its translations."""
@@ -74,8 +82,7 @@ class Bundle:
 
     def target_pipeline(self) -> TextPipeline:
         """Prepares given translations, by the rules of their own language; those of Moses are the installed ones."""
-        recipe = self.recipe
-        return TextPipeline(replace(recipe, source_lang=recipe.target_lang, target_lang=recipe.source_lang))
+        return TextPipeline(self.recipe.reversed())
 
     @property
     def paths(self) -> List[Path]:

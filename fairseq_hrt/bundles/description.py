@@ -20,6 +20,7 @@ MOST_MODELS = 64
 MOST_EXAMPLES, LONGEST_EXAMPLE = 10, 200
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}")
 _TASK = re.compile(r"[A-Za-z0-9_]{1,100}")
+_PREFIX = re.compile(r"[!-~]{1,100}")
 _FIELDS = (
     "format",
     "task",
@@ -34,8 +35,9 @@ _FIELDS = (
     "examples",
 )
 # What the native runtime reads, in the descriptions of bundles that have it.
-_MORE_FILES = ("rules", "runtime", "shortlist")
-_MORE_FIELDS = (*_MORE_FILES, "runtime_options")
+_MORE_FILES = ("rules", "runtime", "shortlist", "target_codes")
+_PREFIXES = ("source_prefix", "target_prefix")
+_MORE_FIELDS = (*_MORE_FILES, "runtime_options", *_PREFIXES)
 _NEEDED = ("format", "task", "source_lang", "target_lang", "tokenizer", "subwords")
 
 
@@ -73,6 +75,10 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     if not isinstance(card, dict):
         raise ValueError(f"{path} has the card {shown(card)}: it must be an object")
     rest = {name: document[name] for name in ("source_lang", "target_lang", "tokenizer", "subwords")}
+    for name in _PREFIXES:
+        rest[name] = document.get(name)
+        if rest[name] is not None and not (isinstance(rest[name], str) and _PREFIX.fullmatch(rest[name])):
+            raise ValueError(f"{path} has the {name} {shown(rest[name])}: it must be one word, e.g. de_DE")
     for name in ("options", "runtime_options"):
         rest[name] = checked_options(document.get(name, {}), None if for_runtime else task, str(path))
     rest["examples"] = checked_examples(document.get("examples", []), str(path))

@@ -50,7 +50,7 @@ def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[st
     Args:
         symbols: subwords of the line.
         known: the source dictionary.
-        scheme: see :func:`.replacement.whole_words`.
+        scheme: see :func:`..text.replacement.whole_words`.
     """
     missing = [number == known.unk for number in known.ids(symbols)]
     if not any(missing):

@@ -30,12 +30,19 @@ class PreparedLine:
 
     @classmethod
     def pieces(cls, line: "Line", pipeline: TextPipeline, longest: int) -> "List[PreparedLine]":
-        """A line in pieces of at most so many subwords; a line without words is one piece."""
+        """A line in pieces of at most so many subwords; a line without words is one piece.
+
+        Each begins with the language token that the model wants before a source.
+        """
         whole = cls(line, pipeline.words(line)) if isinstance(line, str) else line
         if len(whole) <= longest:
             return [whole]
-        starts = range(0, len(whole), longest)
-        return [cls(whole.text, whole.words[place : place + longest], whole.start + place) for place in starts]
+        first = pipeline.prefix_length
+        prefix, step = whole.words[:first], max(longest - first, 1)
+        return [
+            cls(whole.text, [*prefix, *whole.words[place : place + step]], whole.start + place - first)
+            for place in range(first, len(whole), step)
+        ]
 
 
 Line = Union[str, PreparedLine]

@@ -48,9 +48,10 @@ def run(options: argparse.Namespace) -> None:
 def whole_parser() -> argparse.ArgumentParser:
     """The parser of the command line with every verb's own options in their place."""
     from ..__main__ import build_parser as build
+    from ..__main__ import module_of
 
     def verb_parser(*, prog: str, **rest: Any) -> argparse.ArgumentParser:
-        verb = prog.rpartition(" ")[2].replace("-", "_")
+        verb = module_of(prog.rpartition(" ")[2])
         own = importlib.import_module(f".{verb}", __package__).build_parser()
         return argparse.ArgumentParser(prog=prog, parents=[own], add_help=False)
 

@@ -1,9 +1,10 @@
 """Raw text to subwords and back; what a bundle remembers of how its training text was prepared."""
 
+import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 from ..escaping import shown
 from .moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer
@@ -11,7 +12,7 @@ from .moses_rules import MosesRules
 from .remembered import Remembered
 from .subword_units import SubwordUnits
 
-TOKENIZERS = ("moses", "space")
+TOKENIZERS = ("moses", "moses-punctuation", "space")
 SUBWORDS = ("subword-nmt", "sentencepiece", "none")
 
 
@@ -21,9 +22,12 @@ class TextRecipe:
 
     Attributes:
         source_lang, target_lang: language codes, for Moses' rules.
-        tokenizer: ``moses`` (punctuation normalised, tokenised; detokenised after translation) or ``space`` (as it is).
+        tokenizer: ``moses`` (punctuation normalised, tokenised; detokenised after translation), ``moses-punctuation`` (normalised alone)
+            or ``space`` (as it is).
         subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
         codes: file of the subwords' codes or model.
+        target_codes: that of the target language's; None: the same.
+        source_prefix, target_prefix: language tokens with which multilingual models' sources and translations begin; not written.
     """
 
     source_lang: str
@@ -31,6 +35,9 @@ class TextRecipe:
     tokenizer: str
     subwords: str
     codes: Optional[Path] = None
+    target_codes: Optional[Path] = None
+    source_prefix: Optional[str] = None
+    target_prefix: Optional[str] = None
 
     def __post_init__(self) -> None:
         for name, value, known in (("tokenizer", self.tokenizer, TOKENIZERS), ("subwords", self.subwords, SUBWORDS)):
@@ -40,6 +47,18 @@ class TextRecipe:
             raise ValueError(
                 f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of codes (--codes)"
             )
+
+    def reversed(self) -> "TextRecipe":
+        """How text of the other direction is prepared."""
+        return replace(
+            self,
+            source_lang=self.target_lang,
+            target_lang=self.source_lang,
+            codes=self.target_codes or self.codes,
+            target_codes=None if self.target_codes is None else self.codes,
+            source_prefix=self.target_prefix,
+            target_prefix=self.source_prefix,
+        )
 
 
 # Marks the beginning of a file; within text it is an invisible sign that has had a successor (U+2060) since Unicode 3.2.
@@ -61,6 +80,11 @@ def _space(code: int) -> int:
 _SPACES = Remembered(_space)
 
 
+# Of multilingual models: M2M-100's, MBart-50's, NLLB's; Marian's.
+LANGUAGE_TOKEN = re.compile(r"__[a-z]{2,3}__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|>>[^\s<>]+<<")
+_TARGET_TOKEN = re.compile(r"(>>[^\s<>]+<<)\s*")
+
+
 class TextPipeline:
     """Turns raw lines into the words that a model knows, and its words into text.
 
@@ -74,16 +98,36 @@ class TextPipeline:
 
     def __init__(self, recipe: TextRecipe, rules: Optional[MosesRules] = None) -> None:
         self.recipe = recipe
-        self._tokenize, self._detokenize = _moses(recipe, rules) if recipe.tokenizer == "moses" else (str, str)
+        self._tokenize: Callable[[str], str] = str
+        self._detokenize: Callable[[str], str] = str
+        if recipe.tokenizer == "moses":
+            self._tokenize, self._detokenize = _moses(recipe, rules)
+        elif recipe.tokenizer == "moses-punctuation":
+            self._tokenize = Normalizer(recipe.source_lang)
         self._split, self._join = _subwords(recipe)
 
     def words(self, line: str) -> List[str]:
         """Subwords of a raw line; empty for one without any word."""
-        text = clean(line)
-        return self._split(self._tokenize(text)) if text else []
+        text, prefix = clean(line), self.recipe.source_prefix
+        if prefix is None:
+            return self._split(self._tokenize(text)) if text else []
+        own = _TARGET_TOKEN.match(text)
+        if own:
+            # A line may name its own target language, as it does for other decoders of these models.
+            prefix, text = own[1], text[own.end() :]
+        return [prefix, *self._split(self._tokenize(text))] if text else []
+
+    @property
+    def prefix_length(self) -> int:
+        """How many subwords of every source are no part of its line."""
+        return int(self.recipe.source_prefix is not None)
 
     def text(self, words: str) -> str:
         """The raw text of a model's output, subwords separated by spaces."""
+        if self.recipe.target_prefix is not None:
+            first, _, rest = words.partition(" ")
+            if first == self.recipe.target_prefix or LANGUAGE_TOKEN.fullmatch(first):
+                words = rest
         return self._detokenize(self._join(words))
 
 
@@ -116,9 +160,15 @@ def _subwords(recipe: TextRecipe) -> Tuple[Callable[[str], List[str]], Callable[
         import sentencepiece
     except ImportError as error:
         raise ValueError("subwords sentencepiece need their package: pip install sentencepiece") from error
+    model, target = (_sentencepiece(sentencepiece, path) for path in (recipe.codes, recipe.target_codes or recipe.codes))
+    # Not by hand: bytes of letters that the model has no piece for become letters again.
+    return lambda text: model.encode(
+        text, out_type=str
+    ), lambda words: target.decode_pieces(words.split(" ")).replace("\u2581", " ").strip()
+
+
+def _sentencepiece(package: Any, path: Optional[Path]) -> Any:
     try:
-        model = sentencepiece.SentencePieceProcessor(model_file=str(recipe.codes))
+        return package.SentencePieceProcessor(model_file=str(path))
     except (OSError, RuntimeError) as error:
-        raise ValueError(f"{recipe.codes} is no SentencePiece model: {error}") from error
-    joined: Callable[[str], str] = lambda words: words.replace(" ", "").replace("\u2581", " ").strip()  # noqa: E731
-    return lambda text: model.encode(text, out_type=str), joined
+        raise ValueError(f"{path} is no SentencePiece model: {error}") from error

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from fairseq import options
 
-from fairseq_hrt.__main__ import VERBS
+from fairseq_hrt.__main__ import VERBS, module_of
 from fairseq_hrt.runtime.engine import DecodingOptions
 from fairseq_hrt.systems import generate_arguments, parse_system
 from fairseq_hrt.systems.ctranslate2_system import OPTIONS
@@ -87,7 +87,7 @@ def parse(command):
     if program == "fairseq-hrt":
         verb, *arguments = arguments
         assert verb in VERBS, command
-        program, arguments = "python", ["-m", f"fairseq_hrt.cli.{verb.replace('-', '_')}", *arguments]
+        program, arguments = "python", ["-m", f"fairseq_hrt.cli.{module_of(verb)}", *arguments]
     if program == "fairseq-preprocess":
         options.get_preprocessing_parser().parse_args(arguments)
     elif program == "fairseq-train":

@@ -9,7 +9,7 @@ import pytest
 
 import fairseq_hrt
 from fairseq_hrt import __main__ as command_line
-from fairseq_hrt.__main__ import VERBS, main, no_such_verb
+from fairseq_hrt.__main__ import VERBS, main, module_of, no_such_verb
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def verbs(monkeypatch):
 
 def test_every_verb_has_its_module():
     for verb in VERBS:
-        module = importlib.import_module(f"fairseq_hrt.cli.{verb.replace('-', '_')}")
+        module = importlib.import_module(f"fairseq_hrt.cli.{module_of(verb)}")
         assert callable(module.main) and module.build_parser().prog == f"fairseq-hrt {verb}"
 
 
@@ -85,7 +85,7 @@ def test_help_as_a_verb(verbs, capsys):
 @pytest.mark.parametrize("columns", [80, 100, 200])
 def test_help_fits_the_terminal_and_is_not_too_wide(columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(columns))
-    texts = [importlib.import_module(f"fairseq_hrt.cli.{verb}").build_parser().format_help() for verb in VERBS]
+    texts = [importlib.import_module(f"fairseq_hrt.cli.{module_of(verb)}").build_parser().format_help() for verb in VERBS]
     main(["--options"])
     lines = [
         line

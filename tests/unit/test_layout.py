@@ -67,6 +67,7 @@ ALLOWED = {
     "bundles": {
         "text", "loading", "engine", "runtime", "decoding", "options", "schema", "families", "files", "escaping",
     },
+    "conversion": {"bundles", "text", "loading", "escaping", "compat"},
     "systems": {
         "bundles", "text", "loading", "engine", "runtime", "decoding", "options", "schema", "families",
         "option_effects", "files", "resuming",
@@ -79,7 +80,7 @@ ALLOWED = {
     },
     # __main__: completion needs the whole command line
     "cli": {
-        "evaluation", "systems", "bundles", "text", "server", "engine", "loading", "runtime", "options", "schema",
+        "evaluation", "systems", "conversion", "bundles", "text", "server", "engine", "loading", "runtime", "options", "schema",
         "conditions", "files", "resuming", "escaping", "child_process", "distribution", "compat", "__main__",
     },
     "__main__": {"cli", "compat", "distribution", "fairseq_hrt"},

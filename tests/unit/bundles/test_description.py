@@ -34,6 +34,7 @@ def test_a_short_description_and_a_long_one(folder):
         "card": {},
     }
     expected.update(options={}, runtime_options={}, examples=[], rules=None, runtime=None, shortlist=None)
+    expected.update(target_codes=None, source_prefix=None, target_prefix=None)
     assert read(folder) == expected
     more = dict(
         models=["model.pt", "model_2.pt"],
@@ -137,3 +138,14 @@ def test_where_no_description_is(folder):
         make(path)
         with pytest.raises(ValueError, match=f"is no bundle: bundle.json is {kind}; make one"):
             read_description(folder, 1, for_runtime=True)
+
+
+@pytest.mark.parametrize("prefix", ["de_DE", ">>deu<<", "__de__"])
+def test_language_tokens(folder, prefix):
+    assert read(folder, source_prefix=prefix, target_prefix=prefix)["target_prefix"] == prefix
+
+
+@pytest.mark.parametrize("prefix", ["", "a b", "\x1b", 3, ["a"], "x" * 101])
+def test_language_tokens_that_are_none(folder, prefix):
+    with pytest.raises(ValueError, match="source_prefix .*: it must be one word"):
+        read(folder, source_prefix=prefix)

@@ -45,12 +45,22 @@ def test_a_piece_without_a_score_leaves_the_line_without():
 
 @given(st.lists(st.sampled_from("abc")), st.integers(1, 5), st.integers(1, 5))
 def test_pieces_are_the_line_again(words, longest, shorter):
-    line = " ".join(words)
-    pieces = PreparedLine.pieces(line, SimpleNamespace(words=str.split), longest)
+    line, pipeline = " ".join(words), SimpleNamespace(words=str.split, prefix_length=0)
+    pieces = PreparedLine.pieces(line, pipeline, longest)
     assert [word for piece in pieces for word in piece.words] == words
     assert [len(piece) for piece in pieces[:-1]] == [longest] * (len(pieces) - 1) and len(pieces[-1]) <= longest
     # Also of pieces of pieces; they need no preparation.
-    for part in [part for piece in pieces for part in PreparedLine.pieces(piece, None, shorter)]:
+    for part in [part for piece in pieces for part in PreparedLine.pieces(piece, pipeline, shorter)]:
         assert raw_text(part) == raw_text(line) == line and len(part) <= min(longest, shorter)
         assert list(part.words) == words[part.start : part.start + len(part)]
     assert len(pieces) == max(1, -(-len(words) // longest))
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1), st.integers(2, 5))
+def test_every_piece_begins_with_the_language_token(words, longest):
+    line, pipeline = " ".join(words), SimpleNamespace(words=lambda text: ["de_DE", *text.split()], prefix_length=1)
+    pieces = PreparedLine.pieces(line, pipeline, longest)
+    assert all(piece.words[0] == "de_DE" and 1 < len(piece) <= longest for piece in pieces)
+    assert [word for piece in pieces for word in piece.words[1:]] == words
+    for piece in pieces:
+        assert list(piece.words[1:]) == words[piece.start : piece.start + len(piece) - 1]

@@ -85,3 +85,43 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
         with monkeypatch.context() as patch, pytest.raises(ValueError, match="pip install"):
             patch.setitem(sys.modules, module, None)
             TextPipeline(recipe)
+
+
+def train_sentencepiece(folder, name, **options):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    (folder / "text").write_text(
+        "\n".join(f"{first} {second} man" for first in ("red", "blue", "old") for second in "abcdef")
+    )
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "text"), model_prefix=str(folder / name), minloglevel=2, hard_vocab_limit=False, **options
+    )
+    return folder / f"{name}.model"
+
+
+def test_each_language_has_its_own_pieces_and_bytes_become_letters(tmp_path):
+    source = train_sentencepiece(tmp_path, "s", vocab_size=30)
+    target = train_sentencepiece(tmp_path, "t", vocab_size=300, byte_fallback=True)
+    recipe = TextRecipe("en", "de", "space", "sentencepiece", source, target)
+    pipeline, other = TextPipeline(recipe), TextPipeline(recipe.reversed())
+    assert pipeline.words("red man") != other.words("red man") or len(other.words("ß")) > len(pipeline.words("ß"))
+    assert other.words("ß")[-2:] == ["<0xC3>", "<0x9F>"] and pipeline.text("▁red <0xC3> <0x9F> ▁man") == "redß man"
+    assert recipe.reversed().reversed() == recipe and recipe.reversed().codes == target
+    alone = TextRecipe("en", "de", "space", "sentencepiece", source)
+    assert alone.reversed().codes == source and alone.reversed().target_codes is None
+
+
+def test_language_tokens_lead_sources_and_are_not_written():
+    recipe = TextRecipe("en", "de", "space", "none", source_prefix=">>deu<<", target_prefix="de_DE")
+    pipeline = TextPipeline(recipe)
+    assert pipeline.words("a b") == [">>deu<<", "a", "b"] and pipeline.words(">>fra<<a b") == [">>fra<<", "a", "b"]
+    assert pipeline.words(" \x00") == [] and pipeline.prefix_length == 1
+    for first in ("de_DE", "__fr__", "zho_Hans", ">>fra<<"):
+        assert pipeline.text(f"{first} a b") == "a b"
+    assert pipeline.text("a_b __fr__ b") == "a_b __fr__ b" and pipeline.text("de_DE") == ""
+    assert TextPipeline(recipe.reversed()).words("a") == ["de_DE", "a"]
+    plain = TextPipeline(TextRecipe("en", "de", "space", "none"))
+    assert plain.text("de_DE a") == "de_DE a" and plain.words(">>fra<< a") == [">>fra<<", "a"] and plain.prefix_length == 0
+
+
+def test_punctuation_alone_is_normalised():
+    assert TextPipeline(TextRecipe("en", "de", "moses-punctuation", "none")).words("„a“ , don’t") == ['"a"', ",", "don't"]

@@ -1,0 +1,77 @@
+"""Folders of Hugging Face's translate raw text: language tokens are put before sources and not written."""
+
+import json
+
+import pytest
+
+from fairseq_hrt.bundles.pretrained import from_pretrained
+from fairseq_hrt.conversion import Wishes, import_model
+from fairseq_hrt.conversion.hugging_face_folders import read_hugging_face
+
+
+def test_marians_text(hugging_face_folder, tmp_path):
+    made = hugging_face_folder("marian")
+    bundle = import_model(made.path, tmp_path / "bundle")
+    assert (bundle.source_lang, bundle.target_lang, bundle.tokenizer) == ("en", "de", "moses-punctuation")
+    model = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch")
+    assert model.pipeline.words("a man  ") == model.pipeline.words("a man") and model.bundle.target_codes == "target_codes"
+    (found,) = model.translate(["a man in red"], details=True)
+    assert found.text == "".join(found.tokens[:-1]).replace("\u2581", " ").strip()
+
+
+def test_a_multilingual_marian_needs_its_target_language(hugging_face_folder, tmp_path):
+    made = hugging_face_folder("marian", multilingual=True)
+    with pytest.raises(ValueError, match="--target-language is needed for a multilingual model; it has deu, fra"):
+        read_hugging_face(made.path, (None, None))
+    import_model(made.path, tmp_path / "bundle", Wishes(target_language="fra"))
+    words = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch").pipeline.words
+    assert words("a man") == [">>fra<<", *words(">>deu<< a man")[1:]] and words(">>deu<< a man")[0] == ">>deu<<"
+    assert words("") == [] and words("\t") == []
+
+
+@pytest.mark.parametrize(
+    "kind, names, tokens", [("mbart", ("en", "de_DE"), ("en_XX", "de_DE")), ("m2m_100", ("en", "fr"), ("__en__", "__fr__"))]
+)
+def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, names, tokens):
+    made = hugging_face_folder(kind)
+    import_model(made.path, tmp_path / "bundle", Wishes(*names))
+    model = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch")
+    assert model.pipeline.words("a man")[0] == tokens[0] and (model.bundle.source_lang, model.bundle.target_lang) == names
+    (found,) = model.translate(["a man in red"], details=True)
+    assert found.tokens[0] == tokens[1] and found.text == model.pipeline.text(" ".join(found.tokens[:-1]))
+    # Also the token of another language than the bundle's, which a call may ask for.
+    for token in (tokens[1], "fr_XX", "__de__", "zho_Hans"):
+        assert model.pipeline.text(f"{token} \u2581a \u2581man") == "a man"
+    # Given translations begin with it, too.
+    assert model.score(["a man"], ["a dog"])[0].tokens[0] == tokens[1]
+    for given in ((None, names[1]), (names[0], None), (names[0], "xx")):
+        with pytest.raises(ValueError, match="--(source|target)-language"):
+            read_hugging_face(made.path, given)
+
+
+@pytest.mark.parametrize(
+    "file, change, message",
+    [
+        ("config.json", {"model_type": "t5"}, "model_type: 't5', which cannot be represented here; models with 'marian' or"),
+        ("config.json", {"vocab_size": 9}, "but the model has 9 words"),
+        ("config.json", {"vocab_size": 1 << 40}, "vocab_size"),
+        (
+            "tokenizer_config.json",
+            {"tokenizer_class": "MBartTokenizer"},
+            "'MBartTokenizer', whose sources end with their language",
+        ),
+        ("special_tokens_map.json", {"additional_special_tokens": []}, "names no language tokens"),
+        (
+            "special_tokens_map.json",
+            {"additional_special_tokens": ["en_XX"] + [f"d{chr(97 + n)}_XX" for n in range(26)]},
+            "would be word",
+        ),
+    ],
+)
+def test_folders_that_do_not_fit(hugging_face_folder, file, change, message):
+    made = hugging_face_folder("mbart")
+    path = made.path / file
+    path.write_text(json.dumps({**(json.loads(path.read_text()) if path.is_file() else {}), **change}))
+    with pytest.raises(ValueError) as caught:
+        read_hugging_face(made.path, ("en", "de"))
+    assert message in str(caught.value)
