@@ -325,8 +325,8 @@ def test_shards_and_several_translations(command, toy_data, teacher, tmp_path):
         assert result.returncode == 2 and message in result.stderr
 
 
-def test_the_python_of_the_readme(bundles):
-    text = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+def test_the_python_of_the_manual(bundles):
+    text = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
     block = next(part.split("```")[0] for part in text.split("```python\n")[1:] if "from_pretrained" in part)
     names = {}
     exec(block, names)

@@ -8,7 +8,7 @@ import pytest
 from fairseq import options
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("fairseq_hrt/*/README.md"))]
+PAGES = [ROOT / "docs" / "first_student.md", *sorted(ROOT.glob("fairseq_hrt/*/README.md"))]
 
 
 def commands(page, program):
