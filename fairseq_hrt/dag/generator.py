@@ -72,7 +72,7 @@ class DagGenerator(EngineGenerator):
         super().__init__(models, dictionary, options)
         check_dag(options)
         if self.forced:
-            raise ValueError(f"--forced-start {options.forced_start}: the beginning of a graph cannot be given; leave it out")
+            raise ValueError(f"--forced-start {options.forced_start}: a graph has no given beginning; leave it out")
         self.strategy, self.seed = options.dag_decode_strategy, seed
         self.decoder = models[0].decoder
         self.scale = decode_scale(self.decoder, options)

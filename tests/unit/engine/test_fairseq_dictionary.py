@@ -74,10 +74,15 @@ def test_a_line_has_the_same_ids(line, options):
     assert found[0] == found[1]
 
 
-def test_no_element_of_a_tensor_is_touched(monkeypatch):
-    for name in ("__iter__", "__getitem__", "__setitem__", "item", "__index__", "__eq__"):
-        monkeypatch.setattr(torch.Tensor, name, no_elements)
-    tokens = OURS.encode_line("a new c", add_if_not_exist=False)
+class Whole(torch.Tensor):
+    """A tensor that is not taken apart. A class of its own: methods of torch.Tensor cannot be put back as they were."""
+
+    __iter__ = __getitem__ = __setitem__ = item = __index__ = __eq__ = no_elements
+    __hash__ = torch.Tensor.__hash__
+
+
+def test_no_element_of_a_tensor_is_touched():
+    tokens = OURS.encode_line("a new c", add_if_not_exist=False).as_subclass(Whole)
     assert OURS.string(tokens) == "a <unk> c"
     with pytest.raises(AssertionError, match="element by element"):
         FAIRSEQS.string(tokens)
