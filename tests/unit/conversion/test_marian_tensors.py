@@ -59,6 +59,11 @@ HUGE = [
     struct.pack("<QQQQQQ", 1, 1, 2, 0x1801, 1, 4) + b"a\0" + struct.pack("<iQf", 1, 0, 1.0),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1, 4) + b"\xff\0" + struct.pack("<iQf", 1, 0, 1.0),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1, 4) + b"a\0" + struct.pack("<iQf", -1, 0, 1.0),
+    # Their product would have a million digits.
+    struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1 << 17, 4)
+    + b"a\0"
+    + struct.pack("<iQf", 1 << 30, 0, 1.0)[:4] * (1 << 17)
+    + b"\0" * 12,
     struct.pack("<QQ", 2, 0),
     b"",
 ]
@@ -94,6 +99,9 @@ def npz_member(shape, kind="<f4", data=b"\0" * 16, method=zipfile.ZIP_STORED):
         npz_member("__import__('os').abort()"),
         npz_member((4,), data=b"\xff\xff\xff\x7f" * 4),
         npz_member((1 << 22,), data=b"\0" * (1 << 24), method=zipfile.ZIP_DEFLATED),
+        npz_member((1,) * 5),
+        # What LZMA begins with is 0.
+        npz_member((4,), method=zipfile.ZIP_LZMA).replace(b"]\0\0\x80\0\0", b"]\0\0\x80\0\1"),
         b"no archive",
     ],
 )
