@@ -76,7 +76,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs a verb; returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments and arguments[0] in SAID_AS_VERBS:
-        arguments = [*arguments[1:], SAID_AS_VERBS[arguments[0]]]
+        # Help of these is the help of the whole.
+        rest = [] if arguments[1:] and arguments[1] in SAID_AS_VERBS else arguments[1:]
+        arguments = [*rest, SAID_AS_VERBS[arguments[0]]]
     parser = build_parser()
     verb = next((text for text in arguments if not text.startswith("-")), None)
     if verb is not None and verb not in VERBS:

@@ -71,12 +71,12 @@ def test_the_version(given, capsys):
 
 def test_help_as_a_verb(verbs, capsys):
     assert main(["help", "translate"]) == 0 and verbs.calls == [(".cli.translate", ["--help"])]
-    for arguments in (["help"], ["--help"]):
+    for arguments in (["help"], ["--help"], ["help", "help"], ["help", "version"]):
         with pytest.raises(SystemExit) as end:
             main(arguments)
         assert end.value.code == 0
     shown = capsys.readouterr().out
-    assert shown[: len(shown) // 2] * 2 == shown
+    assert shown[: len(shown) // 4] * 4 == shown
     with pytest.raises(SystemExit) as end:
         main(["help", "transalte"])
     assert end.value.code == 2 and "did you mean translate?" in capsys.readouterr().err
