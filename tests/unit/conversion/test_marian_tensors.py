@@ -80,7 +80,10 @@ def test_lengths_are_checked_before_memory_is_taken(tmp_path, number):
 
 def npz_member(shape, kind="<f4", data=b"\0" * 16, method=zipfile.ZIP_STORED):
     header = str({"descr": kind, "fortran_order": False, "shape": shape}).encode()
-    content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data
+    return zipped(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data, method)
+
+
+def zipped(content, method=zipfile.ZIP_STORED):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
         archive.writestr("a.npy", content)
@@ -97,6 +100,8 @@ def npz_member(shape, kind="<f4", data=b"\0" * 16, method=zipfile.ZIP_STORED):
         npz_member((1,), "<U4"),
         npz_member((4,), "<i4"),
         npz_member("__import__('os').abort()"),
+        npz_member((1,), "(" * 200),
+        zipped(b"\x93NUMPY\x01\x00" + struct.pack("<H", 5000) + b"(" * 5000),
         npz_member((4,), data=b"\xff\xff\xff\x7f" * 4),
         npz_member((1 << 22,), data=b"\0" * (1 << 24), method=zipfile.ZIP_DEFLATED),
         npz_member((1,) * 5),
