@@ -76,8 +76,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs a verb; returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments and arguments[0] in SAID_AS_VERBS:
-        # Help of these is the help of the whole.
-        rest = [] if arguments[1:] and arguments[1] in SAID_AS_VERBS else arguments[1:]
+        # Of verbs there is help alone, and of these two it is that of the whole.
+        rest = arguments[1:] if arguments[0] == "help" and arguments[1:2] not in ([one] for one in SAID_AS_VERBS) else []
         arguments = [*rest, SAID_AS_VERBS[arguments[0]]]
     parser = build_parser()
     verb = next((text for text in arguments if not text.startswith("-")), None)

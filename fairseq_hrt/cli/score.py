@@ -14,11 +14,12 @@ import argparse
 import itertools
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..files import raw_lines, reading, writing
+from ..files import is_stream, raw_lines, reading, writing
 from ..schema import ENGINES
 from .binary import require_text, text_lines
 from .parser import verb_parser
@@ -67,9 +68,11 @@ def run(options: argparse.Namespace) -> None:
     names = [None if str(path) == "-" else path for path in (options.sources, options.targets)]
     if names == [None, None]:
         raise ValueError("- is given twice: the standard input can be read once")
-    for path in names:
-        if path is not None:
-            require_text(path)
+    given = [path for path in names if path is not None]
+    for path in given:
+        require_text(path)
+    if not is_stream(options.output) and os.path.realpath(options.output) in map(os.path.realpath, given):
+        raise ValueError(f"{options.output} is an input: the scores would replace it; give another --output")
     # Only now, for what shows its help needs no NumPy.
     from ..bundles.pretrained import from_pretrained
 

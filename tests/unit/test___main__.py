@@ -62,10 +62,10 @@ def test_what_is_said_without_a_verb(verbs, capsys):
     assert end.value.code == 0 and all(re.search(rf"^    {verb}\s", shown, re.M) for verb in VERBS) and verbs.calls == []
 
 
-@pytest.mark.parametrize("given", ["--version", "-V", "version"])
+@pytest.mark.parametrize("given", ["--version", "-V", "version", "version translate"])
 def test_the_version(given, capsys):
     with pytest.raises(SystemExit) as end:
-        main([given])
+        main(given.split())
     assert end.value.code == 0 and capsys.readouterr().out == f"fairseq_hrt {fairseq_hrt.__version__}\n"
 
 
