@@ -71,18 +71,19 @@ def run(options: argparse.Namespace) -> None:
     given = [path for path in names if path is not None]
     for path in given:
         require_text(path)
-    if not is_stream(options.output) and os.path.realpath(options.output) in map(os.path.realpath, given):
-        raise ValueError(f"{options.output} is an input: the scores would replace it; give another --output")
+    output = options.output
+    if not is_stream(output) and os.path.realpath(output) in map(os.path.realpath, given):
+        raise ValueError(f"{output} is an input: the scores would replace it; give another --output")
     # Only now, for what shows its help needs no NumPy.
     from ..bundles.pretrained import from_pretrained
 
     named: Dict[str, Any] = {"device": options.device, "engine": options.engine, "threads": options.threads, **settings}
     model = from_pretrained(options.bundle, **named)
-    with reading(names[0]) as sources, reading(names[1]) as targets, writing(options.output) as output:
+    with reading(names[0]) as sources, reading(names[1]) as targets, writing(output) as written:
         pairs = paired(
             *(text_lines(raw_lines(file, shown(path)), shown(path)) for file, path in zip((sources, targets), names))
         )
-        score(model, pairs, output, options)
+        score(model, pairs, written, options)
 
 
 def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple[str, str]]:
