@@ -76,7 +76,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs a verb; returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments and arguments[0] in SAID_AS_VERBS:
-        arguments = [*arguments[1:], SAID_AS_VERBS[arguments[0]]]
+        # Of verbs there is help alone, and of these two it is that of the whole.
+        asked = arguments[0] == "help" and not SAID_AS_VERBS.keys() & arguments[1:2]
+        rest = arguments[1:] if asked else []
+        arguments = [*rest, SAID_AS_VERBS[arguments[0]]]
     parser = build_parser()
     verb = next((text for text in arguments if not text.startswith("-")), None)
     if verb is not None and verb not in VERBS:

@@ -38,5 +38,5 @@ def not_installed(module: Optional[str], command: str) -> str:
         return f"{command} needs {missing}, which is not installed: fairseq-hrt doctor names the fix"
     return (
         f"{command} needs {missing}, which an installation that only translates does not have: "
-        f"install the plugin, {PLUGIN}, in an environment of its own"
+        f"install the plugin, {PLUGIN}, in an environment of its own, as its README.md says (Install)"
     )

@@ -91,7 +91,7 @@ class Bundle:
 
     def content_hash(self) -> str:
         """SHA-256 of what it translates with: description, checkpoints, codes, dictionaries, and what the runtime reads."""
-        others = (self.codes, self.rules, self.runtime, self.shortlist)
+        others = (self.codes, self.target_codes, self.rules, self.runtime, self.shortlist)
         names = ["bundle.json", *self.models, *(name for name in others if name is not None)]
         names += [f"dict.{language}.txt" for language in (self.source_lang, self.target_lang)]
         return content_hash(self.folder / name for name in names)

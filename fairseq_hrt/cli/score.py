@@ -14,11 +14,12 @@ import argparse
 import itertools
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..files import raw_lines, reading, writing
+from ..files import is_stream, raw_lines, reading, writing
 from ..schema import ENGINES
 from .binary import require_text, text_lines
 from .parser import verb_parser
@@ -67,19 +68,22 @@ def run(options: argparse.Namespace) -> None:
     names = [None if str(path) == "-" else path for path in (options.sources, options.targets)]
     if names == [None, None]:
         raise ValueError("- is given twice: the standard input can be read once")
-    for path in names:
-        if path is not None:
-            require_text(path)
+    given = [path for path in names if path is not None]
+    for path in given:
+        require_text(path)
+    output = options.output
+    if not is_stream(output) and os.path.realpath(output) in map(os.path.realpath, given):
+        raise ValueError(f"{output} is an input: the scores would replace it; give another --output")
     # Only now, for what shows its help needs no NumPy.
     from ..bundles.pretrained import from_pretrained
 
     named: Dict[str, Any] = {"device": options.device, "engine": options.engine, "threads": options.threads, **settings}
     model = from_pretrained(options.bundle, **named)
-    with reading(names[0]) as sources, reading(names[1]) as targets, writing(options.output) as output:
+    with reading(names[0]) as sources, reading(names[1]) as targets, writing(output) as written:
         pairs = paired(
             *(text_lines(raw_lines(file, shown(path)), shown(path)) for file, path in zip((sources, targets), names))
         )
-        score(model, pairs, output, options)
+        score(model, pairs, written, options)
 
 
 def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple[str, str]]:

@@ -198,8 +198,11 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
         raise ValueError("--text stands for files, and needs no --resume: leave out the others")
     if options.alignments and options.split_sentences:
         raise ValueError("--alignments count the subwords of one sentence: leave out --split-sentences")
+    if options.text and options.output is not None and options.output.is_dir():
+        raise ValueError(f"{options.output} is a folder, in which --text has no name to have: give an --output file")
     settings = given_settings(options)
-    if int(settings.get("nbest", 1)) > 1 and not options.json:
+    nbest = settings.get("nbest", "false")
+    if nbest != "false" and int(nbest) > 1 and not options.json:
         raise ValueError(f"--nbest {settings['nbest']}: further translations are written with --json alone; add it")
     if options.alignments:
         settings["print_alignment"] = "hard"

@@ -18,6 +18,8 @@ CONFIG = "config.json"
 # Whole, and in parts that an index lists.
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 _TOKENIZER = "tokenizer_config.json"
+# Names of one matrix: the embeddings of both sides, the one that they share, and the output layer.
+MOST_SHARED = 4
 # Vectors of positions that are computed, in files of older releases.
 COMPUTED = ("embed_positions.weight", "embed_positions.weights")
 
@@ -39,11 +41,17 @@ def read_weights(folder: Path) -> Tensors:
             raise ValueError(f"{path} has weight_map: {shown(table)}; it must give each tensor its file")
         files = [beside(folder, name, path) for name in sorted(names)]
     held: Dict[str, np.ndarray] = {}
+    left = MOST_SHARED * sum(file.stat().st_size for file in files)
     for file in files:
         for name, value in (_safetensors(file) if file.suffix == ".safetensors" else _pickled(file)).items():
             if name in held:
                 raise ValueError(f"{file} has {shown(name)}, which another file has, too")
             held[name] = _float32(value, name, file)
+            left -= value.numel() * value.element_size()
+            if left < 0:
+                raise ValueError(
+                    f"{path} has more than {MOST_SHARED} times the numbers that its files hold: tensors share them"
+                )
     return Tensors(held, path)
 
 
@@ -132,7 +140,8 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
     ordered: List[Any] = []
     table = settings.values.get("added_tokens_decoder")
     if isinstance(table, dict):
-        numbered.update({entry.get("content"): row for row, entry in table.items() if isinstance(entry, dict)})
+        entries = ((entry.get("content"), row) for row, entry in table.items() if isinstance(entry, dict))
+        numbered.update((content, row) for content, row in entries if isinstance(content, str))
     if (folder / "added_tokens.json").is_file():
         numbered.update(read_json(folder / "added_tokens.json"))
     special = folder / "special_tokens_map.json"

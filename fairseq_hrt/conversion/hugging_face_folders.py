@@ -14,7 +14,7 @@ from .hugging_face import (
     read_weights,
     tokenizer_settings,
 )
-from .hugging_face_model import HuggingFaceModel
+from .hugging_face_model import HuggingFaceModel, require_rows
 from .plain_files import Settings, read_json
 from .vocabularies import Vocabulary, by_number, load_sentencepiece, make_vocabulary, pieces, specials_in
 
@@ -46,6 +46,8 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
     separate = tokenizer.switch("separate_vocabs") or not shared
     size = config.number("vocab_size", most=1 << 24)
     sizes = size, size if shared else config.number("decoder_vocab_size", size, most=1 << 24)
+    weights = read_weights(folder)
+    require_rows(weights, config, sizes)
     source = _numbered(folder / "vocab.json", sizes[0])
     target = (
         _numbered(folder / "target_vocab.json", sizes[1]) if separate and (folder / "target_vocab.json").is_file() else None
@@ -61,7 +63,7 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
         raise ValueError(f"{tokenizer.subject} does not tell the languages: give --source-language and --target-language")
     for side in ("source.spm", "target.spm"):
         load_sentencepiece(folder / side)
-    model = HuggingFaceModel(read_weights(folder), config, source, target)
+    model = HuggingFaceModel(weights, config, source, target)
     return Converted(
         models=[model.marian()],
         languages=(str(names[0]), str(names[1])),
@@ -91,6 +93,8 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
             "which cannot be represented here; MBart-50 can (MBart50Tokenizer)"
         )
     size = config.number("vocab_size", most=1 << 24)
+    weights = read_weights(folder)
+    require_rows(weights, config, (size, size))
     path = folder / _SENTENCEPIECE
     model = load_sentencepiece(path)
     if (folder / "vocab.json").is_file():
@@ -113,7 +117,7 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
     words = make_vocabulary(rows, specials_in(rows), path)
     source, source_name = chosen_token(tokens, languages[0], "--source-language", folder)
     target, target_name = chosen_token(tokens, languages[1], "--target-language", folder)
-    converted = HuggingFaceModel(read_weights(folder), config, words, words)
+    converted = HuggingFaceModel(weights, config, words, words)
     return Converted(
         models=[converted.multilingual(learned)],
         languages=(source_name, target_name),

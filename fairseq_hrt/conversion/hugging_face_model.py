@@ -26,6 +26,27 @@ def sinusoids(count: int, width: int) -> np.ndarray:
     return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
 
 
+def require_rows(tensors: Tensors, config: Settings, sizes: Tuple[int, int]) -> None:
+    """Refuses embeddings of other sizes, before anything is made for each of their rows.
+
+    Args:
+        tensors: the weights.
+        config: what ``config.json`` says.
+        sizes: words of source and target.
+
+    Raises:
+        ValueError: a matrix is missing, or has another shape.
+    """
+    for side, size in zip(_SIDES, sizes):
+        tensors.take(_embedding(tensors, side), size, config.number("d_model"))
+
+
+def _embedding(tensors: Tensors, side: str) -> str:
+    """The name of a side's embedding; where it is shared, the file may have it under one name only."""
+    names = (f"model.{side}.embed_tokens.weight", "model.shared.weight", "lm_head.weight")
+    return next((name for name in names if name in tensors), names[0])
+
+
 class HuggingFaceModel:
     """One model.
 
@@ -76,7 +97,7 @@ class HuggingFaceModel:
         self._embeddings()
         self._layers()
         start = config.number("decoder_start_token_id", least=0)
-        matrix = self.tensors.held[self._embedding("decoder")]
+        matrix = self.tensors.held[_embedding(self.tensors, "decoder")]
         if start >= len(matrix) or np.any(matrix[start]):
             raise ValueError(
                 f"{config.subject} has decoder_start_token_id: {start}, whose embedding is not zero; Marian's decoders start from zeros"
@@ -129,16 +150,11 @@ class HuggingFaceModel:
         self.tensors.require_all_used(() if learned else COMPUTED)
         return ConvertedModel("transformer", self.options, self.made)
 
-    def _embedding(self, side: str) -> str:
-        """The name of a side's embedding; where it is shared, the file may have it under one name only."""
-        names = (f"model.{side}.embed_tokens.weight", "model.shared.weight", "lm_head.weight")
-        return next((name for name in names if name in self.tensors), names[0])
-
     def _embeddings(self) -> None:
         config, tensors = self.config, self.tensors
         for side in _SIDES:
             words = self.words[side]
-            matrix = tensors.take(self._embedding(side), words.size, self.width)
+            matrix = tensors.take(_embedding(tensors, side), words.size, self.width)
             self.made[f"{side}.embed_tokens.weight"] = words.reordered(matrix)
         for name in ("model.shared.weight", "lm_head.weight"):
             # Other names of the same matrix.
@@ -150,7 +166,7 @@ class HuggingFaceModel:
         if not tied:
             output = target.reordered(tensors.take("lm_head.weight", target.size, self.width))
         elif "lm_head.weight" in tensors and not np.array_equal(
-            tensors.take("lm_head.weight", target.size, self.width), tensors.held[self._embedding("decoder")]
+            tensors.take("lm_head.weight", target.size, self.width), tensors.held[_embedding(tensors, "decoder")]
         ):
             raise ValueError(
                 f"{tensors.subject}: 'lm_head.weight' is not the decoder's embedding, as tie_word_embeddings says"

@@ -107,6 +107,8 @@ class _Named:
             self.settings = Settings(values, found[0])
         self.folder = folder
         self.models = [source] if source.is_file() else self._files("models") or self._only_model()
+        if len(set(self.models)) < len(self.models):
+            raise ValueError(f"{self.settings.subject} names a model twice: an ensemble has different ones")
         self.vocabularies = self._files("vocabs") or self._vocabularies()
         if len(self.vocabularies) == 1:
             self.vocabularies *= 2

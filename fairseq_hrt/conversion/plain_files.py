@@ -144,6 +144,26 @@ def parse_yaml(text: str, path: Path) -> Any:
     return composer.documents[0]
 
 
+def refuse_links_outside(folder: Path, source: Path) -> None:
+    """Refuses links that lead out of a folder, which may come from anywhere: what they show would become part of a bundle.
+
+    Hugging Face's cache keeps the files of ``snapshots/COMMIT`` in ``blobs`` beside ``snapshots``.
+
+    Args:
+        folder: to be read.
+        source: what the user names: it may be a link.
+
+    Raises:
+        ValueError: there is such a link.
+    """
+    own = Path(os.path.realpath(folder))
+    inside = [own, own.parent.parent / "blobs"] if own.parent.name == "snapshots" else [own]
+    for path in sorted(folder.iterdir()):
+        place = Path(os.path.realpath(path))
+        if path.is_symlink() and path.is_file() and path != source and not any(place.is_relative_to(one) for one in inside):
+            raise ValueError(f"{path} is a link to {place}, outside its folder: put the file itself there")
+
+
 def beside(folder: Path, name: object, subject: object) -> Path:
     """A file that a description names by its plain name, in the same folder.
 

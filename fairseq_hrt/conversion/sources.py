@@ -10,6 +10,7 @@ from .fairseq_checkpoints import is_fairseq, pack, unknown_kind
 from .hugging_face import CONFIG
 from .hugging_face_folders import read_hugging_face
 from .marian import MODELS, is_marian, read_marian
+from .plain_files import refuse_links_outside
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,18 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
     languages = wishes.source_language, wishes.target_language
     place = source if source.is_dir() else source.parent
     text = wishes.tokenizer, wishes.subwords, wishes.codes
-    if source.suffix == ".pt" or (source.is_dir() and is_fairseq(source)):
+    fairseq = source.suffix == ".pt" or (source.is_dir() and is_fairseq(source))
+    hugging_face = source.is_dir() and (source / CONFIG).is_file()
+    if not (fairseq or hugging_face or (source.suffix in MODELS if source.is_file() else is_marian(source))):
+        raise ValueError(unknown_kind(source))
+    refuse_links_outside(place, source)
+    if fairseq:
         if languages != (None, None):
             raise ValueError(
                 "--source-language and --target-language: fairseq's checkpoints know their languages; leave them out"
             )
         return pack(source, folder, text=text, runtime=wishes.runtime, lines=wishes.lines)
-    if source.is_dir() and (source / CONFIG).is_file():
-        converted = read_hugging_face(place, languages)
-    elif source.suffix in MODELS if source.is_file() else is_marian(source):
-        converted = read_marian(source, languages)
-    else:
-        raise ValueError(unknown_kind(source))
+    converted = read_hugging_face(place, languages) if hugging_face else read_marian(source, languages)
     return write_bundle(
         _prepared(converted, wishes), folder, runtime=wishes.runtime, lines=wishes.lines or _sample(converted)
     )

@@ -4,6 +4,7 @@ A row of an imported matrix is a word of its vocabulary; fairseq's dictionaries 
 rows are put in another order. A row that the source does not have is zero.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
@@ -14,6 +15,8 @@ from ..escaping import shown
 from ..text.dictionary import SPECIAL
 from .plain_files import parse_yaml, read_bytes, read_json, read_text
 
+# Spaces, ends of lines, and halves of characters, which UTF-8 does not have.
+_UNWRITABLE = re.compile("[ \t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
 # Of rows that no word of a text can have.
 FILLER = "madeupword{:04d}"
 
@@ -69,7 +72,7 @@ def make_vocabulary(rows: List[Optional[str]], special: Mapping[str, int], subje
     for row, word in enumerate(rows):
         if row in taken:
             continue
-        if word is None or not word or any(sign in word for sign in " \t\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"):
+        if not word or _UNWRITABLE.search(word):
             # A dictionary's line cannot hold it, and no text has it: the row stays under another name.
             word = FILLER.format(row)
         if word in seen:

@@ -62,21 +62,21 @@ def test_what_is_said_without_a_verb(verbs, capsys):
     assert end.value.code == 0 and all(re.search(rf"^    {verb}\s", shown, re.M) for verb in VERBS) and verbs.calls == []
 
 
-@pytest.mark.parametrize("given", ["--version", "-V", "version"])
+@pytest.mark.parametrize("given", ["--version", "-V", "version", "version translate"])
 def test_the_version(given, capsys):
     with pytest.raises(SystemExit) as end:
-        main([given])
+        main(given.split())
     assert end.value.code == 0 and capsys.readouterr().out == f"fairseq_hrt {fairseq_hrt.__version__}\n"
 
 
 def test_help_as_a_verb(verbs, capsys):
     assert main(["help", "translate"]) == 0 and verbs.calls == [(".cli.translate", ["--help"])]
-    for arguments in (["help"], ["--help"]):
+    for arguments in (["help"], ["--help"], ["help", "help"], ["help", "version"]):
         with pytest.raises(SystemExit) as end:
             main(arguments)
         assert end.value.code == 0
     shown = capsys.readouterr().out
-    assert shown[: len(shown) // 2] * 2 == shown
+    assert shown[: len(shown) // 4] * 4 == shown
     with pytest.raises(SystemExit) as end:
         main(["help", "transalte"])
     assert end.value.code == 2 and "did you mean translate?" in capsys.readouterr().err

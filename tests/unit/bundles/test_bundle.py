@@ -94,14 +94,16 @@ def test_the_card_counts_updates_in_numbers(updates, shown):
     assert card["updates"] == shown and card["architecture"] == "x" and card["lr"] == [0.1]
 
 
-@pytest.mark.parametrize("missing", ["codes", "rules", "runtime", "shortlist"])
+_PARTS = ("codes", "target_codes", "rules", "runtime", "shortlist")
+
+
+@pytest.mark.parametrize("missing", _PARTS)
 def test_a_bundle_is_the_contents_of_its_files(tmp_path, missing):
-    names = ["bundle.json", "m1.pt", "m2.pt", "dict.de.txt", "dict.en.txt", "codes", "rules", "runtime", "shortlist"]
+    names = ["bundle.json", "m1.pt", "m2.pt", "dict.de.txt", "dict.en.txt", *_PARTS]
     for name in [*names, "README.md"]:
         (tmp_path / name).write_text(name)
-    parts = ("codes", "rules", "runtime", "shortlist")
     whole = bundles.Bundle(
-        tmp_path, "translation_hrt", "de", "en", "moses", "none", ["m1.pt", "m2.pt"], **{name: name for name in parts}
+        tmp_path, "translation_hrt", "de", "en", "moses", "none", ["m1.pt", "m2.pt"], **{name: name for name in _PARTS}
     )
     before = whole.content_hash()
     setattr(whole, missing, None)

@@ -77,6 +77,20 @@ def test_what_is_refused_leaves_nothing(run, arguments, message):
     assert status == 2 and out == "" and message in error and error.count("\n") == 1 and not Path("z").exists()
 
 
+@pytest.mark.parametrize("output", ["x", "../here/y", "link"])
+def test_an_input_is_not_replaced(run, monkeypatch, tmp_path, output):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name in "xy":
+        Path(name).write_text("a\n")
+    Path("link").symlink_to("x")
+    status, _, error = run("x", "y", "-o", output)
+    assert status == 2 and error == f"error: {output} is an input: the scores would replace it; give another --output\n"
+    assert Path("x").read_text() == Path("y").read_text() == "a\n"
+    assert run("x", "y", "-o", "/dev/null")[0] == 0
+
+
 @pytest.mark.slow
 def test_a_greedy_translation_has_its_own_score(tmp_path, capsys):
     from native_bundles import with_runtime

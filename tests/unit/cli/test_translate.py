@@ -363,6 +363,9 @@ def test_a_text_in_the_place_of_files(run):
         assert run("--text", "ab", *more)[2] == (
             "error: --text stands for files, and needs no --resume: leave out the others\n"
         )
+    Path("folder").mkdir()
+    status, _, error = run("--text", "ab", "-o", "folder")
+    assert status == 2 and error == "error: folder is a folder, in which --text has no name to have: give an --output file\n"
 
 
 @pytest.mark.parametrize("through", ["file", "gzip", "input"])
@@ -409,6 +412,7 @@ def test_options_as_flags(run, model):
     Path("x").write_text("a\n")
     assert run("x", "--json", "--beam", "4", "--nbest=2", "--lenpen", "0.6", "--unnormalized", "--set", "min-len=2")[0] == 0
     assert model.defaults == {"beam": "4", "nbest": "2", "lenpen": "0.6", "unnormalized": "true", "min_len": "2"}
+    assert run("x", "--set", "nbest=false")[0] == 0
     status, _, error = run("x", "--nbest", "2")
     assert status == 2 and error == "error: --nbest 2: further translations are written with --json alone; add it\n"
 

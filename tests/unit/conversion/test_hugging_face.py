@@ -57,6 +57,7 @@ class Runs:
         ({"a": torch.ones(2, dtype=torch.int64)}, "floating-point"),
         ({"a": torch.ones(1).expand(1 << 40)}, "not as many numbers"),
         ({"a": torch.full((2,), float("nan"))}, "not finite"),
+        (dict(zip("abcde", [torch.ones(10000)] * 5)), "more than 4 times the numbers"),
         ({"a": torch.ones(3).to_sparse()}, "pytorch_model.bin"),
         ({"a": torch.empty(1 << 40, device="meta")}, "pytorch_model.bin"),
         (b"", "pytorch_model.bin"),
@@ -95,7 +96,8 @@ def test_language_tokens_by_number_or_in_order(tmp_path):
     ordered = {"additional_special_tokens": ["de_DE", {"content": "en_XX"}, "<mask>", 3]}
     (tmp_path / "special_tokens_map.json").write_text(json.dumps(ordered))
     assert language_tokens(tmp_path, 10) == {"de_DE": 10, "en_XX": 11}
-    numbered = {"added_tokens_decoder": {"7": {"content": "en_XX"}, "9": {"content": "<mask>"}, "8": 3}}
+    entries = {"7": {"content": "en_XX"}, "9": {"content": "<mask>"}, "8": 3, "6": {"content": ["de_DE"]}}
+    numbered = {"added_tokens_decoder": entries}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(numbered))
     assert language_tokens(tmp_path, 10) == {"en_XX": 7}
     numbered["added_tokens_decoder"] = {"x": {"content": "en_XX"}}

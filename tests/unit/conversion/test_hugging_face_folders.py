@@ -53,7 +53,9 @@ def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, na
     "file, change, message",
     [
         ("config.json", {"model_type": "t5"}, "model_type: 't5', which cannot be represented here; models with 'marian' or"),
-        ("config.json", {"vocab_size": 9}, "but the model has 9 words"),
+        ("config.json", {"vocab_size": 9}, "its description says '9×"),
+        # Before a word is made for each.
+        ("config.json", {"vocab_size": 1 << 24}, "its description says '16777216×"),
         ("config.json", {"vocab_size": 1 << 40}, "vocab_size"),
         (
             "tokenizer_config.json",

@@ -56,6 +56,7 @@ def test_an_ensemble(marian_folder):
     [
         ("models: [none.bin]", "names the file 'none.bin', which is not in"),
         ("models: {a: b}", "must be a list of files"),
+        ("models: [model.ende.bin, model.ende.bin]", "names a model twice"),
         ("vocabs: [vocab.ende.spm, vocab.ende.spm, vocab.ende.spm]", "names 3 vocabularies"),
         ("max-length-factor: -1", "max-length-factor: -1"),
         ("max-length-factor: nan", "max-length-factor: 'nan'"),

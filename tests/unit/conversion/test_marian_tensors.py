@@ -59,6 +59,11 @@ HUGE = [
     struct.pack("<QQQQQQ", 1, 1, 2, 0x1801, 1, 4) + b"a\0" + struct.pack("<iQf", 1, 0, 1.0),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1, 4) + b"\xff\0" + struct.pack("<iQf", 1, 0, 1.0),
     struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1, 4) + b"a\0" + struct.pack("<iQf", -1, 0, 1.0),
+    # Their product would have a million digits.
+    struct.pack("<QQQQQQ", 1, 1, 2, 0x404, 1 << 17, 4)
+    + b"a\0"
+    + struct.pack("<iQf", 1 << 30, 0, 1.0)[:4] * (1 << 17)
+    + b"\0" * 12,
     struct.pack("<QQ", 2, 0),
     b"",
 ]
@@ -75,7 +80,10 @@ def test_lengths_are_checked_before_memory_is_taken(tmp_path, number):
 
 def npz_member(shape, kind="<f4", data=b"\0" * 16, method=zipfile.ZIP_STORED):
     header = str({"descr": kind, "fortran_order": False, "shape": shape}).encode()
-    content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data
+    return zipped(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data, method)
+
+
+def zipped(content, method=zipfile.ZIP_STORED):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
         archive.writestr("a.npy", content)
@@ -92,8 +100,13 @@ def npz_member(shape, kind="<f4", data=b"\0" * 16, method=zipfile.ZIP_STORED):
         npz_member((1,), "<U4"),
         npz_member((4,), "<i4"),
         npz_member("__import__('os').abort()"),
+        npz_member((1,), "(" * 200),
+        zipped(b"\x93NUMPY\x01\x00" + struct.pack("<H", 5000) + b"(" * 5000),
         npz_member((4,), data=b"\xff\xff\xff\x7f" * 4),
         npz_member((1 << 22,), data=b"\0" * (1 << 24), method=zipfile.ZIP_DEFLATED),
+        npz_member((1,) * 5),
+        # What LZMA begins with is 0.
+        npz_member((4,), method=zipfile.ZIP_LZMA).replace(b"]\0\0\x80\0\0", b"]\0\0\x80\0\1"),
         b"no archive",
     ],
 )

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_hrt.conversion.plain_files import Settings, beside, parse_yaml, read_bytes, read_json, read_text
+from fairseq_hrt.conversion.plain_files import (
+    Settings,
+    beside,
+    parse_yaml,
+    read_bytes,
+    read_json,
+    read_text,
+    refuse_links_outside,
+)
 
 PATH = Path("x.yml")
 
@@ -66,6 +74,26 @@ def test_files_are_bounded(tmp_path):
         read_bytes(tmp_path)
     with pytest.raises(ValueError, match="missing"):
         read_bytes(tmp_path / "none")
+
+
+def test_links_stay_in_their_folder(tmp_path):
+    model, cache = tmp_path / "model", tmp_path / "cache" / "snapshots" / "123"
+    (cache.parent.parent / "blobs").mkdir(parents=True)
+    (cache.parent.parent / "blobs" / "abc").write_text("")
+    for folder in (model, cache):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("")
+        (folder / "same").symlink_to("file")
+        (folder / "folder").symlink_to("/")
+        (folder / "nothing").symlink_to("nowhere")
+    (cache / "config.json").symlink_to("../../blobs/abc")
+    for folder in (model, cache):
+        refuse_links_outside(folder, folder)
+        (folder / "secret").symlink_to("/etc/passwd")
+        with pytest.raises(ValueError, match="secret is a link to /etc/passwd, outside its folder"):
+            refuse_links_outside(folder, folder)
+        # Given by the user.
+        refuse_links_outside(folder, folder / "secret")
 
 
 @pytest.mark.parametrize("name", ["../file", "/etc/passwd", "", ".", "..", "a/b", 3, None, "none", "a\0"])

@@ -19,6 +19,17 @@ def test_sources_that_are_none(tmp_path):
             import_model(tmp_path / name, tmp_path / "bundle")
 
 
+def test_links_to_other_files(marian_folder, tmp_path):
+    """The lines of a file that somebody else's folder links to would be the words of a dictionary."""
+    made = marian_folder()
+    (made.path / "vocab.ende.spm").unlink()
+    (tmp_path / "secret").write_text("".join(f"word{number}\n" for number in range(made.rows)))
+    (made.path / "vocab.ende.txt").symlink_to(tmp_path / "secret")
+    for source in (made.path, made.path / "model.ende.bin"):
+        with pytest.raises(ValueError, match="is a link to .*secret, outside its folder"):
+            import_model(source, tmp_path / "bundle")
+
+
 def test_text_that_the_model_brings_itself(marian_folder, tmp_path):
     with pytest.raises(ValueError, match="the model brings its own"):
         import_model(marian_folder().path, tmp_path / "bundle", Wishes(tokenizer="moses"))

@@ -17,7 +17,10 @@ from fairseq_hrt.text.dictionary import Words
 
 
 def test_rows_get_fairseqs_order(tmp_path):
-    rows = ["</s>", "<unk>", "b", "a", None, "two words", "\u3000", "<pad>"]
+    rows = ["</s>", "<unk>", "b", "a", None, "\ud800", "\u3000", "<pad>"]
+    assert make_vocabulary(rows, specials_in(rows), "v") == make_vocabulary(
+        [*rows[:5], "two words", *rows[6:]], specials_in(rows), "v"
+    )
     found = make_vocabulary(rows, specials_in(rows), "v")
     assert found.words == ("b", "a", "madeupword0004", "madeupword0005", "\u3000") and found.size == 8
     assert found.rows == (-1, 7, 0, 1, 2, 3, 4, 5, 6)
