@@ -24,7 +24,11 @@ def test_a_wheel_is_tagged_as_its_kernel(monkeypatch, tmp_path, machine):
     monkeypatch.setattr(loaded, "build", built)
     monkeypatch.setitem(commands["Build"].run.__globals__, "kernel_build", lambda: loaded)
     distribution = Distribution(
-        {"name": "fairseq_hrt", "packages": [], "cmdclass": {"build_py": commands["Build"], "bdist_wheel": commands["Wheel"]}}
+        {
+            "name": "fairseq_hrt",
+            "packages": [],
+            "cmdclass": {"build_py": commands["Build"], "bdist_wheel": commands["Wheel"]},
+        }
     )
     build_py = distribution.get_command_obj("build_py")
     build_py.build_lib = str(tmp_path)
