@@ -227,7 +227,7 @@ def platform_tag(machine: str = "") -> str:
 
     if sys.platform == "darwin":
         # a universal Python, but a library for one processor family
-        return f"macosx_11_0_{platform.machine() if machine in ('', 'aarch64') else machine}"
+        return f"macosx_11_0_{'arm64' if machine == 'aarch64' else machine or platform.machine()}"
     tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     return f"linux_{machine}" if machine in FAMILIES.values() and tag.startswith("linux_") else tag
 
