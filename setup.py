@@ -68,6 +68,8 @@ class Build(build_py):
     """Compiles the kernel (into the source tree for an editable install) and puts the line at the root of the wheel."""
 
     kernel_files: Tuple[str, ...] = ()
+    # the processor family that the kernel was compiled for, which $CC decides
+    kernel_machine = ""
     # Where fairseq is not wanted nothing waits for it.
     with_startup_line = True
 
@@ -76,6 +78,7 @@ class Build(build_py):
         kernel = kernel_build()
         folder = ROOT / "fairseq_hrt" / "runtime" if self.editable_mode else Path(self.build_lib, "fairseq_hrt", "runtime")
         built = kernel.build(folder, objects=ROOT / kernel.OBJECTS)
+        self.kernel_machine = built.machine
         if built.library:
             self.announce(f"kernel of the runtime: {', '.join(built.instruction_sets)}", 2)
         else:
@@ -104,7 +107,7 @@ class Wheel(bdist_wheel):
         build = self.get_finalized_command("build_py")
         kernel = kernel_build()
         if platform == "any" and any(Path(name).name == kernel.LIBRARY for name in build.kernel_files):
-            platform = kernel.platform_tag()
+            platform = kernel.platform_tag(build.kernel_machine)
         return python, abi, platform
 
 

@@ -269,6 +269,9 @@ TOGETHER = {
     "documentation": "commands that the documentation shows",
     "layout": "this file",
     "style": "rules, format and types",
+    "constraints": "constraints.txt",
+    "setup": "setup.py",
+    "workflows": "the workflows of the repository",
 }
 # Folders that test something else than a package.
 ELSEWHERE = {"corpus", "helpers", "recipes", "study"}

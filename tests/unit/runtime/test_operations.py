@@ -13,6 +13,12 @@ SETS = ["avx512_vnni", "avx_vnni", "avx2", "neon_dotprod", "plain"]
 sizes = st.tuples(st.integers(1, 20), st.integers(1, 130), st.integers(1, 200), st.integers(0, 2**32 - 1))
 
 
+@pytest.fixture(scope="module")
+def kernel():
+    """As in conftest.py, so that installed wheels without PyTorch pass these tests, too: --noconftest."""
+    return library.load_library()
+
+
 @pytest.fixture(scope="module", params=SETS)
 def ops(request, kernel):
     if request.param not in library.instruction_sets(kernel).usable:
