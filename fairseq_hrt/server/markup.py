@@ -1,56 +1,52 @@
-"""HTML: the text between the tags is translated, the tags stay."""
+"""HTML: text is translated across inline elements, whose tags are put back where their words are."""
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, List, Sequence, Set, Tuple, Union
 
 import bs4
 from bs4.dammit import EntitySubstitution
-from bs4.element import NavigableString
+from bs4.element import Comment, NavigableString
 from bs4.exceptions import ParserRejectedMarkup
-from bs4.formatter import HTMLFormatter
 
 from .errors import invalid
+from .passages import Passage, without_placeholders
 
 # "<" behind the last ">".
 MOST_OPEN = 100
+# Inline elements within each other; what is nested deeper is translated text by text.
+MOST_NESTED = 20
 # What is inside is no text for readers.
 _KEPT = frozenset(("script", "style", "code", "pre", "textarea", "template", "noscript"))
+# Elements that stand in the middle of sentences; x, g and ph are those of XLIFF. Any other one ends the text before it.
+_INLINE = frozenset(
+    "a abbr b bdi bdo big cite code data del dfn em font g i img ins kbd label mark ph q s samp small span strike strong sub sup "
+    "time tt u var wbr x".split()
+)
 
-
-class _Translated(HTMLFormatter):
-    """Beautiful Soup's formatter "minimal", which writes pieces of text as their translations.
-
-    To put others in their places takes quadratic time: each is looked for among all of its parent's.
-
-    Args:
-        translations: by the number (``id``) of the piece.
-    """
-
-    def __init__(self, translations: Dict[int, str]) -> None:
-        super().__init__(entity_substitution=EntitySubstitution.substitute_xml)
-        self._translations = translations
-
-    def substitute(self, ns: str) -> str:
-        """The text, or its translation, escaped."""
-        return super().substitute(self._translations.get(id(ns), ns))
+escape = EntitySubstitution.substitute_xml
 
 
 class MarkedUpText:
-    """An HTML fragment as the pieces of text that it holds.
+    """An HTML fragment as the passages of text that it holds.
 
     Args:
         html: a fragment or a document; Beautiful Soup parses nearly whatever it is.
+        aligned: whether translations come with alignments; without them each piece of text between two tags or placeholders is a
+            passage of its own.
+
+    Attributes:
+        passages: in the order of the document.
 
     Raises:
-        RequestError: it does not.
+        RequestError: it cannot be parsed.
     """
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html: str, aligned: bool = False) -> None:
         # The parser would look for the end of a tag at each of them anew, up to the end of the text.
         left_open = html.count("<", html.rfind(">") + 1)
         if left_open > MOST_OPEN:
             raise invalid(f'format html: there are {left_open} "<" that no ">" follows; write "&lt;" where it is text')
         try:
-            self._soup = bs4.BeautifulSoup(html, "html.parser")
+            soup = bs4.BeautifulSoup(html, "html.parser")
         except ParserRejectedMarkup:
             raise invalid(
                 'format html: a declaration that begins with "<![" is none; write "&lt;![" where it is text'
@@ -58,27 +54,143 @@ class MarkedUpText:
         except ValueError:
             # Python makes no number of more than 4,300 digits.
             raise invalid('format html: a character reference ("&#…;") has too many digits') from None
-        self._nodes: List[Any] = []
-        untouched = set()
-        # In the order of the document: an element comes before what is inside. Asking each text for all its ancestors would take
-        # quadratic time where elements are nested deeply.
-        for node in self._soup.descendants:
-            inside = id(node.parent) in untouched
-            if isinstance(node, bs4.Tag):
-                if inside or _untouched(node):
-                    untouched.add(id(node))
-            # Comments, doctypes and the like are subclasses.
-            elif type(node) is NavigableString and not inside and node.strip():
-                self._nodes.append(node)
-        # The pieces of text, in the order of the document.
-        self.texts: List[str] = [str(node) for node in self._nodes]
+        # What is written as it is, and passages.
+        self._parts = _parts(soup, aligned)
+        self.passages = [part for part in self._parts if isinstance(part, Passage)]
 
     def join(self, translations: Sequence[str]) -> str:
-        """The fragment with its texts replaced, now and by other ones the next time; what is put in is escaped."""
-        translated = dict(zip(map(id, self._nodes), translations))
-        return self._soup.decode(formatter=_Translated(translated))
+        """The fragment with its passages as they are written now; what is put in is escaped already."""
+        written = iter(translations)
+        return "".join(next(written) if isinstance(part, Passage) else part for part in self._parts)
+
+
+# (what it is, how it is written or for "text" what it is, the element).
+_Event = Tuple[str, str, Any]
+
+
+def _parts(soup: Any, aligned: bool) -> List[Union[str, Passage]]:
+    events, apart = _events(soup)
+    parts: List[Union[str, Passage]] = []
+    passage = Passage(escape)
+
+    def end() -> None:
+        nonlocal passage
+        passage.finish()
+        parts.append(passage if passage.text.strip() else passage.untranslated())
+        passage = Passage(escape)
+
+    for kind, written, element in events:
+        if kind == "text":
+            for piece, is_placeholder in without_placeholders(written):
+                if not is_placeholder:
+                    passage.add(piece)
+                elif aligned:
+                    passage.unit(escape(piece))
+                else:
+                    end()
+                    parts.append(escape(piece))
+        elif not aligned or kind == "block" or id(element) in apart:
+            end()
+            parts.append(written)
+        elif kind == "open":
+            passage.open(written)
+        elif kind == "close":
+            passage.close(written)
+        else:
+            passage.unit(written)
+    end()
+    return parts
+
+
+def _events(soup: Any) -> Tuple[List[_Event], Set[int]]:
+    """A document from its beginning to its end, and the ids of the elements of which a part alone stands in a sentence.
+
+    Asking each node for all its ancestors would take quadratic time where elements are nested deeply.
+    """
+    events: List[_Event] = []
+    apart: Set[int] = set()
+    # The elements around, and how many inline ones are nested there.
+    around: List[Any] = [soup]
+    nested = [0]
+    # What is written of the element that is kept as it is.
+    kept: List[str] = []
+    keeper: Any = None
+
+    def split(element: Any) -> None:
+        """Lets neither an element nor those around it be part of a sentence, for it ends one."""
+        apart.add(id(element))
+        for one in reversed(around):
+            # Those around this one are there already.
+            if id(one) in apart:
+                break
+            apart.add(id(one))
+
+    def leave() -> None:
+        nonlocal keeper
+        element = around.pop()
+        nested.pop()
+        if keeper is None:
+            events.append(("close", _closing(element), element))
+            return
+        kept.append(_closing(element))
+        if element is keeper:
+            keep("".join(kept), element.name in _INLINE, element)
+            keeper = None
+            kept.clear()
+
+    def keep(written: str, inline: bool, element: Any) -> None:
+        if not inline:
+            split(element)
+        events.append(("unit" if inline else "block", written, element))
+
+    for node in soup.descendants:
+        while around[-1] is not node.parent:
+            leave()
+        if isinstance(node, bs4.Tag):
+            if keeper is None and (_untouched(node) or _is_void(node)):
+                keeper = node
+            inline = node.name in _INLINE
+            if keeper is None:
+                if not inline or nested[-1] == MOST_NESTED:
+                    split(node)
+                events.append(("open", _opening(node), node))
+            else:
+                kept.append(_opening(node))
+            around.append(node)
+            nested.append((nested[-1] + 1) % (MOST_NESTED + 1) if inline else 0)
+        elif keeper is not None:
+            kept.append(node.output_ready())
+        # Comments, doctypes and the like are subclasses.
+        elif type(node) is NavigableString:
+            if node:
+                events.append(("text", str(node), node))
+        else:
+            keep(node.output_ready(), isinstance(node, Comment), node)
+    while len(around) > 1:
+        leave()
+    return events, apart
 
 
 def _untouched(element: Any) -> bool:
     """Whether texts inside of an element are not translated: by its name, or by HTML's ``translate="no"``."""
     return element.name in _KEPT or element.get("translate") == "no" or "notranslate" in (element.get("class") or ())
+
+
+def _is_void(element: Any) -> bool:
+    """Whether an element holds nothing and is closed where it is opened, as HTML's ``img`` and XLIFF's ``x``."""
+    if element.name in ("x", "ph"):
+        element.can_be_empty_element = True
+    return bool(element.is_empty_element)
+
+
+def _opening(element: Any) -> str:
+    if element.attrs or element.prefix:
+        # Of the copy nothing else is there to be written.
+        return str(element.copy_self()).removesuffix(_closing(element))
+    return f"<{element.name}/>" if element.is_empty_element else f"<{element.name}>"
+
+
+def _closing(element: Any) -> str:
+    prefix = f"{element.prefix}:" if element.prefix else ""
+    return "" if element.is_empty_element else f"</{prefix}{element.name}>"
+
