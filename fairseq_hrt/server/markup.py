@@ -1,6 +1,6 @@
 """HTML: text is translated across inline elements, whose tags are put back where their words are."""
 
-from typing import Any, List, Sequence, Set, Tuple, Union
+from typing import Any, List, Set, Tuple
 
 import bs4
 from bs4.dammit import EntitySubstitution
@@ -8,7 +8,7 @@ from bs4.element import Comment, NavigableString
 from bs4.exceptions import ParserRejectedMarkup
 
 from .errors import invalid
-from .passages import Passage, without_placeholders
+from .passages import Document
 
 # "<" behind the last ">".
 MOST_OPEN = 100
@@ -25,16 +25,12 @@ _INLINE = frozenset(
 escape = EntitySubstitution.substitute_xml
 
 
-class MarkedUpText:
-    """An HTML fragment as the passages of text that it holds.
+class MarkedUpText(Document):
+    """An HTML fragment.
 
     Args:
         html: a fragment or a document; Beautiful Soup parses nearly whatever it is.
-        aligned: whether translations come with alignments; without them each piece of text between two tags or placeholders is a
-            passage of its own.
-
-    Attributes:
-        passages: in the order of the document.
+        aligned: see :class:`Document`.
 
     Raises:
         RequestError: it cannot be parsed.
@@ -54,52 +50,24 @@ class MarkedUpText:
         except ValueError:
             # Python makes no number of more than 4,300 digits.
             raise invalid('format html: a character reference ("&#…;") has too many digits') from None
-        # What is written as it is, and passages.
-        self._parts = _parts(soup, aligned)
-        self.passages = [part for part in self._parts if isinstance(part, Passage)]
-
-    def join(self, translations: Sequence[str]) -> str:
-        """The fragment with its passages as they are written now; what is put in is escaped already."""
-        written = iter(translations)
-        return "".join(next(written) if isinstance(part, Passage) else part for part in self._parts)
+        super().__init__(escape, aligned)
+        events, apart = _events(soup)
+        for kind, written, element in events:
+            if kind == "text":
+                self.add(written)
+            elif not aligned or kind == "block" or id(element) in apart:
+                self.end(written)
+            elif kind == "open":
+                self.passage.open(written)
+            elif kind == "close":
+                self.passage.close(written)
+            else:
+                self.passage.unit(written)
+        self.end()
 
 
 # (what it is, how it is written or for "text" what it is, the element).
 _Event = Tuple[str, str, Any]
-
-
-def _parts(soup: Any, aligned: bool) -> List[Union[str, Passage]]:
-    events, apart = _events(soup)
-    parts: List[Union[str, Passage]] = []
-    passage = Passage(escape)
-
-    def end() -> None:
-        nonlocal passage
-        passage.finish()
-        parts.append(passage if passage.text.strip() else passage.untranslated())
-        passage = Passage(escape)
-
-    for kind, written, element in events:
-        if kind == "text":
-            for piece, is_placeholder in without_placeholders(written):
-                if not is_placeholder:
-                    passage.add(piece)
-                elif aligned:
-                    passage.unit(escape(piece))
-                else:
-                    end()
-                    parts.append(escape(piece))
-        elif not aligned or kind == "block" or id(element) in apart:
-            end()
-            parts.append(written)
-        elif kind == "open":
-            passage.open(written)
-        elif kind == "close":
-            passage.close(written)
-        else:
-            passage.unit(written)
-    end()
-    return parts
 
 
 def _events(soup: Any) -> Tuple[List[_Event], Set[int]]:

@@ -6,7 +6,7 @@ words. Each element and each such unit is written once, whatever the alignment; 
 
 import re
 from dataclasses import dataclass, field
-from typing import Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from .alignment import Link, Words, origins
 
@@ -21,6 +21,8 @@ _PLACEHOLDER = re.compile(
 )
 
 
+# Signs without a space before them.
+_CLOSING = tuple(",.;:!?)]}…%")
 _LINE_BREAKS = tuple("\r\n\x0b\x0c\x85\u2028\u2029")
 
 
@@ -177,6 +179,55 @@ class Passage:
         return "".join(writer.parts)
 
 
+class Document:
+    """A text of a request: passages, and what is written between them.
+
+    Args:
+        escape: how text is written.
+        aligned: whether translations come with alignments; without them each piece of text between two marks is a passage.
+
+    Attributes:
+        passages: in their order; each has text to be translated.
+    """
+
+    def __init__(self, escape: Callable[[str], str] = str, aligned: bool = False) -> None:
+        self.passages: List[Passage] = []
+        self._escape, self._aligned = escape, aligned
+        self._parts: List[Union[str, Passage]] = []
+        # What is added to.
+        self.passage = Passage(escape)
+
+    def add(self, text: str) -> None:
+        """Adds text whose placeholders are kept."""
+        for piece, is_placeholder in without_placeholders(text):
+            if not is_placeholder:
+                self.passage.add(piece)
+            elif self._aligned:
+                self.passage.unit(self._escape(piece))
+            else:
+                self.end(self._escape(piece))
+
+    def end(self, written: str = "") -> None:
+        """Ends a passage.
+
+        Args:
+            written: what is written behind it.
+        """
+        ended, self.passage = self.passage, Passage(self._escape)
+        ended.finish()
+        if ended.text.strip():
+            self.passages.append(ended)
+            self._parts.append(ended)
+        else:
+            self._parts.append(ended.untranslated())
+        self._parts.append(written)
+
+    def join(self, translations: Sequence[str]) -> str:
+        """The whole, its passages as they are written now."""
+        written = iter(translations)
+        return "".join(next(written) if isinstance(part, Passage) else part for part in self._parts)
+
+
 _Placed = Tuple[int, int, int, _Mark]
 
 
@@ -311,8 +362,8 @@ class _Writer:
         self._last, self._space = written[-1], after
 
     def _settle(self, following: str) -> None:
-        """Writes the space behind a unit where a word follows."""
-        if self._space and following.isalnum():
+        """Writes the space behind a unit, unless a sign follows that has none before it."""
+        if self._space and not following.isspace() and following not in _CLOSING:
             self.parts.append(" ")
         self._space = False
 

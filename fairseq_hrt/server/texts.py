@@ -4,7 +4,7 @@ from typing import Any, Callable, List, Optional, Sequence
 
 from .alignment import Link, links
 from .markup import MarkedUpText
-from .passages import Passage, without_placeholders
+from .passages import Document
 from .segments import Segments, split
 
 
@@ -32,28 +32,28 @@ class DecodedText:
         keep: bool = False,
     ) -> None:
         self._subwords = subwords
-        self._html = MarkedUpText(text, subwords is not None) if form == "html" else None
-        self._passages = [_passage(text, keep)] if self._html is None else self._html.passages
-        self._segments: List[Segments] = [split(passage.text, language) for passage in self._passages]
+        aligned = subwords is not None
+        self._document = MarkedUpText(text, aligned) if form == "html" else _plain_text(text, aligned, keep)
+        self._segments: List[Segments] = [split(passage.text, language) for passage in self._document.passages]
         self.sentences = [sentence for segments in self._segments for sentence in segments.sentences]
         self.translations: List[Any] = []
 
     @property
     def aligned(self) -> bool:
         """Whether the translations have to come with alignments."""
-        return any(passage.marked for passage in self._passages)
+        return any(passage.marked for passage in self._document.passages)
 
     def text(self, rank: int = 0) -> str:
         """The translation; ``rank`` > 0 takes that alternative of each sentence, its best where it has not as many."""
         chosen = [_ranked(translation, rank) for translation in self.translations]
         joined, place = [], 0
-        for passage, segments in zip(self._passages, self._segments):
+        for passage, segments in zip(self._document.passages, self._segments):
             own = chosen[place : place + len(segments.sentences)]
             place += len(own)
             translation = segments.join([one.text for one in own])
             found = self._links(segments, own) if passage.marked else []
-            joined.append(passage.write(translation, found) if own else passage.untranslated())
-        return joined[0] if self._html is None else self._html.join(joined)
+            joined.append(passage.write(translation, found))
+        return self._document.join(joined)
 
     def _links(self, segments: Segments, translations: Sequence[Any]) -> List[Link]:
         """Between a passage and its translation."""
@@ -68,13 +68,14 @@ class DecodedText:
         return found
 
 
-def _passage(text: str, keep: bool) -> Passage:
-    """Plain text."""
-    passage = Passage()
-    for piece, is_placeholder in without_placeholders(text) if keep else [(text, False)] if text else []:
-        (passage.unit if is_placeholder else passage.add)(piece)
-    passage.finish()
-    return passage
+def _plain_text(text: str, aligned: bool, keep: bool) -> Document:
+    document = Document(aligned=aligned)
+    if keep:
+        document.add(text)
+    elif text:
+        document.passage.add(text)
+    document.end()
+    return document
 
 
 def _ranked(translation: Any, rank: int) -> Any:
