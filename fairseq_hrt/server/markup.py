@@ -51,11 +51,11 @@ class MarkedUpText(Document):
             # Python makes no number of more than 4,300 digits.
             raise invalid('format html: a character reference ("&#…;") has too many digits') from None
         super().__init__(escape, aligned)
-        events, apart = _events(soup)
-        for kind, written, element in events:
+        events = _Events(soup)
+        for kind, written, element in events.found:
             if kind == "text":
                 self.add(written)
-            elif not aligned or kind == "block" or id(element) in apart:
+            elif not aligned or kind == "block" or id(element) in events.apart:
                 self.end(written)
             elif kind == "open":
                 self.passage.open(written)
@@ -70,73 +70,78 @@ class MarkedUpText(Document):
 _Event = Tuple[str, str, Any]
 
 
-def _events(soup: Any) -> Tuple[List[_Event], Set[int]]:
-    """A document from its beginning to its end, and the ids of the elements of which a part alone stands in a sentence.
+class _Events:
+    """A document from its beginning to its end.
 
     Asking each node for all its ancestors would take quadratic time where elements are nested deeply.
+
+    Attributes:
+        found: what it consists of.
+        apart: the ids of the elements that do not stand within a sentence.
     """
-    events: List[_Event] = []
-    apart: Set[int] = set()
-    # The elements around, and how many inline ones are nested there.
-    around: List[Any] = [soup]
-    nested = [0]
-    # What is written of the element that is kept as it is.
-    kept: List[str] = []
-    keeper: Any = None
 
-    def split(element: Any) -> None:
-        """Lets neither an element nor those around it be part of a sentence, for it ends one."""
-        apart.add(id(element))
-        for one in reversed(around):
-            # Those around this one are there already.
-            if id(one) in apart:
-                break
-            apart.add(id(one))
+    def __init__(self, soup: Any) -> None:
+        self.found: List[_Event] = []
+        self.apart: Set[int] = set()
+        # The elements around, and how many inline ones are nested there.
+        self._around: List[Any] = [soup]
+        self._nested = [0]
+        # The element that is kept as it is, and what is written of it so far.
+        self._keeper: Any = None
+        self._kept: List[str] = []
+        for node in soup.descendants:
+            while self._around[-1] is not node.parent:
+                self._leave()
+            if isinstance(node, bs4.Tag):
+                self._enter(node)
+            elif self._keeper is not None:
+                self._kept.append(node.output_ready())
+            # Comments, doctypes and the like are subclasses.
+            elif type(node) is not NavigableString:
+                self._add_kept(node.output_ready(), isinstance(node, Comment), node)
+            elif node:
+                self.found.append(("text", str(node), node))
+        while len(self._around) > 1:
+            self._leave()
 
-    def leave() -> None:
-        nonlocal keeper
-        element = around.pop()
-        nested.pop()
-        if keeper is None:
-            events.append(("close", _closing(element), element))
-            return
-        kept.append(_closing(element))
-        if element is keeper:
-            keep("".join(kept), element.name in _INLINE, element)
-            keeper = None
-            kept.clear()
-
-    def keep(written: str, inline: bool, element: Any) -> None:
-        if not inline:
-            split(element)
-        events.append(("unit" if inline else "block", written, element))
-
-    for node in soup.descendants:
-        while around[-1] is not node.parent:
-            leave()
-        if isinstance(node, bs4.Tag):
-            if keeper is None and (_untouched(node) or _is_void(node)):
-                keeper = node
-            inline = node.name in _INLINE
-            if keeper is None:
-                if not inline or nested[-1] == MOST_NESTED:
-                    split(node)
-                events.append(("open", _opening(node), node))
-            else:
-                kept.append(_opening(node))
-            around.append(node)
-            nested.append((nested[-1] + 1) % (MOST_NESTED + 1) if inline else 0)
-        elif keeper is not None:
-            kept.append(node.output_ready())
-        # Comments, doctypes and the like are subclasses.
-        elif type(node) is NavigableString:
-            if node:
-                events.append(("text", str(node), node))
+    def _enter(self, element: Any) -> None:
+        inline = element.name in _INLINE
+        if self._keeper is None and (_untouched(element) or _is_void(element)):
+            self._keeper = element
+        if self._keeper is not None:
+            self._kept.append(_opening(element))
         else:
-            keep(node.output_ready(), isinstance(node, Comment), node)
-    while len(around) > 1:
-        leave()
-    return events, apart
+            if not inline or self._nested[-1] == MOST_NESTED:
+                self._split(element)
+            self.found.append(("open", _opening(element), element))
+        self._around.append(element)
+        self._nested.append((self._nested[-1] + 1) % (MOST_NESTED + 1) if inline else 0)
+
+    def _leave(self) -> None:
+        element = self._around.pop()
+        self._nested.pop()
+        if self._keeper is None:
+            self.found.append(("close", _closing(element), element))
+            return
+        self._kept.append(_closing(element))
+        if element is self._keeper:
+            self._add_kept("".join(self._kept), element.name in _INLINE, element)
+            self._keeper = None
+            self._kept.clear()
+
+    def _add_kept(self, written: str, inline: bool, node: Any) -> None:
+        if not inline:
+            self._split(node)
+        self.found.append(("unit" if inline else "block", written, node))
+
+    def _split(self, node: Any) -> None:
+        """Lets neither a node nor the elements around it stand within a sentence, for it ends one."""
+        self.apart.add(id(node))
+        for one in reversed(self._around):
+            # Those around this one are there already.
+            if id(one) in self.apart:
+                break
+            self.apart.add(id(one))
 
 
 def _untouched(element: Any) -> bool:
@@ -161,4 +166,3 @@ def _opening(element: Any) -> str:
 def _closing(element: Any) -> str:
     prefix = f"{element.prefix}:" if element.prefix else ""
     return "" if element.is_empty_element else f"</{prefix}{element.name}>"
-

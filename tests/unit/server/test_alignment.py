@@ -52,7 +52,13 @@ def test_origins_are_those_of_most_characters_and_signs_come_from_signs():
 PIECES = st.lists(st.text(alphabet="ab@▁. <", min_size=0, max_size=4), max_size=12)
 
 
-@given(st.text(alphabet="ab@▁. <", max_size=30), PIECES, st.text(alphabet="ab ", max_size=30), PIECES, st.lists(st.integers(-1, 13), max_size=14))
+@given(
+    st.text(alphabet="ab@▁. <", max_size=30),
+    PIECES,
+    st.text(alphabet="ab ", max_size=30),
+    PIECES,
+    st.lists(st.integers(-1, 13), max_size=14),
+)
 def test_whatever_a_model_says_links_lie_in_the_texts(source, subwords, translation, tokens, alignment):
     last = 0
     for link in links(source, subwords, translation, tokens, alignment):

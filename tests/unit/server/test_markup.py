@@ -73,7 +73,9 @@ def test_what_is_no_text_for_readers(name):
 def test_texts_are_replaced_and_escaped():
     marked = MarkedUpText('<p title="a &amp; b">One <b>two</b> &lt; three<br/></p>')
     assert texts(marked) == ["One ", "two", " < three"]
-    assert joined(marked, ["1 ", "<i>2</i>", " & 3"]) == '<p title="a &amp; b">1 <b>&lt;i&gt;2&lt;/i&gt;</b> &amp; 3<br/></p>'
+    assert (
+        joined(marked, ["1 ", "<i>2</i>", " & 3"]) == '<p title="a &amp; b">1 <b>&lt;i&gt;2&lt;/i&gt;</b> &amp; 3<br/></p>'
+    )
 
 
 def test_many_texts_side_by_side():
@@ -88,7 +90,10 @@ def test_pronunciations_are_no_texts():
 
 
 def test_text_is_translated_across_inline_elements():
-    marked = MarkedUpText('<p>The <b class="x">two <i>young</i></b> women<!-- c --> run<br>to <a href="?a&amp;b">us</a>.</p>\n<pre>no</pre>', True)
+    marked = MarkedUpText(
+        '<p>The <b class="x">two <i>young</i></b> women<!-- c --> run<br>to <a href="?a&amp;b">us</a>.</p>\n<pre>no</pre>',
+        True,
+    )
     assert texts(marked) == ["The two young women run", "to us."]
     assert marked.join(map(word_by_word, marked.passages)) == (
         '<p>THE <b class="x">TWO <i>YOUNG</i></b> WOMEN<!-- c --> RUN<br/>TO <a href="?a&amp;b">US</a>.</p>\n<pre>no</pre>'
@@ -103,9 +108,11 @@ def test_text_is_translated_across_inline_elements():
 def test_what_a_passage_is(html, expected):
     marked = MarkedUpText(html, True)
     assert texts(marked) == expected
-    assert "".join(passage.untranslated() for passage in marked.passages) in marked.join(
-        [passage.untranslated() for passage in marked.passages]
-    ) or len(expected) > 1
+    assert (
+        "".join(passage.untranslated() for passage in marked.passages)
+        in marked.join([passage.untranslated() for passage in marked.passages])
+        or len(expected) > 1
+    )
 
 
 def test_xliff():
@@ -127,7 +134,17 @@ def test_without_alignments_each_text_between_tags_and_placeholders_is_a_passage
 
 
 WORD = st.sampled_from(["one", "two", "a&amp;b", "don't", "3.5", ",", ".", "\u4e2d\u6587", "&lt;", "x-y"])
-UNITS = ["<img/>", "<!-- c -->", "{name}", "%s", "https://a.b/c?d=e", "a.b@c.org", "<x></x>", "<code>k l</code>", "&lt;x/&gt;"]
+UNITS = [
+    "<img/>",
+    "<!-- c -->",
+    "{name}",
+    "%s",
+    "https://a.b/c?d=e",
+    "a.b@c.org",
+    "<x></x>",
+    "<code>k l</code>",
+    "&lt;x/&gt;",
+]
 # Side by side without white space.
 GLUE = "<img/>"
 PIECES = st.recursive(
@@ -142,7 +159,11 @@ PIECES = st.recursive(
 def numbered(html):
     """Each tag and comment told from the others."""
     names = iter(range(10**6))
-    return re.sub(r"<(b|i|span|p|img|x|code)(?=[>/])|<!-- c|\{name", lambda found: f"{found[0]}{' id=' if found[1] else ''}{next(names)}", html)
+    return re.sub(
+        r"<(b|i|span|p|img|x|code)(?=[>/])|<!-- c|\{name",
+        lambda found: f"{found[0]}{' id=' if found[1] else ''}{next(names)}",
+        html,
+    )
 
 
 TAG = re.compile(r"<!--.*?-->|</?[a-z]+[^<>]*>")
@@ -177,7 +198,9 @@ def test_every_tag_and_placeholder_once_whatever_the_translation(pieces, chance,
     assert around(result) == around(html), "each element is inside of those it was in"
     if aligned:
         # The rest is the translations without a change. Around a unit there may be spaces more.
-        assert "".join(visible(result).split()) == "".join(visible(escape(text)) for text, _ in translations).replace(" ", "")
+        assert "".join(visible(result).split()) == "".join(visible(escape(text)) for text, _ in translations).replace(
+            " ", ""
+        )
 
 
 def visible(html):

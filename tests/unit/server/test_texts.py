@@ -41,7 +41,9 @@ def aligned(decoded, change=reversed):
         places = [*change(range(len(words)))]
         tokens = [words[place] for place in places]
         found.append(
-            SimpleNamespace(text=" ".join(tokens).upper(), tokens=[one.upper() for one in tokens], alignment=places, alternatives=[])
+            SimpleNamespace(
+                text=" ".join(tokens).upper(), tokens=[one.upper() for one in tokens], alignment=places, alternatives=[]
+            )
         )
         found[-1].alternatives.append(SimpleNamespace(text="OTHER", tokens=["OTHER"], alignment=[0]))
     return found
