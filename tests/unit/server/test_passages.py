@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_hrt.server.alignment import Link
-from fairseq_hrt.server.passages import Passage, without_placeholders
+from fairseq_hrt.server.passages import Passage
 
 
 def passage(text):
@@ -74,18 +74,6 @@ def test_escaped():
     assert (own.text, own.write("<", []), own.untranslated(), own.marked) == ("a < b", "&lt;", "a &lt; b", False)
     own.unit("<x>")
     assert own.write("< A", [Link(2, 3, 0)]).count("<x>") == 1
-
-
-@pytest.mark.parametrize("text, expected", [
-    ("Hi {name}, {0} {} {a.b[0]}", ["{name}", "{0}", "{}", "{a.b[0]}"]), ("{{ user }} ${x}", ["{{ user }}", "${x}"]), ("{not one} a}", []),
-    ("%s %d %1$s %(n)s %.2f %5d %@ 50% done 5%so", ["%s", "%d", "%1$s", "%(n)s", "%.2f", "%5d", "%@"]),
-    ("See https://a.b/c?d=e#f, (www.x.org).", ["https://a.b/c?d=e#f", "www.x.org"]), ("mail a.b+c@d-e.org.", ["a.b+c@d-e.org"]), ("a @b", []),
-    ('<x id="1"/> <b> </b> 1 < 2 a<b and c>d', ['<x id="1"/>', "<b>", "</b>"]), ("", []),
-])  # fmt: skip
-def test_placeholders(text, expected):
-    pieces = list(without_placeholders(text))
-    assert [piece for piece, own in pieces if own] == expected
-    assert "".join(piece for piece, _ in pieces) == text and all(piece for piece, _ in pieces)
 
 
 @given(st.lists(st.sampled_from(["a", "b", " ", "\n", ",", "{x}", "{y}", "."]), max_size=12))
