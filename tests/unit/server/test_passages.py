@@ -59,7 +59,7 @@ def test_marks_find_their_words(text, translation, alignment, expected):
 
 
 @pytest.mark.parametrize("text, plain", [
-    ("Hello {x}, you", "Hello, you"), ("Hello {x} you", "Hello you"), ("{x} has", "has"), ("see {x}.", "see."), ("a{x}b", "ab"), ("a {x}b", "a b"),
+    ("Hello {x}, you", "Hello, you"), ("Hello {x} you", "Hello you"), ("{x} has", "has"), ("see {x}.", "see."), ("a{x}b", "ab"), ("a {x}b", "a b"), ("a {x},b", "a ,b"),
     ("a {x} {y} b", "a b"), ("a\n{x} b", "a\nb"), ("({x})", "()"), ("[ba {x}], b", "a, b"), ("{x}", ""), ("{x} {y}", ""), ("a {x} ", "a "),
 ])  # fmt: skip
 def test_what_is_translated(text, plain):
