@@ -84,7 +84,7 @@ class Passage:
                     self._bare = False
                     return
             unit.glued = text[0].isalnum() and not unit.leading and (self._cut or not self._last.isalnum())
-            if self._cut and (text[0].isalnum() or text[1:2].isalnum()):
+            if self._cut and not text[0].isspace() and any(sign.isalnum() for sign in text[:2]):
                 # Two words stay two.
                 self._append(" ")
         self._append(text)
