@@ -28,6 +28,7 @@ from .metrics import Metrics
 from .requests import TranslationRequest, check_key, decoding_options, parse_fields, text_of, translation_request
 from .settings import Settings
 from .systems import (
+    ALIGNED,
     Catalogue,
     LoadTranslator,
     ServedSystem,
@@ -192,7 +193,13 @@ class Server:
         self, system: ServedSystem, wanted: TranslationRequest, options: Dict[str, Any]
     ) -> List["DecodedText"]:
         language, limit = system.bundle.source_lang, self.settings.max_sentences
-        texts = await _prepared(wanted, lambda: [DecodedText(text, wanted.format, language) for text in wanted.texts])
+        subwords = system.translator.pipeline.words if system.aligned else None
+        texts = await _prepared(
+            wanted,
+            lambda: [DecodedText(text, wanted.format, language, subwords, wanted.keep) for text in wanted.texts],
+        )
+        if any(text.aligned for text in texts):
+            options = {**options, **ALIGNED}
         sentences = [sentence for text in texts for sentence in text.sentences]
         if len(sentences) > limit:
             raise invalid(f"request ({len(sentences)}) exceeds sentence limit ({limit})")
@@ -233,7 +240,7 @@ class Server:
 
 async def _prepared(wanted: TranslationRequest, work: Callable[[], Result]) -> Result:
     """The result of work whose time depends on the length of a request."""
-    if wanted.format == "text" and sum(map(len, wanted.texts)) <= _SHORT:
+    if wanted.format == "text" and not wanted.keep and sum(map(len, wanted.texts)) <= _SHORT:
         return work()
     return await run_in_threadpool(work)
 

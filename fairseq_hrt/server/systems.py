@@ -21,9 +21,11 @@ from .settings import Settings
 logger = logging.getLogger(__name__)
 
 # (folder of a bundle, settings) → what translates, with the methods of bundles.translator.Translator that are used here: ``prepare``,
-# ``translate``, ``identity``, ``mostly_unknown``, and its ``bundle``.
+# ``translate``, ``identity``, ``mostly_unknown``, its ``bundle`` and, where it aligns words, its ``pipeline``.
 LoadTranslator = Callable[[Path, Settings], Any]
 
+# The option with which translations have alignments.
+ALIGNED = {"print_alignment": "hard"}
 # Names of the languages that our recipes know; another one is shown by its code.
 LANGUAGES = {
     "ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "et": "Estonian", "fi": "Finnish",
@@ -42,6 +44,7 @@ class ServedSystem:
         translator: see :func:`fairseq_hrt.from_pretrained`.
         batcher: its queue.
         alternatives: whether it finds several translations of a sentence.
+        aligned: whether it finds the source subword of each of a translation.
         options: how it decodes, where that is not the bundle's way.
     """
 
@@ -50,6 +53,7 @@ class ServedSystem:
     translator: Any
     batcher: Batcher
     alternatives: bool = True
+    aligned: bool = False
     options: Dict[str, str] = field(default_factory=dict)
 
     @property
@@ -110,7 +114,9 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
         observe_queue=lambda waiting: metrics.observe_queue(name, waiting),
     )
     metrics.watch_queue(name, lambda: batcher.waiting)
-    system = ServedSystem(name, bundle, translator, batcher, alternatives=_finds_alternatives(translator, own), options=own)
+    system = ServedSystem(
+        name, bundle, translator, batcher, _finds_alternatives(translator, own), _aligns(translator, own), own
+    )
     logger.info("%s: %s to %s, ready (%s)", name, bundle.source_lang, bundle.target_lang, system.describe()["engine"])
     return system
 
@@ -150,6 +156,16 @@ def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
         # The engine does not know these options.
         return False
     return True
+
+
+def _aligns(translator: Any, own: Dict[str, str]) -> bool:
+    try:
+        (found,) = translator.translate(["a"], details=True, **{**own, **ALIGNED})
+    except ValueError:
+        # Models that write many words at once align none.
+        return False
+    # Another engine may take the option and do nothing.
+    return bool(getattr(found, "alignment", ()))
 
 
 def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:

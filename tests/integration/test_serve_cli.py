@@ -1,7 +1,9 @@
 """``fairseq-hrt serve`` as a process: every route, the clients that others have written, signals under load, workers that are killed."""
 
+import html
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -118,6 +120,10 @@ def test_one_process(bundles, tmp_path):
             found = own.translate("a b c", details=True, **{"beam": 4, "nbest": 3, **options})
             assert sentence["text"] == found.text and sentence["token_steps"] == found.token_steps
             assert [other["text"] for other in sentence["alternatives"]] == [other.text for other in found.alternatives]
+        marked = {**fields, "q": '<i id="1">a</i> {x} <b>b <u>c</u></b>', "format": "html"}
+        found = client.post("/translate", json=marked).json()["translatedText"]
+        assert sorted(re.findall(r"<[^<>]+>|\{x\}", found)) == sorted(re.findall(r"<[^<>]+>|\{x\}", marked["q"]))
+        assert re.sub(r"<[^<>]+>| ?\{x\}|^\{x\} ", "", found).split() == html.escape(expected, quote=False).split()
         foreign_clients(address, expected)
         status, texts = ended_under_load(process, client, fields)
     assert status == 0

@@ -1,6 +1,7 @@
 """The HTTP interface: LibreTranslate's words and ours, limits, errors."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -220,6 +221,40 @@ def test_systems_of_one_bundle_share_its_model(translator, tmp_path):
             assert translator.batches[-1] == (["ab"], {"nbest": 1, **expected})
         client.post("/v1/translate", json={**ASKED, "q": "ab", "system": "three", "options": {"hrt_decode_chunk": "2"}})
         assert translator.batches[-1] == (["ab"], {"nbest": 1, "hrt_decode_chunk": "2", "lenpen": "0.5"})
+
+
+def align(translator):
+    """``abc def`` → ``fed cba``, and which word comes from which where that is asked for."""
+    turned = translator.translate
+
+    def translate(lines, *, details, print_alignment=None, **decoding):
+        found = turned(lines, details=details, print_alignment=print_alignment, **decoding)
+        for one in found:
+            words = one.text.split()[::-1]
+            one.text, one.tokens = " ".join(words), [*words, "</s>"]
+            one.alignment = [*reversed(range(len(words))), len(words)] if print_alignment else []
+        return found
+
+    translator.translate, translator.pipeline = translate, SimpleNamespace(words=str.split)
+
+
+def test_tags_and_placeholders_move_with_their_words(translator, tmp_path):
+    align(translator)
+    translator.bundle = Bundle(tmp_path, "translation_autoregressive", "en", "de", "space", "none")
+    html = {**ASKED, "q": "ab <b>cd</b> {x} ef", "format": "html"}
+    text = {**ASKED, "q": "ab {x} cd"}
+    with TestClient(create_application(Settings(systems=(("a", tmp_path),)), lambda folder, settings: translator)) as client:
+        assert client.post("/translate", json=html).json() == {"translatedText": "fe <b>dc</b> {x} ba"}
+        assert translator.batches[-1] == (["ab cd ef"], {"nbest": 1, "print_alignment": "hard"})
+        # What costs a pass is asked for only where it is needed.
+        for fields, expected in ((text, "dc }x{ ba"), ({**html, "q": "<p>ab cd</p>"}, "<p>dc ba</p>")):
+            assert client.post("/translate", json=fields).json() == {"translatedText": expected}
+            assert translator.batches[-1][1]["print_alignment"] is None
+        kept = {**text, "keep": "placeholders"}
+        assert client.post("/translate", json=kept).json() == {"translatedText": "dc ba {x}"}
+        (found,) = client.post("/v1/translate", json=kept).json()["translations"]
+        assert found["text"] == "dc ba {x}" and found["sentences"][0]["source"] == "ab cd"
+        assert client.post("/translate", json={**text, "keep": "names"}).status_code == 400
 
 
 def test_graphs(make_client, translator):

@@ -120,7 +120,10 @@ def test_loading_tries_what_a_system_can_do(task, tried):
     system = load_system("x", Path("folder"), settings, metrics, lambda folder, given: translator)
     try:
         assert translator.calls[0] == {"lenpen": "0.5"}, "so that the first request does not wait"
-        assert translator.calls[1:] == [{"lenpen": "0.5", "beam": 5, "nbest": 2, "hrt_nat_beam": 5}] * tried
+        assert translator.calls[1:] == [
+            *[{"lenpen": "0.5", "beam": 5, "nbest": 2, "hrt_nat_beam": 5}] * tried, {"lenpen": "0.5", "print_alignment": "hard"},
+        ]  # fmt: skip
+        assert not system.aligned, "it took the option and returned no alignment"
         assert system.describe() == {
             "name": "x", "source": "en", "target": "de", "task": task, "engine": "native", "alternatives": False, "graph": False,
             "options": {"lenpen": "0.5"}, "examples": [],
@@ -130,6 +133,20 @@ def test_loading_tries_what_a_system_can_do(task, tried):
         assert translator.calls[-1]["cancelled"] == system.batcher.given_up, "so that it ends with its requests"
     finally:
         system.batcher.close()
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_loading_tries_whether_a_system_aligns_words(aligned):
+    class Aligning(Greedy):
+        def translate(self, lines, *, details, **options):
+            if "print_alignment" in options and not aligned:
+                raise ValueError("the words of this model are not aligned")
+            return [Translation(line, line, tokens=["a"], alignment=[0]) for line in lines]
+
+    settings = Settings(systems=(("x", Path("folder")),))
+    system = load_system("x", Path("folder"), settings, Metrics(), lambda *_: Aligning("translation_jacobi"))
+    system.batcher.close()
+    assert system.aligned == aligned
 
 
 class InPieces(Greedy):
