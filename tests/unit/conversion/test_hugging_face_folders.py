@@ -30,7 +30,12 @@ def test_a_multilingual_marian_needs_its_target_language(hugging_face_folder, tm
 
 
 @pytest.mark.parametrize(
-    "kind, names, tokens", [("mbart", ("en", "de_DE"), ("en_XX", "de_DE")), ("m2m_100", ("en", "fr"), ("__en__", "__fr__"))]
+    "kind, names, tokens",
+    [
+        ("mbart", ("en", "de_DE"), ("en_XX", "de_DE")),
+        ("m2m_100", ("en", "fr"), ("__en__", "__fr__")),
+        ("nllb", ("eng", "fra_Latn"), ("eng_Latn", "fra_Latn")),
+    ],
 )
 def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, names, tokens):
     made = hugging_face_folder(kind)
@@ -60,6 +65,7 @@ def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, na
             {"tokenizer_class": "MBartTokenizer"},
             "'MBartTokenizer', whose sources end with their language",
         ),
+        ("tokenizer_config.json", {"legacy_behaviour": True}, "legacy_behaviour: True, with which sources end with"),
         ("special_tokens_map.json", {"additional_special_tokens": []}, "names no language tokens"),
         (
             "special_tokens_map.json",
