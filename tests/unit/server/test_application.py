@@ -222,6 +222,15 @@ def test_systems_of_one_bundle_share_its_model(translator, tmp_path):
         assert translator.batches[-1] == (["ab"], {"nbest": 1, "hrt_decode_chunk": "2", "lenpen": "0.5"})
 
 
+def test_languages_with_capitals(make_client):
+    """As multilingual models have them; whatever the letters of the request."""
+    client = make_client(["one:en_XX-de_DE"])
+    for source, target in (("en_XX", "de_DE"), ("en_xx", "DE_de")):
+        answer = client.post("/translate", json={"source": source, "target": target, "q": "ab"})
+        assert answer.json() == {"translatedText": "ba"}
+    assert [language["code"] for language in client.get("/languages").json()] == ["de_DE", "en_XX"]
+
+
 def test_graphs(make_client, translator):
     asked = []
 

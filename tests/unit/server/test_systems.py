@@ -136,7 +136,7 @@ class InPieces(Greedy):
     """Translates no more than two words at once."""
 
     def prepare(self, line):
-        return PreparedLine.pieces(line, SimpleNamespace(words=str.split), 2)
+        return PreparedLine.pieces(line, SimpleNamespace(words=str.split, prefix_length=0), 2)
 
     def translate(self, lines, *, details, **options):
         words = [getattr(line, "words", line) for line in lines]
