@@ -7,7 +7,7 @@ A table has a line ``TARGET SOURCE PROBABILITY`` for each pair. With one vocabul
 
 import zlib
 from pathlib import Path
-from typing import Dict, Iterator, List, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -91,13 +91,15 @@ def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
     Raises:
         ValueError: the file is no such table.
     """
-    size = 0
+    size, number = 0, 0
     try:
         with reading(path) as file:
             # What is packed may be far larger: line by line, of a line no more than words can have.
-            for number, line in enumerate(iter(lambda: file.readline(_LONGEST), b""), start=1):
-                size += len(line)
-                target, source, probability = line.decode("utf-8").split() if size <= LARGEST else ()
+            for line in iter(lambda: file.readline(_LONGEST), b""):
+                size, number = size + len(line), number + 1
+                if size > LARGEST:
+                    raise ValueError
+                target, source, probability = line.decode("utf-8").split()
                 if not 0 <= float(probability) <= 1:
                     raise ValueError
                 yield source, target, float(probability)
@@ -113,7 +115,7 @@ def _words(vocabulary: Vocabulary) -> Dict[int, str]:
     return {row: vocabulary.words[number - special] for row, number in vocabulary.ids().items() if number >= special}
 
 
-def _lines(found: Dict[int, Sequence[int]], frequent: int, source: Vocabulary, target: Vocabulary) -> List[str]:
+def _lines(found: Mapping[int, Sequence[int]], frequent: int, source: Vocabulary, target: Vocabulary) -> List[str]:
     words, shared = _words(target), source == target
     lines = [_line("", range(min(frequent, target.size)), words)]
     for row, name in _words(source).items():

@@ -39,24 +39,20 @@ def imported(command, tmp_path):
 
 
 def test_marians_model_in_stock_commands_and_as_a_teacher(command, imported, marian_folder, tmp_path):
-    bundle, data = imported(marian_folder(int8=True), "--runtime", "float32")
+    bundle, data = imported(marian_folder(int8=True, seed=1), "--runtime", "float32")
     options = [data, *USER_DIR, "--path", bundle / "model.pt", "--max-len-b", "12", "--min-len", "0"]
-    for beam in ("1", "4"):
-        stock = command("fairseq-generate", *options, "--task", "translation", "--beam", beam)
-        native = command(
-            "fairseq-generate", *options, "--task", "translation_autoregressive", "--beam", beam, "--engine", "native"
-        )
-        assert "decoding with the native engine" in native.stdout + native.stderr
-        assert hypotheses(stock.stdout) == hypotheses(native.stdout) and len(hypotheses(stock.stdout)) == len(LINES)
-    teacher = f"name=t,path={bundle / 'model.pt'},task=translation_autoregressive,beam=4,max_len_b=12,min_len=0"
-    out = tmp_path / "out"
-    for engine in ("native", "torch"):
-        command(
-            "fairseq-hrt", "distill", data, "--system", f"{teacher},engine={engine}", "--out", out / engine, "-s", "en", "-t", "de"
-        )
-    written = [(out / engine / "train.de").read_text().splitlines() for engine in ("native", "torch")]
-    expected = [text for number, (text,) in sorted(hypotheses(stock.stdout).items())]
-    assert written == [expected, expected]
+    stock = command("fairseq-generate", *options, "--task", "translation", "--beam", "4")
+    native = command(
+        "fairseq-generate", *options, "--task", "translation_autoregressive", "--beam", "4", "--engine", "native"
+    )
+    assert "decoding with the native engine" in native.stdout + native.stderr
+    assert hypotheses(stock.stdout) == hypotheses(native.stdout) and len(hypotheses(stock.stdout)) == len(LINES)
+    teacher = (
+        f"name=t,path={bundle / 'model.pt'},task=translation_autoregressive,engine=native,beam=4,max_len_b=12,min_len=0"
+    )
+    command("fairseq-hrt", "distill", data, "--system", teacher, "--out", tmp_path / "out", "-s", "en", "-t", "de")
+    expected = [text for _, (text,) in sorted(hypotheses(stock.stdout).items())]
+    assert (tmp_path / "out" / "train.de").read_text().splitlines() == expected and len(set(expected)) > 1
 
 
 def test_language_tokens_in_stock_commands(command, imported, hugging_face_folder):

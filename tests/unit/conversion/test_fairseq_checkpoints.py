@@ -73,7 +73,11 @@ def old_fashioned(path):
         model[f"{side}.version"] = torch.tensor([2.0])
         model[f"{side}.embed_positions._float_tensor"] = torch.zeros(1)
     model["decoder.embed_out"] = model.pop("decoder.output_projection.weight")
-    given = {name: value for name, value in vars(config["model"]).items() if name.partition("_")[0] in ("encoder", "decoder", "share")}
+    given = {
+        name: value
+        for name, value in vars(config["model"]).items()
+        if name.partition("_")[0] in ("encoder", "decoder", "share")
+    }
     for new in ("encoder_layerdrop", "decoder_layerdrop", "encoder_layers_to_keep", "decoder_layers_to_keep"):
         given.pop(new, None)
     state["args"] = Namespace(
@@ -95,7 +99,11 @@ def found_by_fairseq(folder, paths, lines, **search):
         tokens = task.source_dictionary.encode_line(line, add_if_not_exist=False, append_eos=True).long()[None]
         sample = {"net_input": {"src_tokens": tokens, "src_lengths": torch.tensor([tokens.size(1)])}}
         best = task.inference_step(generator, models, sample)[0][0]
-        yield [task.target_dictionary[word] for word in best["tokens"]], best["positional_scores"].tolist(), float(best["score"])
+        yield (
+            [task.target_dictionary[word] for word in best["tokens"]],
+            best["positional_scores"].tolist(),
+            float(best["score"]),
+        )
 
 
 @pytest.mark.parametrize("models", [1, 3])
@@ -109,7 +117,9 @@ def test_old_checkpoints_decode_as_fairseq_decodes_them(folder, tmp_path, models
         old_fashioned(path)
     import_model(folder, tmp_path / "bundle", Wishes(tokenizer="space", subwords="none"))
     search = {"beam": beam, "max_len_a": 0.0, "max_len_b": 12}
-    found = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch", unkpen=0, **search).translate(LINES, details=True)
+    found = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch", unkpen=0, **search).translate(
+        LINES, details=True
+    )
     expected = [*found_by_fairseq(folder, paths, LINES, **search)]
     assert len({str(tokens) for tokens, *_ in expected}) > 2
     for ours, (tokens, positional, score) in zip(found, expected):
@@ -122,5 +132,7 @@ def test_old_checkpoints_on_the_native_engine(folder, tmp_path):
     old_fashioned(path)
     import_model(folder, tmp_path / "bundle", Wishes(tokenizer="space", subwords="none", runtime="float32", lines=LINES))
     search = {"beam": 3, "max_len_a": 0.0, "max_len_b": 12}
-    found = from_pretrained(tmp_path / "bundle", device="cpu", engine="native", unkpen=0, **search).translate(LINES, details=True)
+    found = from_pretrained(tmp_path / "bundle", device="cpu", engine="native", unkpen=0, **search).translate(
+        LINES, details=True
+    )
     assert [one.tokens for one in found] == [tokens for tokens, *_ in found_by_fairseq(folder, [path], LINES, **search)]

@@ -93,12 +93,24 @@ def test_decoding_options_come_from_the_generation_config(tmp_path):
         )
     )  # fmt: skip
     found = decoding_options(read_generation(tmp_path, config), 64)
-    expected = {"beam": "6", "lenpen": "0.8", "max_len_a": "0", "max_len_b": "62", "min_len": "3", "no_repeat_ngram_size": "3"}
+    expected = {
+        "beam": "6",
+        "lenpen": "0.8",
+        "max_len_a": "0",
+        "max_len_b": "62",
+        "min_len": "3",
+        "no_repeat_ngram_size": "3",
+    }
     assert found == expected
     assert decoding_options(Settings({"max_new_tokens": 9, "max_length": 3}, "g"), 64)["max_len_b"] == "9"
     with pytest.raises(ValueError, match="num_beams: 'x'"):
         decoding_options(Settings({"num_beams": "x"}, "g"), 64)
-    for name, value in (("repetition_penalty", 1.2), ("do_sample", True), ("suppress_tokens", [3]), ("sequence_bias", [[[3], 1]])):
+    for name, value in (
+        ("repetition_penalty", 1.2),
+        ("do_sample", True),
+        ("suppress_tokens", [3]),
+        ("sequence_bias", [[[3], 1]]),
+    ):
         with pytest.raises(ValueError, match=f"g has {name}: .*, which this package does not have: remove it there"):
             decoding_options(Settings({name: value}, "g"), 64)
 

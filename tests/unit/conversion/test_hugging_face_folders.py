@@ -73,7 +73,9 @@ def test_the_native_engine_translates_and_serves_them(hugging_face_folder, tmp_p
         assert [one.tokens for one in found] == [one.tokens for one in torch]
     texts = [one.text for one in found]
     assert any(texts) and not any(first in text for text in texts if first)
-    with testclient.TestClient(create_application(Settings(systems=(("one", tmp_path / "bundle"),), time_limit=300))) as client:
+    with testclient.TestClient(
+        create_application(Settings(systems=(("one", tmp_path / "bundle"),), time_limit=300))
+    ) as client:
         source, target = native.bundle.source_lang, native.bundle.target_lang
         answer = client.post("/v1/translate", json={"q": lines, "source": source, "target": target})
     assert answer.status_code == 200, answer.text

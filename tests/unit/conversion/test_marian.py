@@ -18,7 +18,11 @@ def test_a_folder_as_firefox_has_it(marian_folder):
     assert is_marian(made.path) and found.languages == ("en", "de") and found.subwords == "sentencepiece"
     assert found.decoding == {"beam": "1", "max_len_a": "2.5", "max_len_b": "0", "min_len": "0", "lenpen": "1"}
     assert found.codes == made.path / "vocab.ende.spm" and found.target_codes is None and len(found.models) == 1
-    assert len(found.shortlist) == 1 + made.rows - 3 and found.shortlist[2].count(" ") == 1 and found.models[0].options["share_all_embeddings"]
+    assert (
+        len(found.shortlist) == 1 + made.rows - 3
+        and found.shortlist[2].count(" ") == 1
+        and found.models[0].options["share_all_embeddings"]
+    )
     # The file by itself, and languages of the user's choice.
     assert read_marian(made.path / "model.ende.bin", ("xx", None)).languages == ("xx", "de")
 

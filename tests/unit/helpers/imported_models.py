@@ -146,12 +146,12 @@ def write_shortlist(path, candidates, frequent=4):
 def marian_folder(tmp_path, sentencepiece_model):
     """Makes a folder as Firefox has it; ``changes`` to the model's configuration."""
 
-    def make(name="marian", *, kind="bin", int8=False, decoder="", **changes):
+    def make(name="marian", *, kind="bin", int8=False, decoder="", seed=0, **changes):
         folder = tmp_path / name
         folder.mkdir()
         config = {**CONFIG, **{key.replace("_", "-"): value for key, value in changes.items()}}
         rows = len(pieces(sentencepiece_model))
-        tensors = marian_tensors(rows, config)
+        tensors = marian_tensors(rows, config, seed)
         shutil.copy(sentencepiece_model, folder / "vocab.ende.spm")
         if kind == "bin":
             write_bin(folder / "model.ende.bin", tensors, yaml(config), int8)
@@ -232,7 +232,9 @@ def hugging_face_folder(tmp_path, sentencepiece_model):
             order = own[:2:-1] if kind == "m2m_100" else own[3:]
             words = ["<s>", "<pad>", "</s>", "<unk>", *order, *tokens, "<mask>"]
             if kind == "m2m_100":
-                (folder / "vocab.json").write_text(json.dumps({word: row for row, word in enumerate(words[: -len(tokens) - 1])}))
+                (folder / "vocab.json").write_text(
+                    json.dumps({word: row for row, word in enumerate(words[: -len(tokens) - 1])})
+                )
             shutil.copy(sentencepiece_model, folder / "sentencepiece.bpe.model")
             (folder / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": tokens}))
             config.update(decoder_start_token_id=2, eos_token_id=2, pad_token_id=1, bos_token_id=0)
