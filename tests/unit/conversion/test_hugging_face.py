@@ -36,6 +36,9 @@ def test_weights_in_several_files(tmp_path):
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}))
     assert set(read_weights(tmp_path).held) == {"a", "b"}
+    save_file({"a": torch.ones(1)}, str(tmp_path / "two.safetensors"))
+    with pytest.raises(ValueError, match=r"two\.safetensors has 'a', which another file has, too"):
+        read_weights(tmp_path)
     for table in ({"a": "../x"}, {"a": 3}, {}, [1], {"a": "/etc/passwd"}, {"a": "none.safetensors"}):
         index.write_text(json.dumps({"weight_map": table}))
         with pytest.raises(ValueError, match="index.json"):

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 
 from fairseq_hrt.bundles.pretrained import from_pretrained
 from fairseq_hrt.conversion import Wishes, import_model
@@ -42,6 +43,39 @@ def test_weights_go_by_fairseqs_names_and_words_by_its_order(hugging_face_folder
         assert bias[0] == -1e9 and np.array_equal(bias[1:].numpy(), made.tensors["final_logits_bias"][0][order[1:]])
         table = state["model"]["decoder.embed_positions.weight"]
         assert np.allclose(table[2:].numpy(), sinusoids(24, 16)) and table.shape[0] == 26
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_each_side_may_have_its_own_words(hugging_face_folder, tmp_path, tied):
+    """Marian's separate vocabularies, and an output matrix of its own."""
+    made = hugging_face_folder("marian")
+    words = made.words[:2] + made.words[-2:1:-1] + ["öl", made.words[-1]]
+    (made.path / "target_vocab.json").write_text(json.dumps({word: row for row, word in enumerate(words)}))
+    tokenizer = {"source_lang": "en", "target_lang": "de", "separate_vocabs": True}
+    (made.path / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    changes = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": len(words), "tie_word_embeddings": tied}
+    (made.path / "config.json").write_text(json.dumps({**made.config, **changes, "decoder_start_token_id": len(words) - 1}))
+    tensors = dict(made.tensors)
+    tensors["model.encoder.embed_tokens.weight"] = tensors.pop("model.shared.weight")
+    generator = np.random.default_rng(1)
+    own, output = (generator.normal(0, 1, (len(words), 16)).astype(np.float32) for _ in range(2))
+    own[-1] = 0
+    tensors["model.decoder.embed_tokens.weight"] = own
+    tensors["lm_head.weight"] = own if tied else output
+    tensors["final_logits_bias"] = generator.normal(0, 1, (1, len(words))).astype(np.float32)
+    save_file(tensors, str(made.path / "model.safetensors"))
+    import_model(made.path, tmp_path / "bundle")
+    state = read_checkpoint(tmp_path / "bundle" / "model.pt")["model"]
+    order = [len(words) - 1, 0, 1, *range(2, len(words) - 1)]
+    assert (tmp_path / "bundle" / "dict.de.txt").read_text().split()[-2] == "öl"
+    assert np.array_equal(state["decoder.embed_tokens.weight"].numpy()[1:], own[order])
+    assert np.array_equal(state["decoder.output_projection.weight"].numpy()[1:], (own if tied else output)[order])
+    assert np.array_equal(state["decoder.output_projection.bias"].numpy()[1:], tensors["final_logits_bias"][0][order])
+    first = [*range(len(made.words))][-1:] + [*range(len(made.words) - 1)]
+    assert np.array_equal(
+        state["encoder.embed_tokens.weight"].numpy()[1:], tensors["model.encoder.embed_tokens.weight"][first]
+    )
+    assert from_pretrained(tmp_path / "bundle", device="cpu", engine="torch").translate("a man") is not None
 
 
 def test_positions_are_those_of_hugging_face():
@@ -118,6 +152,19 @@ def test_translations_and_scores_are_those_of_transformers(hugging_face_folder, 
     assert ended > (0 if beam == 1 else 10)
     # Nothing is chosen anew where lengths or first words do not count.
     assert bool(otherwise) == (start is not None and search == (4, 1))
+
+
+def test_an_output_bias_where_there_is_none_here(hugging_face_folder, tmp_path):
+    """One of zeros, as MBart's files have it, says nothing."""
+    made = hugging_face_folder("mbart")
+    for value, refused in ((0.0, False), (0.5, True)):
+        bias = np.full((1, len(made.words)), value, np.float32)
+        save_file({**made.tensors, "final_logits_bias": bias}, str(made.path / "model.safetensors"))
+        if refused:
+            with pytest.raises(ValueError, match="final_logits_bias that is not zero"):
+                import_model(made.path, tmp_path / "other", Wishes("en", "de"))
+        else:
+            import_model(made.path, tmp_path / "bundle", Wishes("en", "de"))
 
 
 @pytest.mark.parametrize(
