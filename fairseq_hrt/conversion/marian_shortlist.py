@@ -5,13 +5,14 @@ how many offsets, how many candidates; then the offsets (uint64, for each source
 A table has a line ``TARGET SOURCE PROBABILITY`` for each pair. With one vocabulary for both sides a source word is a candidate itself.
 """
 
+import gzip
+import io
 import zlib
 from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from ..files import reading
 from .plain_files import read_bytes
 from .vocabularies import Vocabulary
 
@@ -92,8 +93,11 @@ def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
         ValueError: the file is no such table.
     """
     size, number = 0, 0
+    held = io.BytesIO(read_bytes(path, LARGEST))
+    packed = held.read(2) == b"\x1f\x8b"
+    held.seek(0)
     try:
-        with reading(path) as file:
+        with gzip.GzipFile(fileobj=held) if packed else held as file:
             # What is packed may be far larger: line by line, of a line no more than words can have.
             for line in iter(lambda: file.readline(_LONGEST), b""):
                 size, number = size + len(line), number + 1
