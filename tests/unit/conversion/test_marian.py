@@ -55,6 +55,19 @@ def test_an_ensemble(marian_folder):
     assert len(found.models) == 2 and found.decoding["beam"] == "12" and found.decoding["lenpen"] == "0"
 
 
+def test_unknown_words_where_they_are_allowed(marian_folder):
+    assert read_marian(marian_folder(decoder="allow-unk: true\n").path, BOTH).decoding["unkpen"] == "0"
+
+
+def test_a_vocabulary_with_more_pieces_than_the_model_has_words(marian_folder):
+    made = marian_folder()
+    smaller = {name: value[:-1] if name == "Wemb" else value for name, value in made.tensors.items()}
+    smaller["decoder_ff_logit_out_b"] = smaller["decoder_ff_logit_out_b"][:, :-1]
+    write_bin(made.path / "model.ende.bin", smaller, yaml(made.config))
+    with pytest.raises(ValueError, match=f"has {made.rows} pieces, but the model has {made.rows - 1} words"):
+        read_marian(made.path, BOTH)
+
+
 @pytest.mark.parametrize(
     "decoder, message",
     [
