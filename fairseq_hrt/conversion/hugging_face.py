@@ -23,6 +23,23 @@ MOST_SHARED = 4
 # Vectors of positions that are computed, in files of older releases.
 COMPUTED = ("embed_positions.weight", "embed_positions.weights")
 
+# What changes translations and no engine here does, with the values that change nothing.
+_NEUTRAL: Dict[str, Tuple[Any, ...]] = {
+    "do_sample": (False,),
+    "repetition_penalty": (1.0,),
+    "encoder_repetition_penalty": (1.0,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "num_beam_groups": (1,),
+    "diversity_penalty": (0.0,),
+    "penalty_alpha": (0.0,),
+    "min_new_tokens": (0,),
+    "sequence_bias": (),
+    "force_words_ids": ([],),
+    "suppress_tokens": ([],),
+    "begin_suppress_tokens": ([],),
+    "exponential_decay_length_penalty": (),
+}
+
 
 def read_weights(folder: Path) -> Tensors:
     """The weights as float32.
@@ -105,13 +122,24 @@ def decoding_options(generation: Settings, positions: int) -> Dict[str, str]:
     Raises:
         ValueError: a value that is none.
     """
-    # With the start that no translation has; the last one is </s> by force, as in fairseq.
+    for name, neutral in _NEUTRAL.items():
+        value = generation.values.get(name)
+        if value is not None and value not in neutral:
+            raise ValueError(
+                f"{generation.subject} has {name}: {shown(value)}, which this package does not have: remove it there"
+            )
+    # With the start that no translation has.
     longest = generation.number("max_length", positions, most=1 << 30)
+    if "max_new_tokens" in generation.values:
+        longest = generation.number("max_new_tokens", most=1 << 30) + 1
+    # Here </s> follows by force. There the last word is one as any other, unless it is forced, too.
+    words = min(longest, positions) - (1 if generation.values.get("forced_eos_token_id") is None else 2)
     found = {
         "beam": str(generation.number("num_beams", 1, most=1000)),
         "lenpen": f"{generation.fraction('length_penalty', 1.0):g}",
         "max_len_a": "0",
-        "max_len_b": str(max(min(longest, positions) - 2, 1)),
+        "max_len_b": str(max(words, 1)),
+        "min_len": str(min(max(generation.number("min_length", 0, least=0) - 1, 0), max(words, 1))),
     }
     repeated = generation.number("no_repeat_ngram_size", 0, least=0)
     if repeated:

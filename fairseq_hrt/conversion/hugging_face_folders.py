@@ -92,6 +92,11 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
             f"{tokenizer.subject} has tokenizer_class: {shown(tokenizer.values['tokenizer_class'])}, whose sources end with their language, "
             "which cannot be represented here; MBart-50 can (MBart50Tokenizer)"
         )
+    if tokenizer.switch("legacy_behaviour"):
+        raise ValueError(
+            f"{tokenizer.subject} has legacy_behaviour: True, with which sources end with their language; that cannot be represented here: "
+            "remove it there if the model was not trained that way"
+        )
     size = config.number("vocab_size", most=1 << 24)
     weights = read_weights(folder)
     require_rows(weights, config, (size, size))

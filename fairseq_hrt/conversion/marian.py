@@ -11,11 +11,11 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..escaping import shown
 from .converted import Converted
 from .marian_model import convert_model, rows_of
-from .marian_shortlist import is_binary, read_binary
+from .marian_shortlist import is_binary, read_binary, read_table
 from .marian_tensors import read_tensors
 from .plain_files import Settings, beside, parse_yaml, read_text
 from .tensors import Tensors
-from .vocabularies import marian_vocabulary
+from .vocabularies import Vocabulary, marian_vocabulary
 
 MODELS = (".npz", ".bin")
 # Configurations of decoders beside a model; what training leaves there describes the training.
@@ -69,7 +69,7 @@ def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) ->
         target_codes=None if spm[1] == spm[0] else spm[1],
         decoding=named.decoding(),
         card={"imported from": f"Marian: {', '.join(path.name for path in named.models)}"},
-        shortlist=None if named.shortlist is None else read_binary(named.shortlist, *vocabularies),
+        shortlist=named.candidates(*vocabularies),
     )
 
 
@@ -90,7 +90,7 @@ class _Named:
     Attributes:
         models: one, or several of an ensemble.
         vocabularies: of source and target.
-        shortlist: a binary one, or None.
+        shortlist: binary or a lexical table, or None.
     """
 
     def __init__(self, folder: Path, source: Path) -> None:
@@ -158,9 +158,29 @@ class _Named:
             found = [beside(self.folder, given[0].replace("\\", "/").rpartition("/")[2], self.settings.subject)]
         else:
             found = sorted(path for path in self.folder.glob("lex*.bin") if path.is_file())
+            found = found or sorted(path for path in self.folder.glob("lex*.s2t*") if path.is_file())
         if len(found) > 1:
             raise ValueError(f"{self.folder} has {len(found)} shortlists: leave one there")
-        return found[0] if found and is_binary(found[0]) else None
+        return found[0] if found else None
+
+    def candidates(self, source: Vocabulary, target: Vocabulary) -> Optional[List[str]]:
+        """The shortlist as lines of a ``vmap`` file, or None.
+
+        Raises:
+            ValueError: it is damaged, or belongs to another model.
+        """
+        if self.shortlist is None:
+            return None
+        if is_binary(self.shortlist):
+            return read_binary(self.shortlist, source, target)
+        # PATH FREQUENT BEST THRESHOLD
+        given = self.settings.values.get("shortlist")
+        numbers = dict(zip(("first", "best", "threshold"), given[1:] if isinstance(given, list) else ()))
+        settings = Settings(numbers, f"{self.settings.subject}: shortlist")
+        return read_table(
+            self.shortlist, source, target, frequent=settings.number("first", 100, least=0),
+            best=settings.number("best", 100), least=settings.fraction("threshold", 0.0),
+        )  # fmt: skip
 
     def decoding(self) -> Dict[str, str]:
         """Marian's decoding options by fairseq's names.
@@ -176,6 +196,7 @@ class _Named:
             "beam": str(settings.number("beam-size", 12 if settings.values else 1, most=1000)),
             "max_len_a": f"{factor:g}",
             "max_len_b": "0",
+            "min_len": "0",
             "lenpen": f"{settings.fraction('normalize', 0.0 if settings.values else 1.0):g}",
         }
         if settings.fraction("word-penalty", 0.0):

@@ -234,11 +234,13 @@ class Catalogue:
         Raises:
             RequestError: 400 if there is none.
         """
-        known = {code for system in self.systems for code in (system.bundle.source_lang, system.bundle.target_lang)}
-        for code in (source, request.target):
-            if code not in known:
+        # Requests have small letters; languages of a model may have others (de_DE, zho_Hans).
+        pairs = [(s.bundle.source_lang.lower(), s.bundle.target_lang.lower()) for s in self.systems]
+        wanted = source.lower(), request.target.lower()
+        for code in wanted:
+            if not any(code in pair for pair in pairs):
                 raise unsupported_language(code)
-        fitting = [s for s in self.systems if (s.bundle.source_lang, s.bundle.target_lang) == (source, request.target)]
+        fitting = [system for system, pair in zip(self.systems, pairs) if pair == wanted]
         if not fitting:
             names = [f"{language_name(code)} ({code})" for code in (request.target, source)]
             raise RequestError(400, f"{names[0]} is not available as a target language from {names[1]}")

@@ -16,6 +16,10 @@ def test_the_checkpoint_is_loaded_by_fairseq(marian_folder, tmp_path):
         [str(tmp_path / "bundle" / "model.pt")], arg_overrides={"data": str(tmp_path / "bundle")}
     )
     assert config.task._name == "translation" and (config.task.source_lang, config.task.target_lang) == ("en", "de")
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "bundle" / "model.pt"))
+    # Nothing of the folder where it was written.
+    assert state["cfg"].task.data is None and state["cfg"].model.data is None
+    assert state["cfg"].model.dropout == 0.1
     assert models[0].decoder.cell == "ssru" and task.source_dictionary == task.target_dictionary
     assert models[0].encoder.embed_tokens.weight is models[0].decoder.output_projection.weight
     document = json.loads((tmp_path / "bundle" / "bundle.json").read_text())

@@ -36,6 +36,9 @@ def test_weights_in_several_files(tmp_path):
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}))
     assert set(read_weights(tmp_path).held) == {"a", "b"}
+    save_file({"a": torch.ones(1)}, str(tmp_path / "two.safetensors"))
+    with pytest.raises(ValueError, match=r"two\.safetensors has 'a', which another file has, too"):
+        read_weights(tmp_path)
     for table in ({"a": "../x"}, {"a": 3}, {}, [1], {"a": "/etc/passwd"}, {"a": "none.safetensors"}):
         index.write_text(json.dumps({"weight_map": table}))
         with pytest.raises(ValueError, match="index.json"):
@@ -82,14 +85,38 @@ def test_safetensors_that_are_none(tmp_path):
 
 def test_decoding_options_come_from_the_generation_config(tmp_path):
     config = {"max_length": 20}
-    assert decoding_options(read_generation(tmp_path, config), 64)["max_len_b"] == "18"
-    (tmp_path / "generation_config.json").write_text(
-        json.dumps({"num_beams": 6, "max_length": 512, "length_penalty": 0.8, "no_repeat_ngram_size": 3, "top_k": None})
-    )
     found = decoding_options(read_generation(tmp_path, config), 64)
-    assert found == {"beam": "6", "lenpen": "0.8", "max_len_a": "0", "max_len_b": "62", "no_repeat_ngram_size": "3"}
+    # The start of a translation counts there; its end is one of the words here, and free there.
+    assert found == {"beam": "1", "lenpen": "1", "max_len_a": "0", "max_len_b": "19", "min_len": "0"}
+    (tmp_path / "generation_config.json").write_text(
+        json.dumps(
+            {
+                "num_beams": 6, "max_length": 512, "min_length": 4, "length_penalty": 0.8, "no_repeat_ngram_size": 3, "top_k": None,
+                "forced_eos_token_id": 2, "do_sample": False, "repetition_penalty": 1, "suppress_tokens": [],
+            }
+        )
+    )  # fmt: skip
+    found = decoding_options(read_generation(tmp_path, config), 64)
+    expected = {
+        "beam": "6",
+        "lenpen": "0.8",
+        "max_len_a": "0",
+        "max_len_b": "62",
+        "min_len": "3",
+        "no_repeat_ngram_size": "3",
+    }
+    assert found == expected
+    assert decoding_options(Settings({"max_new_tokens": 9, "max_length": 3}, "g"), 64)["max_len_b"] == "9"
     with pytest.raises(ValueError, match="num_beams: 'x'"):
         decoding_options(Settings({"num_beams": "x"}, "g"), 64)
+    for name, value in (
+        ("repetition_penalty", 1.2),
+        ("do_sample", True),
+        ("suppress_tokens", [3]),
+        ("sequence_bias", [[[3], 1]]),
+    ):
+        with pytest.raises(ValueError, match=f"g has {name}: .*, which this package does not have: remove it there"):
+            decoding_options(Settings({name: value}, "g"), 64)
 
 
 def test_language_tokens_by_number_or_in_order(tmp_path):

@@ -30,7 +30,12 @@ def test_a_multilingual_marian_needs_its_target_language(hugging_face_folder, tm
 
 
 @pytest.mark.parametrize(
-    "kind, names, tokens", [("mbart", ("en", "de_DE"), ("en_XX", "de_DE")), ("m2m_100", ("en", "fr"), ("__en__", "__fr__"))]
+    "kind, names, tokens",
+    [
+        ("mbart", ("en", "de_DE"), ("en_XX", "de_DE")),
+        ("m2m_100", ("en", "fr"), ("__en__", "__fr__")),
+        ("nllb", ("eng", "fra_Latn"), ("eng_Latn", "fra_Latn")),
+    ],
 )
 def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, names, tokens):
     made = hugging_face_folder(kind)
@@ -49,6 +54,34 @@ def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, na
             read_hugging_face(made.path, given)
 
 
+@pytest.mark.parametrize("weights", ["float32", "int8"])
+@pytest.mark.parametrize(
+    "kind, names, first", [("marian", (), None), ("mbart", ("en", "de_DE"), "de_DE"), ("m2m_100", ("en", "fr"), "__fr__")]
+)
+def test_the_native_engine_translates_and_serves_them(hugging_face_folder, tmp_path, kind, names, first, weights):
+    testclient = pytest.importorskip("starlette.testclient", reason="the server needs the extra serve")
+    from fairseq_hrt.server.application import create_application
+    from fairseq_hrt.server.settings import Settings
+
+    lines = ["a man in red", "two dogs", "water", "woman reads book near the park"]
+    import_model(hugging_face_folder(kind).path, tmp_path / "bundle", Wishes(*names, runtime=weights, lines=lines))
+    native = from_pretrained(tmp_path / "bundle", device="cpu", engine="native")
+    found = native.translate(lines, details=True)
+    assert all((one.tokens[0] == first) == (first is not None) for one in found)
+    if weights == "float32":
+        torch = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch").translate(lines, details=True)
+        assert [one.tokens for one in found] == [one.tokens for one in torch]
+    texts = [one.text for one in found]
+    assert any(texts) and not any(first in text for text in texts if first)
+    with testclient.TestClient(
+        create_application(Settings(systems=(("one", tmp_path / "bundle"),), time_limit=300))
+    ) as client:
+        source, target = native.bundle.source_lang, native.bundle.target_lang
+        answer = client.post("/v1/translate", json={"q": lines, "source": source, "target": target})
+    assert answer.status_code == 200, answer.text
+    assert texts == [one["text"] for one in answer.json()["translations"]]
+
+
 @pytest.mark.parametrize(
     "file, change, message",
     [
@@ -62,6 +95,7 @@ def test_language_tokens_lead_both_sides(hugging_face_folder, tmp_path, kind, na
             {"tokenizer_class": "MBartTokenizer"},
             "'MBartTokenizer', whose sources end with their language",
         ),
+        ("tokenizer_config.json", {"legacy_behaviour": True}, "legacy_behaviour: True, with which sources end with"),
         ("special_tokens_map.json", {"additional_special_tokens": []}, "names no language tokens"),
         (
             "special_tokens_map.json",

@@ -87,9 +87,6 @@ class Oracle:
             logs = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
             allowed = logs.copy()
             allowed[unknown] = -np.inf
-            if not found:
-                # As fairseq: no translation is empty.
-                allowed[end] = -np.inf
             found.append(int(allowed.argmax()) if len(found) < longest else end)
             scores.append(logs[found[-1]])
             if found[-1] == end:

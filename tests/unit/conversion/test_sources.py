@@ -4,7 +4,9 @@ import random
 
 import pytest
 
-from fairseq_hrt.conversion import Wishes, import_model
+from fairseq_hrt.conversion import Wishes, import_model, sources
+from fairseq_hrt.conversion.converted import Converted
+from fairseq_hrt.conversion.vocabularies import Vocabulary
 
 
 def test_sources_that_are_none(tmp_path):
@@ -35,6 +37,14 @@ def test_text_that_the_model_brings_itself(marian_folder, tmp_path):
         import_model(marian_folder().path, tmp_path / "bundle", Wishes(tokenizer="moses"))
 
 
+def test_codes_alone_are_those_of_subword_nmt(tmp_path):
+    """Of a model that brings a plain vocabulary only."""
+    converted = Converted([], ("en", "de"), Vocabulary((), (), 0), Vocabulary((), (), 0))
+    made = sources._prepared(converted, Wishes(codes=tmp_path / "codes", tokenizer="moses"))
+    assert (made.tokenizer, made.subwords, made.codes) == ("moses", "subword-nmt", tmp_path / "codes")
+    assert sources._prepared(converted, Wishes(tokenizer="moses")).subwords == "none"
+
+
 @pytest.mark.parametrize(
     "kind, names",
     [
@@ -44,8 +54,6 @@ def test_text_that_the_model_brings_itself(marian_folder, tmp_path):
 )
 def test_damaged_folders_are_imported_or_refused(marian_folder, hugging_face_folder, tmp_path, kind, names, monkeypatch):
     """The readers are what damage reaches; bundles of what they let pass are written elsewhere."""
-    from fairseq_hrt.conversion import sources
-
     monkeypatch.setattr(sources, "write_bundle", lambda *_, **__: None)
     monkeypatch.setattr(sources, "_sample", lambda *_: [])
     decoder = "models: [model.ende.bin]\nvocabs: [vocab.ende.spm, vocab.ende.spm]\nbeam-size: 2\n"

@@ -146,12 +146,12 @@ def write_shortlist(path, candidates, frequent=4):
 def marian_folder(tmp_path, sentencepiece_model):
     """Makes a folder as Firefox has it; ``changes`` to the model's configuration."""
 
-    def make(name="marian", *, kind="bin", int8=False, decoder="", **changes):
+    def make(name="marian", *, kind="bin", int8=False, decoder="", seed=0, **changes):
         folder = tmp_path / name
         folder.mkdir()
         config = {**CONFIG, **{key.replace("_", "-"): value for key, value in changes.items()}}
         rows = len(pieces(sentencepiece_model))
-        tensors = marian_tensors(rows, config)
+        tensors = marian_tensors(rows, config, seed)
         shutil.copy(sentencepiece_model, folder / "vocab.ende.spm")
         if kind == "bin":
             write_bin(folder / "model.ende.bin", tensors, yaml(config), int8)
@@ -196,9 +196,14 @@ def hugging_face_tensors(sizes, *, positions, norms, learned, shared, seed=0):
     return {name: value.astype(np.float32) for name, value in found.items()}
 
 
+LANGUAGE_TOKENS = {
+    "mbart": ["en_XX", "de_DE", "fr_XX"], "m2m_100": ["__en__", "__de__", "__fr__"], "nllb": ["eng_Latn", "deu_Latn", "fra_Latn"]
+}  # fmt: skip
+
+
 @pytest.fixture
 def hugging_face_folder(tmp_path, sentencepiece_model):
-    """Makes a folder of Hugging Face's; ``changes`` to ``config.json``."""
+    """Makes a folder of Hugging Face's, ``nllb`` one of ``m2m_100`` with another tokenizer; ``changes`` to ``config.json``."""
     from safetensors.numpy import save_file
 
     def make(kind, name=None, *, multilingual=False, **changes):
@@ -206,7 +211,7 @@ def hugging_face_folder(tmp_path, sentencepiece_model):
         folder.mkdir()
         own, positions = pieces(sentencepiece_model), 24
         config = {
-            "model_type": kind, "d_model": WIDTH, "max_position_embeddings": positions, "scale_embedding": True,
+            "model_type": "m2m_100" if kind == "nllb" else kind, "d_model": WIDTH, "max_position_embeddings": positions, "scale_embedding": True,
             "activation_function": "swish" if kind == "marian" else "relu", "max_length": 16, "num_beams": 2,
             **{f"{side}_{key}": value for side in ("encoder", "decoder")
                for key, value in (("layers", 1), ("ffn_dim", INNER), ("attention_heads", HEADS))},
@@ -222,8 +227,14 @@ def hugging_face_folder(tmp_path, sentencepiece_model):
             tensors["final_logits_bias"] = np.random.default_rng(3).normal(0, 0.3, (1, len(words))).astype(np.float32)
             (folder / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
         else:
-            tokens = ["en_XX", "de_DE", "fr_XX"] if kind == "mbart" else ["__en__", "__de__", "__fr__"]
-            words = ["<s>", "<pad>", "</s>", "<unk>", *own[3:], *tokens, "<mask>"]
+            tokens = LANGUAGE_TOKENS[kind]
+            # M2M-100 has its own order of the pieces.
+            order = own[:2:-1] if kind == "m2m_100" else own[3:]
+            words = ["<s>", "<pad>", "</s>", "<unk>", *order, *tokens, "<mask>"]
+            if kind == "m2m_100":
+                (folder / "vocab.json").write_text(
+                    json.dumps({word: row for row, word in enumerate(words[: -len(tokens) - 1])})
+                )
             shutil.copy(sentencepiece_model, folder / "sentencepiece.bpe.model")
             (folder / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": tokens}))
             config.update(decoder_start_token_id=2, eos_token_id=2, pad_token_id=1, bos_token_id=0)

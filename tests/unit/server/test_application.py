@@ -257,6 +257,15 @@ def test_tags_and_placeholders_move_with_their_words(translator, tmp_path):
         assert client.post("/translate", json={**text, "keep": "names"}).status_code == 400
 
 
+def test_languages_with_capitals(make_client):
+    """As multilingual models have them; whatever the letters of the request."""
+    client = make_client(["one:en_XX-de_DE"])
+    for source, target in (("en_XX", "de_DE"), ("en_xx", "DE_de")):
+        answer = client.post("/translate", json={"source": source, "target": target, "q": "ab"})
+        assert answer.json() == {"translatedText": "ba"}
+    assert [language["code"] for language in client.get("/languages").json()] == ["de_DE", "en_XX"]
+
+
 def test_graphs(make_client, translator):
     asked = []
 
