@@ -18,8 +18,9 @@ logger = logging.getLogger(__name__)
 
 # Decodes imported models as any others that write from left to right.
 TASK = "translation_autoregressive"
-# The logit of a word that a model does not have: never chosen, and nothing in a sum of probabilities.
-NEVER = -1e9
+# The logit of a word that a model does not have: never chosen, and nothing in a sum of probabilities. Lower, it would drown the
+# label-smoothed loss of who trains on, and be infinite in half precision.
+NEVER = -1e4
 # What fairseq wants to know of a training; there was none here.
 _UNTRAINED: Dict[str, Any] = {
     "criterion_name": "CrossEntropyCriterion",

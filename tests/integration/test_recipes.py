@@ -47,6 +47,8 @@ ARGUMENTS = {
     "common/collect_text.sh": ["folder"],
     "common/distill.sh": ["at/checkpoint_best.pt"],
 }
+# What a recipe needs to be told of.
+NEEDED = {"import/student.sh": {"SOURCE": "model", "TEXT": "lines.gz"}}
 
 
 def bash(script, *arguments, cwd=ROOT, check=True, limit=900, **environment):
@@ -77,6 +79,7 @@ def until(true, seconds=30):
 
 
 def commands(recipe, **environment):
+    environment = {**NEEDED.get(recipe, {}), **environment}
     shown = bash(EXAMPLES / recipe, *ARGUMENTS.get(recipe, []), DRY_RUN="1", OUT="runs/dry", **environment).stdout
     return [shlex.split(line[2:]) for line in shown.splitlines() if line.startswith("+ ")]
 

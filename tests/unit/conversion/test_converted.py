@@ -3,11 +3,14 @@
 import json
 
 import pytest
+import torch
 from fairseq import checkpoint_utils
 
 from fairseq_hrt.bundles.pretrained import from_pretrained
 from fairseq_hrt.conversion.converted import write_bundle
 from fairseq_hrt.conversion.marian import read_marian
+from fairseq_hrt.loading.checkpoints import read_checkpoint
+from fairseq_hrt.training import smoothed_cross_entropy
 
 
 def test_the_checkpoint_is_loaded_by_fairseq(marian_folder, tmp_path):
@@ -36,6 +39,15 @@ def test_both_engines(marian_folder, tmp_path):
         from_pretrained(tmp_path / "bundle", device="cpu", engine=name).translate(lines) for name in ("torch", "native")
     ]
     assert found[0] == found[1]
+
+
+def test_words_that_a_model_does_not_have_cost_training_nothing(marian_folder, tmp_path):
+    """Label smoothing is a mean over all words, these too; in half precision they stay finite."""
+    write_bundle(read_marian(marian_folder().path, (None, None)), tmp_path / "bundle")
+    bias = read_checkpoint(tmp_path / "bundle" / "model.pt")["model"]["decoder.output_projection.bias"]
+    assert bias.half().isfinite().all() and torch.softmax(bias.double(), 0)[1] == 0
+    loss, nll = smoothed_cross_entropy(bias.half().unsqueeze(0), torch.tensor([5]), 0.1 * len(bias) / 32000)
+    assert abs(loss - nll) < 0.1
 
 
 def test_bundles_that_are_not_made(marian_folder, tmp_path):
