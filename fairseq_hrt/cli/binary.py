@@ -24,6 +24,8 @@ _KINDS = (
 # Names in the first entries of a ZIP archive.
 _IN_ZIP = ((b"word/", "a Word document (docx)"), (b"ppt/", "a presentation (pptx)"), (b"xl/", "a spreadsheet (xlsx)"))
 _HEAD = 1 << 16
+# Of so many bytes of binary data at least one is zero.
+MANY = 10
 
 
 def require_text(path: Path) -> None:
@@ -45,17 +47,17 @@ def require_text(path: Path) -> None:
 
 
 def text_lines(lines: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Lines as they are.
+    """Lines as they are; a stray zero byte within text is treated as other control characters are.
 
     Args:
         lines: of an input.
         name: of the input, for the message.
 
     Raises:
-        ValueError: one that no text has.
+        ValueError: the first one is none of a text.
     """
     for number, line in enumerate(lines):
-        if not number or b"\x00" in line:
+        if not number:
             _refuse(line, name)
         yield line
 
@@ -78,9 +80,10 @@ def _kind(content: bytes) -> Optional[Tuple[str, str]]:
         # Two bytes alone may begin a line of any encoding.
         if content.startswith(sign) and (len(sign) > 2 or b"\x00" in content):
             return what, remedy
-    if b"\x00" not in content:
+    # Text that was damaged somewhere has a few; it is translated line by line, as all text is.
+    if content.count(b"\x00") * MANY <= len(content):
         return None
     # Half of the bytes of Latin letters in UTF-16 are zero.
     if content.count(b"\x00") * 3 > len(content) and len(content) > 8:
         return "UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8"
-    return "binary data (it has zero bytes)", "give a text file"
+    return "binary data (it has many zero bytes)", "give a text file"

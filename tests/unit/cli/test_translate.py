@@ -372,7 +372,7 @@ def test_a_text_in_the_place_of_files(run):
 @pytest.mark.parametrize("content, kind", [
     (b"PK\x03\x04..word/document.xml", "a Word document (docx)"), (b"PK\x03\x04....", "a ZIP archive"), (b"%PDF-1.7\n\xe2\xe3", "a PDF file"),
     ("Grüße und so weiter\n".encode("utf-16"), "UTF-16 text"), ("Grüße und so weiter\n".encode("utf-16-le"), "UTF-16 text"),
-    (b"ab\ncd\nx\x00y\n", "binary data"), (b"{\\rtf1", "an RTF file"), (b"\x89PNG\r\n", "a PNG picture"),
+    (b"x\x00\x00\x00y\nab\ncd\n", "binary data"), (b"{\\rtf1", "an RTF file"), (b"\x89PNG\r\n", "a PNG picture"),
     (b"PK\x03\x04mimetypeapplication/vnd.oasis.opendocument.text", "an OpenDocument file (odt)"),
 ])  # fmt: skip
 def test_what_is_not_text_is_refused(run, monkeypatch, model, through, content, kind):
