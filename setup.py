@@ -7,23 +7,27 @@ together with the package.
 
 The kernel (fairseq_hrt/runtime/kernel) is a shared library without a Python interface, compiled with the package where
 there is a C compiler. Without one the installation succeeds, too: the wheel is then one for any platform.
+
+Two distributions are built from this tree: ``fairseq_hrt``, the plugin with what training needs, and ``fairseq_hrt_translate``
+(examples/translate_only), the same package for machines that only translate.
 """
 
 import ast
 import base64
 import hashlib
 import importlib.util
+import os
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any, Tuple
+from typing import Any, Dict, Tuple
 
 from setuptools import find_packages, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import editable_wheel
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).resolve().parent
 STARTUP_FILE = "fairseq_hrt_startup.pth"
 
 
@@ -64,12 +68,17 @@ class Build(build_py):
     """Compiles the kernel (into the source tree for an editable install) and puts the line at the root of the wheel."""
 
     kernel_files: Tuple[str, ...] = ()
+    # the processor family that the kernel was compiled for, which $CC decides
+    kernel_machine = ""
+    # Where fairseq is not wanted nothing waits for it.
+    with_startup_line = True
 
     def run(self) -> None:
         super().run()
         kernel = kernel_build()
         folder = ROOT / "fairseq_hrt" / "runtime" if self.editable_mode else Path(self.build_lib, "fairseq_hrt", "runtime")
         built = kernel.build(folder, objects=ROOT / kernel.OBJECTS)
+        self.kernel_machine = built.machine
         if built.library:
             self.announce(f"kernel of the runtime: {', '.join(built.instruction_sets)}", 2)
         else:
@@ -80,12 +89,13 @@ class Build(build_py):
             self.kernel_files = tuple(
                 str(folder / name) for name in (built.library and kernel.LIBRARY, kernel.REPORT) if name
             )
-            Path(self.build_lib, STARTUP_FILE).write_text(startup_line(), encoding="utf-8")
+            if self.with_startup_line:
+                Path(self.build_lib, STARTUP_FILE).write_text(startup_line(), encoding="utf-8")
 
     def get_outputs(self, include_bytecode: bool = True) -> list:
         outputs = super().get_outputs(include_bytecode)
         if not self.editable_mode:
-            outputs += [*self.kernel_files, str(Path(self.build_lib, STARTUP_FILE))]
+            outputs += [*self.kernel_files, *([str(Path(self.build_lib, STARTUP_FILE))] if self.with_startup_line else [])]
         return outputs
 
 
@@ -97,7 +107,7 @@ class Wheel(bdist_wheel):
         build = self.get_finalized_command("build_py")
         kernel = kernel_build()
         if platform == "any" and any(Path(name).name == kernel.LIBRARY for name in build.kernel_files):
-            platform = kernel.platform_tag()
+            platform = kernel.platform_tag(build.kernel_machine)
         return python, abi, platform
 
 
@@ -135,14 +145,13 @@ REQUIREMENTS = [
     "sacremoses>=0.1.1,<0.3",
 ]
 
-# 4.6: the oldest release that our tests pass with; 5 may change the specification that hub/export.py fills in
+# 4.6: the oldest release that our tests pass with; 5 may change the specification that bundles/ctranslate2_model.py fills in
 CTRANSLATE2 = "ctranslate2>=4.6,<5"
 
-SHTAB = "shtab>=1.7,<2"
+SHTAB = "shtab>=1.9,<2"
 
 SENTENCEPIECE = "sentencepiece>=0.1.99"
 
-# also in examples/serve/requirements.txt
 SERVE = [
     "starlette>=0.40,<2",
     # 0.30 has the supervisor of workers that server/process.py extends
@@ -175,6 +184,8 @@ EXTRAS = {
         "httpx>=0.27",
         *LINT,
     ],
+    # imported models are compared with transformers' own translations where it is installed
+    "huggingface": ["transformers>=5"],
     # without the tests: for editors and pre-commit
     "lint": LINT,
     # tests/mutation/run.py takes its faults and their application from it; what it draws depends on the release
@@ -197,19 +208,46 @@ EXTRAS["all"] = sorted(
     {
         package
         for extra, packages in EXTRAS.items()
-        if extra not in ("test", "lint", "mutation", "kenlm")
+        if extra not in ("test", "huggingface", "lint", "mutation", "kenlm")
         for package in packages
     }
 )
 
-setup(
-    # What the distribution is called and describes stands in pyproject.toml.
-    packages=find_packages(include=["fairseq_hrt", "fairseq_hrt.*"]),
-    # type checkers read the annotations of a package with this marker; the families' README.md stay in the repository
-    package_data={"fairseq_hrt": ["py.typed"], "fairseq_hrt.server": ["page/*"]},
-    # fairseq itself is not among them: pip would follow its pins, which it then rejects, and
-    # fetch torchaudio. It is installed by: pip install --no-deps fairseq==0.12.2
-    install_requires=REQUIREMENTS,
-    extras_require=EXTRAS,
-    cmdclass={"build_py": Build, "bdist_wheel": Wheel, "editable_wheel": Editable},
-)
+# What translating with a bundle for the native engine takes, by name; setup.py of examples/translate_only has nothing else.
+TRANSLATING = ("numpy", "safetensors")
+
+
+class TranslationBuild(Build):
+    """For machines that only translate."""
+
+    with_startup_line = False
+
+
+def setup_arguments(*, only_translation: bool = False) -> Dict[str, Any]:
+    """What setuptools needs to know of either distribution; names and descriptions stand in their pyproject.toml."""
+    requirements, extras, build = REQUIREMENTS, EXTRAS, Build
+    if only_translation:
+        requirements = [line for line in REQUIREMENTS if line.startswith(TRANSLATING)]
+        moses = [line for line in REQUIREMENTS if line.startswith("sacremoses")]
+        # moses: detokenises a few Asian languages, which bundles of Moses' rules leave to sacremoses
+        extras = {"serve": SERVE, "sentencepiece": [SENTENCEPIECE], "completion": [SHTAB], "moses": moses}
+        extras["all"] = sorted({package for packages in extras.values() for package in packages})
+        build = TranslationBuild
+    return dict(
+        packages=find_packages(str(ROOT), include=["fairseq_hrt", "fairseq_hrt.*"]),
+        package_dir={"": os.path.relpath(ROOT)},
+        # Where setup.py is run: beside the package it would be taken for an installation. What is built lies in one place.
+        options={"egg_info": {"egg_base": "."}, "build": {"build_base": str(ROOT / "build" / Path.cwd().name)}},
+        # type checkers read the annotations of a package with this marker; the families' README.md stay in the repository
+        package_data={"fairseq_hrt": ["py.typed"], "fairseq_hrt.server": ["page/*"]},
+        # fairseq itself is not among them: pip would follow its pins, which it then rejects, and
+        # fetch torchaudio. It is installed by: pip install --no-deps fairseq==0.12.2
+        install_requires=requirements,
+        extras_require=extras,
+        cmdclass={"build_py": build, "bdist_wheel": Wheel, "editable_wheel": Editable},
+    )
+
+
+# setup.py of examples/translate_only runs this file for what it defines.
+if __name__ == "__main__":
+    setup(**setup_arguments())

@@ -210,18 +210,20 @@ def layers() -> str:
     parts += box(170, 50, 360, "cli", ["verbs of fairseq-hrt: parse, call, print"], plain)
     parts += box(170, 124, 360, "evaluation", ["quality, speed, tables, pictures, traces, tuning"], plain)
     parts += box(170, 198, 360, "systems", ["fairseq's decoders, the runtime, CTranslate2: one interface"], plain)
-    parts += box(170, 272, 360, "hub", ["bundles, raw text, translators, distillation, export"], plain)
+    parts += box(170, 272, 202, "bundles", ["format, translator, export"], plain)
+    parts += box(390, 272, 140, "text", ["raw text ↔ subwords"], plain)
+    parts.append(arrow((372, 294), (388, 294)))
     parts += box(18, 198, 126, "server", ["HTTP, the page"], plain)
     parts += [arrow((170, 82), (81, 82), (81, 196)), arrow((110, 243), (168, 286))]
     for place, name in enumerate(["autoregressive", "hrt", "bidirectional", "dag", "jacobi"]):
         parts += box(18 + 134 * place, 366, 126, name, [], families, 34)
     parts += box(170, 434, 360, "task.py, decoding_task.py", ["base of the families' tasks"], plain)
     parts += box(358, 508, 172, "training", ["two targets, losses,", "presets, random draws"], plain)
-    parts += box(170, 508, 172, "loading", ["checkpoints of", "unknown origin"], plain)
-    parts += box(170, 599, 172, "engine", ["PyTorch: cached steps", "and searches"], plain)
+    parts += box(170, 508, 172, "engine", ["PyTorch: cached steps", "and searches"], plain)
+    parts += box(170, 599, 172, "runtime", ["native engine in C,", "NumPy only"], warm)
     parts += box(358, 599, 172, "ops", ["dynamic programs,", "PyTorch only"], plain)
-    parts += box(170, 690, 172, "runtime", ["native engine in C,", "NumPy only"], warm)
-    parts += box(358, 690, 172, "decoding", ["hypotheses, rescoring;", "options, families"], plain)
+    parts += box(170, 690, 172, "decoding", ["hypotheses, rescoring;", "options, families"], plain)
+    parts += box(18, 508, 126, "loading", ["checkpoints of", "unknown origin"], plain)
     parts += box(18, 599, 126, "compat", ["fairseq 0.12.2 on", "today's Python"], warm)
     for y0, y1 in ((95, 122), (169, 196), (243, 270)):
         parts.append(arrow((350, y0), (350, y1)))
@@ -233,13 +235,11 @@ def layers() -> str:
         arrow((256, 570), (256, 597)),
         arrow((444, 570), (444, 597)),
         arrow((256, 661), (256, 688)),
-        arrow((342, 721), (356, 721)),
-        arrow((168, 540), (81, 540), (81, 597)),
-        arrow((81, 661), (81, 721), (168, 721), dashed=True),
-        text(24, 742, "the doctor reports on it", 12, fill=SOFT),
+        arrow((168, 540), (146, 540)),
+        arrow((81, 570), (81, 597)),
     ]
-    title = "Layers: cli, evaluation and server, systems, hub, families, their task, loading and training, engine and ops, runtime, "
-    return page(734, 768, title + "decoding; loading imports compat", parts)
+    title = "Layers: cli, evaluation and server, systems, bundles, text, families, their task, engine, training, loading, ops, runtime, "
+    return page(734, 768, title + "decoding, compat", parts)
 
 
 def sentence() -> str:
@@ -263,8 +263,8 @@ def sentence() -> str:
         ("model, decoder", ["fairseq's modules,", "the family's masks", "and positions"], green),
         ("criterion", ["loss, logged parts;", "checkpoint"], green),
     ])  # fmt: skip
-    lane(212, [("raw line", ["hub: normalise,", "tokenise,", "subwords"], plain)])
-    lane(212, [("subwords joined", ["hub: detokenise,", "one line out"], plain)], x=658)
+    lane(212, [("raw line", ["text: normalise,", "tokenise,", "subwords"], plain)])
+    lane(212, [("subwords joined", ["text: detokenise,", "one line out"], plain)], x=658)
     parts += box(196, 212, 426, "eager engine (PyTorch)", [], plain, 96)
     parts += box(206, 240, 120, "encoder, once", ["keys and values", "for the decoder"], plain, 62)
     parts += box(342, 240, 124, "generator.py", ["the family's loop"], green, 62)

@@ -8,6 +8,8 @@
 #
 #   PYTHON=python3.12 bash examples/setup_env.sh        another interpreter for a new .venv
 #   TORCH_SPEC=torch==2.8.0 bash examples/setup_env.sh  another PyTorch (any that pip understands)
+#
+# Everything else is installed in the releases that constraints.txt names.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,7 +33,7 @@ step() {
     }
 }
 
-key=$({ echo "$TORCH_SPEC"; cat setup.py pyproject.toml examples/setup_env.sh fairseq_hrt/compat/startup.py fairseq_hrt/runtime/kernel/*.[ch]; } | cksum)
+key=$({ echo "$TORCH_SPEC"; cat setup.py pyproject.toml constraints.txt examples/setup_env.sh fairseq_hrt/compat/startup.py fairseq_hrt/runtime/kernel/*.[ch]; } | cksum)
 if [[ -f $STAMP && $(<"$STAMP") == "$key" && -x .venv/bin/python ]]; then
     exit 0
 fi
@@ -65,7 +67,7 @@ if ! fairseq_is_installed && ! compgen -G "$wheels/fairseq-0.12.2-*.whl" >/dev/n
     trap 'kill "$building" 2>/dev/null || true' EXIT
 fi
 step "installing $TORCH_SPEC${building:+, building fairseq 0.12.2}" "${pip[@]}" install --upgrade "setuptools>=77" "$TORCH_SPEC"
-step "installing fairseq_hrt and what it needs" "${pip[@]}" install -e '.[examples,test]'
+step "installing fairseq_hrt and what it needs" "${pip[@]}" install -e '.[examples,test]' --constraint constraints.txt
 if [ -n "$building" ]; then step "waiting for fairseq to be built" fairseq_is_built; fi
 if ! fairseq_is_installed; then
     step "installing fairseq" "${pip[@]}" install --no-deps fairseq==0.12.2 --only-binary fairseq --find-links "$wheels"

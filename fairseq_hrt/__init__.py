@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Union
 from . import compat, families, registration
 
 if TYPE_CHECKING:
-    from .hub.translator import Translator
+    from .bundles.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = ["autoregressive", "bidirectional", "compat", "dag", "from_pretrained", "hrt", "jacobi"]
@@ -38,9 +38,9 @@ def from_pretrained(
     use_shortlist: bool = False,
     **decoding: Any,
 ) -> "Translator":
-    """A trained model that translates raw text; see :func:`.hub.pretrained.from_pretrained`."""
+    """A trained model that translates raw text; see :func:`.bundles.pretrained.from_pretrained`."""
     # Not at import: training needs none of it.
-    from .hub import pretrained
+    from .bundles import pretrained
 
     return pretrained.from_pretrained(
         path, device=device, engine=engine, threads=threads, use_shortlist=use_shortlist, **decoding

@@ -9,18 +9,21 @@ fairseq's ``--user-dir`` and nothing else::
 """
 
 import argparse
-import difflib
 import importlib
+import keyword
 import os
 import sys
 from typing import Callable, List, Optional, Sequence, Tuple
 
 from . import __version__
+from .cli.parser import HelpFormatter, did_you_mean
 
 VERBS = {
     "doctor": "report on this installation: versions, repairs, what is registered, what is wrong",
     "translate": "translate raw text with a bundle",
+    "score": "score given translations with a bundle",
     "bundle": "pack a trained model into a folder that translates raw text",
+    "import": "make a bundle of a model of OPUS-MT, Marian, Firefox, Hugging Face or fairseq",
     "serve": "answer over HTTP, with a page that shows how translations are written",
     "distill": "translate a training set with a teacher, in shards, resumable",
     "average": "average checkpoints of a run",
@@ -30,11 +33,10 @@ VERBS = {
     "benchmark": "compare systems: quality and speed on one machine in one run",
     "trace": "follow one sentence through one or several systems, decoder pass by decoder pass",
     "graph": "show the graph that a directed acyclic model writes for a sentence",
-    "graph-statistics": "how sharp the graphs of directed acyclic models are",
-    "mutual-information": "what models ignore that write several words a step",
     "completion": "print what a shell needs to complete verbs and options",
-    "ops-speed": "measure the dynamic programs of directed acyclic graphs",
 }
+# What other tools call these options.
+SAID_AS_VERBS = {"help": "--help", "version": "--version"}
 
 
 class LaterParser(argparse.ArgumentParser):
@@ -56,9 +58,11 @@ def build_parser(verb_parser: Callable[..., argparse.ArgumentParser] = LaterPars
         verb_parser: makes the parser of one verb from its name in ``prog`` and further arguments of ``ArgumentParser``.
     """
     parser = argparse.ArgumentParser(
-        prog="fairseq-hrt", description="Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt VERB --help"
+        prog="fairseq-hrt",
+        description="Tools of fairseq_hrt. Each verb explains itself: fairseq-hrt help VERB, or fairseq-hrt VERB --help",
+        formatter_class=HelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"fairseq_hrt {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"fairseq_hrt {__version__}")
     parser.add_argument("--user-dir", action="store_true", help="print the path for fairseq's --user-dir and stop")
     parser.add_argument("--options", action="store_true", help="explain the options added to fairseq's commands and stop")
     parser.set_defaults(verb="doctor", rest=[])
@@ -71,6 +75,11 @@ def build_parser(verb_parser: Callable[..., argparse.ArgumentParser] = LaterPars
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs a verb; returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments and arguments[0] in SAID_AS_VERBS:
+        # Of verbs there is help alone, and of these two it is that of the whole.
+        asked = arguments[0] == "help" and not SAID_AS_VERBS.keys() & arguments[1:2]
+        rest = arguments[1:] if asked else []
+        arguments = [*rest, SAID_AS_VERBS[arguments[0]]]
     parser = build_parser()
     verb = next((text for text in arguments if not text.startswith("-")), None)
     if verb is not None and verb not in VERBS:
@@ -88,21 +97,28 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
                 write_output(option_help() + "\n")
         return 0
     try:
-        return (
-            importlib.import_module(f".cli.{(chosen.verb or 'doctor').replace('-', '_')}", __package__).main(chosen.rest)
-            or 0
-        )
+        return importlib.import_module(f".cli.{module_of(chosen.verb or 'doctor')}", __package__).main(chosen.rest) or 0
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == __package__:
+            raise
+        from .distribution import not_installed
+
+        parser.exit(2, f"error: {not_installed(error.name, f'fairseq-hrt {chosen.verb}')}\n")
     except KeyboardInterrupt:
         # While PyTorch was being imported; the verbs themselves report it.
         sys.stderr.write("interrupted\n")
         return 130
 
 
+def module_of(verb: str) -> str:
+    """The module of a verb within ``cli``; a word of Python's own gets an underscore."""
+    return verb + "_" * keyword.iskeyword(verb)
+
+
 def no_such_verb(given: str) -> str:
     """The message for a verb that does not exist, with the one that was probably meant."""
-    close = difflib.get_close_matches(given.lower().replace("_", "-"), VERBS, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    return f"there is no verb {given!r}; {meant}there are: {', '.join(VERBS)}"
+    meant = did_you_mean(given.lower().replace("_", "-"), [*VERBS, *SAID_AS_VERBS])
+    return f"there is no verb {given!r}{meant or ';'} there are: {', '.join(VERBS)}"
 
 
 if __name__ == "__main__":

@@ -70,5 +70,11 @@ WITH_CANDIDATES = Condition(
     ("dag_decode_strategy", "dag_no_repeat_consecutive", "no_repeat_ngram_size"),
     lambda strategy, *sizes: str(strategy) == "sample" or (str(strategy) == "lookahead" and any(sizes)),
 )
+MERGING = Condition(
+    "--dag-decode-strategy lookahead, viterbi or joint-viterbi, and without --dag-keep-repeats, "
+    "--dag-no-repeat-consecutive and --no-repeat-ngram-size",
+    ("dag_decode_strategy", "dag_keep_repeats", "dag_no_repeat_consecutive", "no_repeat_ngram_size"),
+    lambda strategy, keeps, *sizes: str(strategy) in ("lookahead", "viterbi", "joint-viterbi") and not (keeps or any(sizes)),
+)
 FRONTIER = chosen("jacobi_mode", "frontier")
 NORMALISED = Condition("scores divided by lengths: remove --unnormalized", ("normalize",), bool)

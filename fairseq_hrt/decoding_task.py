@@ -18,12 +18,13 @@ from .engine import (
     GenerationCounters,
     ModelScorer,
     PackedGenerator,
+    TaskDictionary,
     UnsupportedModelError,
     options_of_command,
 )
+from .engine.models import load_other_model
 from .families import FAMILIES, LEFT_TO_RIGHT, Family
 from .loading.checkpoints import architecture_name
-from .loading.models import load_other_model
 from .options import DecodingOptions, UnsupportedOption
 from .runtime import LibraryUnavailable
 
@@ -49,6 +50,11 @@ class DecodingTask(TranslationTask):
     _source_positions: Sequence[int] = ()
     # And what chooses among their translations.
     _choosing_positions: Sequence[int] = ()
+
+    @classmethod
+    def load_dictionary(cls, filename: str) -> TaskDictionary:
+        """A dictionary that gives the words of a translation quickly."""
+        return TaskDictionary.load(filename)
 
     @property
     def record(self) -> Family:

@@ -105,6 +105,12 @@ OPTIONS: Tuple[Option, ...] = (
     Option("raw_probability", 0.0, TRAINING, given("distilled_data"), least=0, most=1),
     # A training hands no file on to later decodings.
     Option("rescore_path", None, TRAINING, given("eval_bleu")),
+    # -- of marian_transformer, and of those that start from one
+    Option("marian_first_position", None, MODEL, least=0),
+    Option("marian_epsilon", 1e-5, MODEL),
+    Option("marian_output_bias", "no", MODEL),
+    Option("marian_zero_start", "yes", MODEL),
+    Option("marian_cell", "attention", MODEL),
     # -- hrt
     Option("hrt_chunk_sizes", [2], MODEL),
     Option("hrt_relative_window", 16, MODEL),

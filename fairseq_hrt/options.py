@@ -5,11 +5,12 @@ Standard library only: the native engine needs neither PyTorch nor fairseq.
 
 import math
 from dataclasses import Field, dataclass, fields, replace
-from typing import Any, Dict, List, Mapping, Sequence, Tuple, get_args, get_type_hints
+from typing import Any, Container, Dict, List, Mapping, Sequence, Tuple, get_args, get_type_hints
 
 from .conditions import flag as flag
 from .families import FAMILIES
-from .schema import EVERY_TASK, FAIRSEQ, LARGEST_WEIGHT, SEVERAL_PATHS, Option, Schema
+from .option import LARGEST_WEIGHT, Option
+from .schema import EVERY_TASK, FAIRSEQ, SEVERAL_PATHS, Schema
 
 
 class UnsupportedOption(ValueError):
@@ -122,6 +123,17 @@ def read_value(name: str, value: Any) -> Any:
         raise ValueError(f"{flag(name)} {text!r} is not {_a(kind)}") from None
 
 
+def check_value(name: str, text: str) -> None:
+    """Refuses a text that is no value of an option, whatever the others are.
+
+    Raises:
+        ValueError: by name.
+    """
+    value = read_value(name, text)
+    _check_choice(name, value, SCHEMA[name])
+    _check_range(name, value, SCHEMA[name])
+
+
 def options_of(origin: str) -> List["Field[Any]"]:
     """The fields of one origin: those that a family's task declares, for example."""
     return [own for own in fields(DecodingOptions) if SCHEMA[own.name].origin == origin]
@@ -210,6 +222,35 @@ def settled_hrt(options: DecodingOptions, table: Sequence[Tuple[float, int]]) ->
             "--hrt-draft-chunk: drafts are corrected by greedy decoding word by word; give --beam 1 and --hrt-decode-chunk 1"
         )
     return replace(options, hrt_nat_beam=completed)
+
+
+def forced_ids(options: DecodingOptions, symbols: Sequence[str], never: Container[str]) -> List[int]:
+    """The words that ``--forced-start`` names; none where it is not given.
+
+    Args:
+        symbols: of the target dictionary.
+        never: those of them that no translation begins with: padding and the end.
+
+    Returns:
+        their ids.
+
+    Raises:
+        ValueError: a word that the dictionary does not have, or none at all, or ``--prefix-size`` besides.
+    """
+    if options.forced_start is None:
+        return []
+    if options.prefix_size:
+        raise ValueError(
+            f"--forced-start {options.forced_start} with --prefix-size {options.prefix_size}: both say how translations begin; "
+            "leave one out"
+        )
+    words, known = options.forced_start.split(), {word: number for number, word in enumerate(symbols)}
+    if not words:
+        raise ValueError(f"--forced-start {options.forced_start!r} names no word; leave it out")
+    for word in words:
+        if word not in known or word in never:
+            raise ValueError(f"--forced-start {options.forced_start}: {word} is not a word of the target dictionary")
+    return [known[word] for word in words]
 
 
 def check_dag(options: DecodingOptions) -> None:

@@ -18,8 +18,8 @@ from .families import NAMES
 _PACKAGE = __name__.rpartition(".")[0]
 # Besides the families. What else there is starts with the standard library: bundles, files and command lines.
 NEEDING_FAIRSEQ = ("engine", "task", "task_options", "training")
-# Of the package that loads models, the modules that read checkpoints.
-LOADING = ("checkpoints", "models")
+# Of the package that loads, the modules that read checkpoints.
+LOADING = ("averaging", "checkpoints")
 
 
 def register_families() -> None:

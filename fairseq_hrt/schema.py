@@ -7,17 +7,26 @@ stands here, in the generator that reads it, and in the kernel's file.
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Optional, Tuple, Union
+from dataclasses import dataclass
+from typing import Optional
 
-from .conditions import FRONTIER, IN_CHUNKS, NORMALISED, SUPPRESSING, WITH_CANDIDATES, Condition, chosen, given, other_than
-
-# Where an option comes from: fairseq-generate's own flags, a family's task, every task of ours, or a caller in Python.
-FAIRSEQ, CALLER, EVERY_TASK = "fairseq", "caller", "task"
-# Numbers beyond these overflow.
-LARGEST_COUNT = (1 << 30) - 1
-LARGEST_WEIGHT = 1e6
-LARGEST_PENALTY = 20.0
+from .conditions import (
+    FRONTIER,
+    IN_CHUNKS,
+    MERGING,
+    NORMALISED,
+    SUPPRESSING,
+    WITH_CANDIDATES,
+    chosen,
+    given,
+    other_than,
+)  # fmt: skip
+from .option import CALLER as CALLER
+from .option import EVERY_TASK as EVERY_TASK
+from .option import FAIRSEQ as FAIRSEQ
+from .option import LARGEST_PENALTY, LARGEST_WEIGHT
+from .option import count as _count
+from .option import option as _option
 
 STRATEGIES = ("greedy", "lookahead", "viterbi", "joint-viterbi", "beam", "sample")
 NATIVE_STRATEGIES = STRATEGIES[:4]
@@ -27,44 +36,9 @@ JACOBI_MODES = ("frontier", "hgj", "pgj", "pj")
 MODEL_DRAFTS = ("hrt", "bidirectional", "dag")
 JACOBI_DRAFTS = ("previous", "source", "ngram", *MODEL_DRAFTS)
 NATIVE_DRAFTS = JACOBI_DRAFTS[:2]
+SCORINGS = ("canonical", "algorithm1", "paper")
 ENGINES = ("auto", "torch", "native")
 WEIGHTS = ("float32", "int8")
-
-
-@dataclass(frozen=True)
-class Option:
-    """What is known of an option beside its name, type and default.
-
-    Attributes:
-        origin: FAIRSEQ, CALLER, EVERY_TASK, or the family whose task declares it.
-        help: its help text; empty where fairseq has it, or no command line.
-        least, most: of a number.
-        choices: of a text.
-        native: whether the native engine honours it; the choices that it honours.
-        torch: whether PyTorch's engine honours it.
-        kernel: its field in ``fh_options``, if it has one.
-        request: what a request of the server may choose: (least, most) of a number, words, or True for a switch.
-        several: its value where several translations are wanted; True: at least as many.
-        when: what it needs to have an effect; None: nothing.
-        task_default: the default where a task declares it, if that is another.
-    """
-
-    origin: str
-    help: str = ""
-    least: Optional[float] = None
-    most: Optional[float] = None
-    choices: Tuple[str, ...] = ()
-    native: Union[bool, Tuple[str, ...]] = True
-    torch: bool = True
-    kernel: str = ""
-    request: Any = None
-    several: Any = None
-    when: Optional[Condition] = None
-    task_default: Optional[str] = None
-
-
-def _option(default: Any, origin: str, help: str = "", **more: Any) -> Any:
-    return field(default=default, metadata={"option": Option(origin, help, **more)})
 
 
 @dataclass(frozen=True)
@@ -85,18 +59,28 @@ class Schema:
     """
 
     # ---- fairseq-generate's own
-    beam: int = _option(5, FAIRSEQ, least=1, most=LARGEST_COUNT, kernel="beam", request=(1, 16))
-    nbest: int = _option(1, FAIRSEQ, least=1, most=LARGEST_COUNT, kernel="nbest", request=(1, 16))
-    lenpen: float = _option(1.0, FAIRSEQ, least=-LARGEST_WEIGHT, most=LARGEST_WEIGHT, kernel="lenpen", request=(0, 10))
+    beam: int = _count(5, FAIRSEQ, "hypotheses that the search keeps; 1 is greedy search", kernel="beam", request=(1, 16))
+    nbest: int = _count(1, FAIRSEQ, "translations of each sentence; at most --beam", kernel="nbest", request=(1, 16))
+    lenpen: float = _option(
+        1.0,
+        FAIRSEQ,
+        "length penalty: above 1, longer ones win",
+        least=-LARGEST_WEIGHT,
+        most=LARGEST_WEIGHT,
+        kernel="lenpen",
+        request=(0, 10),
+    )
     unkpen: float = _option(0.0, FAIRSEQ, kernel="unkpen")
-    min_len: int = _option(1, FAIRSEQ, least=0, most=LARGEST_COUNT, kernel="min_len", request=(0, 256))
-    max_len_a: float = _option(0.0, FAIRSEQ, least=0, most=LARGEST_WEIGHT, kernel="max_len_a", request=(0, 4))
-    max_len_b: int = _option(200, FAIRSEQ, least=0, most=LARGEST_COUNT, kernel="max_len_b", request=(0, 512))
-    unnormalized: bool = _option(False, FAIRSEQ, request=True)
+    min_len: int = _count(1, FAIRSEQ, "fewest tokens of a translation", least=0, kernel="min_len", request=(0, 256))
+    max_len_a: float = _option(
+        0.0, FAIRSEQ, "most tokens: A per source token + B", least=0, most=LARGEST_WEIGHT, kernel="max_len_a", request=(0, 4)
+    )
+    max_len_b: int = _count(200, FAIRSEQ, "B of --max-len-a", least=0, kernel="max_len_b", request=(0, 512))
+    unnormalized: bool = _option(False, FAIRSEQ, "rank by log-probability, not divided by length", request=True)
     temperature: float = _option(1.0, FAIRSEQ, native=False)
-    no_repeat_ngram_size: int = _option(0, FAIRSEQ, least=0, most=LARGEST_COUNT, native=False)
+    no_repeat_ngram_size: int = _count(0, FAIRSEQ, least=0, native=False)
     retain_iter_history: bool = _option(False, FAIRSEQ, native=False)
-    prefix_size: int = _option(0, FAIRSEQ, least=0, most=LARGEST_COUNT, native=False)
+    prefix_size: int = _count(0, FAIRSEQ, least=0)
     print_alignment: Optional[str] = _option(None, FAIRSEQ, choices=("hard",))
 
     # ---- every task of ours
@@ -131,6 +115,12 @@ class Schema:
         when=other_than("engine", "torch"),
     )
 
+    forced_start: Optional[str] = _option(
+        None,
+        EVERY_TASK,
+        "words of the target dictionary that every translation begins with, such as a language token; they count in its score",
+    )
+
     # ---- hrt
     hrt_decode_chunk: Optional[str] = _option(
         None,
@@ -146,12 +136,10 @@ class Schema:
         "the last limit is inf",
         when=chosen("hrt_decode_chunk", "auto"),
     )
-    hrt_nat_beam: Optional[int] = _option(
+    hrt_nat_beam: Optional[int] = _count(
         None,
         "hrt",
         "how many of the best hypotheses of the first stage are completed in the second; at most --beam; default: --beam",
-        least=1,
-        most=LARGEST_COUNT,
         kernel="nat_beam",
         request=(1, 16),
         several=True,
@@ -164,13 +152,21 @@ class Schema:
         kernel="eos_last_chunk",
         when=IN_CHUNKS,
     )
-    hrt_draft_chunk: Optional[int] = _option(
+    hrt_scoring: str = _option(
+        "normalized",
+        "hrt",
+        "what ranks the translations of the second stage: normalized, the log-probability of both stages divided by the "
+        "length to the power of --lenpen; eq2, the sum itself, as HRT's Eq. 2 has it. --lenpen ranks the first stage in both",
+        choices=("normalized", "eq2"),
+        kernel="hrt_scoring",
+        when=IN_CHUNKS & NORMALISED,
+    )
+    hrt_draft_chunk: Optional[int] = _count(
         None,
         "hrt",
         "lossless drafts (native engine): draft with this chunk size, correct the draft word by word with the same model; the "
         "translation is that of --hrt-decode-chunk 1 --beam 1",
         least=2,
-        most=LARGEST_COUNT,
         torch=False,
         kernel="draft_chunk",
     )
@@ -189,10 +185,12 @@ class Schema:
     bidirectional_scoring: str = _option(
         "canonical",
         "bidirectional",
-        "beam search: canonical ends a hypothesis at its first </s> (one sentence, one place in the beam); paper also counts what "
-        "the step wrote behind it and searches as the code released with the paper does",
-        choices=("canonical", "paper"),
-        native=("canonical",),
+        "beam search: canonical ends a hypothesis at its first </s> (one sentence, one place in the beam); the others also count "
+        "what the step wrote behind it. algorithm1 searches as IBDecoder's Algorithm 1 is printed, paper as the code released "
+        "with it does",
+        choices=SCORINGS,
+        native=SCORINGS[:2],
+        kernel="block_scoring",
     )
     bidirectional_length_penalty: str = _option(
         "power",
@@ -204,10 +202,7 @@ class Schema:
         when=NORMALISED,
     )
     bidirectional_deduplicate: bool = _option(
-        False,
-        "bidirectional",
-        "collapse immediately repeated n-grams, n from 4 down to 1, in finished translations",
-        request=True,
+        False, "bidirectional", "collapse immediately repeated n-grams, n = 4 to 1, in finished translations", request=True
     )
 
     # ---- dag
@@ -260,25 +255,32 @@ class Schema:
         kernel="keep_repeats",
         request=True,
     )
+    dag_repeats: str = _option(
+        "merged",
+        "dag",
+        "what lookahead, viterbi and joint-viterbi make of a word that repeats the word before: merged searches the graph from "
+        "one printed word to the next, summed over the repeats between them; collapsed searches the graph itself and drops "
+        "repeats from the path that it found, as DA-Transformer and FA-DAT do",
+        choices=("merged", "collapsed"),
+        kernel="repeats",
+        when=MERGING,
+    )
     dag_allow_unk: bool = _option(
         False, "dag", "vertices may write the unknown word, less --unkpen; without it they write their best known word"
     )
-    dag_no_repeat_consecutive: int = _option(
+    dag_no_repeat_consecutive: int = _count(
         0,
         "dag",
         "lookahead, sample: no n-gram of up to this size may immediately repeat itself (0: no rule); n-grams anywhere are "
         "suppressed by --no-repeat-ngram-size",
         least=0,
-        most=LARGEST_COUNT,
         native=False,
         when=SUPPRESSING,
     )
-    dag_candidates: int = _option(
+    dag_candidates: int = _count(
         5,
         "dag",
         "tokens of each vertex and steps that are candidates under repeat suppression and in sample",
-        least=1,
-        most=LARGEST_COUNT,
         native=False,
         when=WITH_CANDIDATES,
     )
@@ -314,31 +316,22 @@ class Schema:
         kernel="jacobi_mode",
         task_default="frontier",
     )
-    jacobi_block_size: int = _option(
-        3,
-        "jacobi",
-        "pgj, hgj: tokens of a block (b)",
-        least=1,
-        most=LARGEST_COUNT,
-        kernel="jacobi_block",
-        when=chosen("jacobi_mode", "pgj", "hgj"),
+    jacobi_block_size: int = _count(
+        3, "jacobi", "pgj, hgj: tokens of a block (b)", kernel="jacobi_block", when=chosen("jacobi_mode", "pgj", "hgj")
     )
-    jacobi_window: Optional[int] = _option(
+    jacobi_window: Optional[int] = _count(
         None,
         "jacobi",
         "frontier: tokens guessed and checked at a time (w); 1 is ordinary greedy decoding. "
         "Default: 3; in the native engine as many as were right lately",
-        least=1,
-        most=LARGEST_COUNT,
         kernel="jacobi_window",
         when=FRONTIER,
     )
-    jacobi_prefix_length: Optional[int] = _option(
+    jacobi_prefix_length: Optional[int] = _count(
         None,
         "jacobi",
         "hgj: tokens decoded in blocks before it continues word by word (m); default: all",
         least=0,
-        most=LARGEST_COUNT,
         kernel="jacobi_prefix",
         when=chosen("jacobi_mode", "hgj"),
     )
@@ -368,9 +361,19 @@ class Schema:
         when=given("jacobi_draft_path"),
     )
 
+    jacobi_known_length: bool = _option(
+        False,
+        "jacobi",
+        "pj, pgj: decode greedily first, for the length alone, and then exactly as many positions, all of them <pad> at first: the "
+        "paper's ideal condition, for counting iterations. A sentence's steps are then those of the paper: in the last one of a "
+        "block nothing changes",
+        kernel="jacobi_known_length",
+        when=chosen("jacobi_mode", "pj", "pgj"),
+    )
+
     # ---- what a caller wants besides
     scores: bool = _option(True, CALLER, kernel="scores")
-    batch_size: int = _option(32, CALLER, least=1, most=LARGEST_COUNT, kernel="batch_size")
+    batch_size: int = _count(32, CALLER, kernel="batch_size")
     alignments: bool = _option(False, CALLER, kernel="alignments")
     graphs: bool = _option(False, CALLER, kernel="graphs")
     static_weights: bool = _option(True, CALLER)

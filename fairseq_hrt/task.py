@@ -122,6 +122,14 @@ class EngineTranslationTask(DecodingTask):
             self.datasets[split], self.cfg, split, shards[place], raw_shards[place], combine=combine
         )
 
+    def get_batch_iterator(self, dataset: Any, *args: Any, num_workers: int = 0, **kwargs: Any) -> Any:
+        """fairseq's; where nothing is trained, without the one worker that it starts by default.
+
+        Handing a sentence over from another process takes longer than translating it; several workers are asked for.
+        """
+        workers = 0 if num_workers == 1 and self._trained_options is None else num_workers
+        return super().get_batch_iterator(dataset, *args, num_workers=workers, **kwargs)
+
     def reduce_metrics(self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion) -> None:
         """fairseq's, whose BLEU leaves out batches with empty translations only: an early validation then ends with KeyError 'bleu'."""
         super(TranslationTask, self).reduce_metrics(logging_outputs, criterion)

@@ -1,19 +1,26 @@
 """hydra's ``compose`` with a memory: fairseq composes its 250 options anew for every command and model, in 0.4 seconds each time.
 
-What the groups (``task=…``, ``criterion=…``) decide is composed once; the values are then set one by one, as hydra does. Commands in
-processes of their own have hydra's.
+What the groups (``task=…``, ``criterion=…``) decide is composed once; the values are then set one
+by one, as hydra does. Commands that are started afresh have hydra's.
 """
 
 import copy
 import functools
-from typing import List, Tuple
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import ContextManager, List, Sequence, Tuple
 
+import fairseq
 import fairseq.dataclass.utils
+import hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig, OmegaConf
 
 COMPOSE = fairseq.dataclass.utils.compose
+# What has been asked for in this process: the name of a configuration and its overrides.
+asked: List[Tuple[str, List[str]]] = []
 
 
 @functools.cache
@@ -26,10 +33,34 @@ def parsed(override: str) -> Override:
     return OverridesParser.create().parse_override(override)
 
 
+def groups_of(overrides: Sequence[str]) -> Tuple[str, ...]:
+    return tuple(override for override in overrides if "." not in override.partition("=")[0])
+
+
+def initialised() -> ContextManager:
+    """As fairseq has it when it composes."""
+    folder = Path(fairseq.__file__).parent / "config"
+    return hydra.initialize_config_dir(str(folder), version_base="1.1")
+
+
+def remember(name: str, overrides: Sequence[str]) -> None:
+    """Does beforehand what :func:`compose` takes long for; what hydra refuses is left to it."""
+    groups = groups_of(overrides)
+    with suppress(Exception), warnings.catch_warnings():
+        # Of the version that fairseq asks for as well.
+        warnings.simplefilter("ignore")
+        with initialised():
+            chosen_groups(name, groups)
+        for override in overrides:
+            if override not in groups:
+                parsed(override)
+
+
 def compose(name: str, overrides: List[str], strict: bool) -> DictConfig:
     """What fairseq asks hydra for; what is unusual or refused is left to hydra, with its own errors."""
     assert not strict
-    groups = tuple(override for override in overrides if "." not in override.partition("=")[0])
+    asked.append((name, overrides))
+    groups = groups_of(overrides)
     try:
         config = copy.deepcopy(chosen_groups(name, groups))
         # As while hydra sets values: none that the configuration does not have.

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Callable, Iterator
 
-import composed_configs
 import pytest
 from forked_commands import ForkedCommands
 from hypothesis import HealthCheck, settings
@@ -21,9 +20,10 @@ from fairseq_hrt.runtime import build, library
 # How quick the machine is decides nothing: neither a deadline for an example nor the time of drawing one.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
-composed_configs.install()
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+# Scripts beside each other import each other.
+sys.path += [str(EXAMPLES / "common"), str(EXAMPLES / "study")]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 
 
@@ -32,6 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Once, before the processes that share the tests begin. Whoever has built fairseq has a compiler.
     """
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        # It imports fairseq, which the process that only hands tests out does not need.
+        importlib.import_module("composed_configs").install()
     if hasattr(config, "workerinput"):
         return
     try:
@@ -51,14 +54,20 @@ def _seeded() -> None:
 
 
 @pytest.fixture(scope="session")
-def command() -> Iterator[Callable[..., subprocess.CompletedProcess]]:
+def forks() -> Iterator[ForkedCommands]:
+    """Starts commands as forks of a process that has imported fairseq."""
+    with ForkedCommands() as commands:
+        yield commands
+
+
+@pytest.fixture(scope="session")
+def command(forks) -> Callable[..., subprocess.CompletedProcess]:
     """Run a command of this environment: ``command("fairseq-train", data, "--cpu")``.
 
     A failure raises AssertionError with the end of the output, unless ``check=False``.
     Keyword arguments: `check`, `cwd`, `stdin` (text), `environment` (added variables), `fresh` (a process that starts from
     nothing, as a user's; otherwise, and without an environment of its own, a fork of one that has imported fairseq).
     """
-    forks = ForkedCommands()
 
     def run(name, *arguments, check=True, cwd=None, stdin=None, environment=None, fresh=False):
         program = [sys.executable] if name == "python" else [str(SCRIPTS / name)]
@@ -81,8 +90,7 @@ def command() -> Iterator[Callable[..., subprocess.CompletedProcess]]:
             )
         return finished
 
-    with forks:
-        yield run
+    return run
 
 
 @pytest.fixture(scope="session")

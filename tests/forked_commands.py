@@ -1,39 +1,65 @@
-"""Commands of this environment in forks of one process that has imported PyTorch and fairseq already.
+"""Commands of this environment in forks of a process that has imported PyTorch and fairseq already.
 
-A command that starts from nothing spends two seconds of a processor on imports, more than most tests need for the rest. The forks run
-the same entry points with arguments, working folder, standard streams and exit status of their own; what is about the start itself
-(environment, ``python -c``, a kill) must be run as a process of its own.
+A command that starts from nothing spends three seconds of a processor on imports and on fairseq's
+250 options, more than most tests need for the rest. The forks run the same entry points with
+arguments, working folder, standard streams and exit status of their own; what is about the start
+itself (environment, ``python -c``, a kill) must be run as a process of its own.
+
+There are two such processes: only commands that name the plugin are forks of one that has it.
 
     with ForkedCommands() as commands:
         finished = commands.run("fairseq-train", ["data", "--cpu"])
+        subprocess.run(["bash", "examples/quickstart.sh"], env={**os.environ, **commands.of_a_shell()})
 """
 
+import gc
+import importlib
 import importlib.metadata
 import io
 import json
 import os
 import runpy
+import select
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import traceback
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+# What every command of fairseq imports; its own modules set up the log when they are imported.
+COMMON = (
+    "fairseq.models",
+    "fairseq.tasks",
+    "fairseq.trainer",
+    "fairseq.options",
+    "fairseq.scoring",
+    "fairseq.dataclass.initialize",
+    "fairseq.logging.progress_bar",
+    "hydra.core.override_parser.overrides_parser",
+    "torch.utils.data",
+)
 
 
 class ForkedCommands:
-    """Starts the process on first use; use as a context manager."""
+    """Starts the processes on first use; use as a context manager."""
 
     def __init__(self) -> None:
-        self._server: Optional[subprocess.Popen] = None
+        self._servers: Dict[bool, subprocess.Popen] = {}
 
     def __enter__(self) -> "ForkedCommands":
+        # Paths of sockets have a hundred bytes at most.
+        self._folder = tempfile.TemporaryDirectory(prefix="forks")
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._server is not None:
-            self._server.stdin.close()
-            self._server.wait()
+        for server in self._servers.values():
+            server.stdin.close()
+            server.wait()
+        self._folder.cleanup()
 
     def run(
         self, name: str, arguments: Sequence[str], *, cwd: Optional[str] = None, stdin: str = ""
@@ -42,50 +68,175 @@ class ForkedCommands:
 
         Whatever it or its own children write to descriptors 1 and 2 is its output.
         """
-        if self._server is None:
-            self._server = subprocess.Popen(
-                [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )  # fmt: skip
-        with tempfile.TemporaryDirectory() as folder:
-            streams = [str(Path(folder) / stream) for stream in ("stdin", "stdout", "stderr")]
-            Path(streams[0]).write_text(stdin)
-            request = {"name": name, "arguments": list(arguments), "cwd": cwd or os.getcwd(), "streams": streams}
-            print(json.dumps(request), file=self._server.stdin, flush=True)
-            answer = self._server.stdout.readline()
-            if not answer:
-                raise AssertionError(f"the process that runs {name} is gone: exit status {self._server.wait()}")
+        with ExitStack() as stack:
+            streams = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3)]
+            streams[0].write(stdin)
+            streams[0].seek(0)
+            status = self.start(name, arguments, streams, cwd=cwd).wait()
             # As text=True would: universal newlines.
-            output, error = (Path(stream).read_text() for stream in streams[1:])
-        return subprocess.CompletedProcess([name, *arguments], json.loads(answer), output, error)
+            for stream in streams[1:]:
+                stream.seek(0)
+            return subprocess.CompletedProcess([name, *arguments], status, *(stream.read() for stream in streams[1:]))
+
+    def start(self, name: str, arguments: Sequence[str], streams: Sequence[Any], *, cwd: Optional[str] = None) -> "Started":
+        """:meth:`run`, without waiting; ``streams``: files for the descriptors 0 to 2."""
+        self._serve(names_plugin(name, arguments))
+        descriptors = [stream.fileno() for stream in streams]
+        return Started(Path(self._folder.name), name, arguments, descriptors, cwd or os.getcwd())
+
+    def of_a_shell(self, more: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
+        """Variables by which bash and the scripts that it runs take forks for the commands.
+
+        Args:
+            more: by the name of a command, arguments that it gets besides.
+        """
+        for plugin in (False, True):
+            self._serve(plugin)
+        names = [script.name for script in _scripts().values() if script.name.startswith("fairseq-")]
+        start = f'{sys.executable} -S -E {__file__} {self._folder.name} {{}} "$@"'
+        # What python runs besides modules and files does not start with them.
+        functions = {name: f"() {{ {start.format(name)} {(more or {}).get(name, '')}\n}}" for name in names}
+        python = f'case $1 in -m|*.py) {start.format("python")};; *) command python "$@";; esac'
+        functions["python"] = f"() {{ {python}\n}}"
+        return {f"BASH_FUNC_{name}%%": body for name, body in functions.items()}
+
+    def _serve(self, plugin: bool) -> None:
+        if plugin in self._servers:
+            return
+        self._servers[plugin] = subprocess.Popen(
+            [sys.executable, __file__, _socket(Path(self._folder.name), plugin)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        if not self._servers[plugin].stdout.readline():
+            raise AssertionError(f"no forks: exit status {self._servers[plugin].wait()}")
 
 
-def serve() -> None:
-    """Answers requests from the standard input with exit statuses, until it ends."""
-    import fairseq.models
-    import fairseq.tasks  # noqa: F401
+class Started:
+    """A command that runs in a fork.
 
-    scripts = {script.name: script for script in importlib.metadata.entry_points(group="console_scripts")}
-    for line in sys.stdin:
-        request = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            os._exit(_run(request, scripts))
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+    Attributes:
+        pid: of its process.
+    """
+
+    def __init__(
+        self, folder: Path, name: str, arguments: Sequence[str], descriptors: Sequence[int], cwd: str,
+        environment: Optional[Mapping[str, str]] = None,
+    ) -> None:  # fmt: skip
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(_socket(folder, names_plugin(name, arguments)))
+        request = {"name": name, "arguments": list(arguments), "cwd": cwd, "environment": environment}
+        socket.send_fds(self._connection, [b"\n"], list(descriptors))
+        self._answers = self._connection.makefile("rw")
+        print(json.dumps(request), file=self._answers, flush=True)
+        self.pid = int(self._answers.readline())
+
+    def wait(self, limit: Optional[float] = None) -> int:
+        """Its exit status; negative: the signal that has ended it.
+
+        Raises:
+            TimeoutError: after so many seconds, and the command is killed.
+        """
+        self._connection.settimeout(limit)
+        try:
+            answer = self._answers.readline()
+        except TimeoutError:
+            os.kill(self.pid, signal.SIGKILL)
+            raise
+        if not answer:
+            raise AssertionError("the process that waits for the command is gone")
+        self._answers.close()
+        self._connection.close()
+        return int(answer)
 
 
-def _run(request: Dict[str, Any], scripts: Dict[str, importlib.metadata.EntryPoint]) -> int:
+def _socket(folder: Path, plugin: bool) -> str:
+    return str(folder / ("plugin" if plugin else "fairseq"))
+
+
+def _scripts() -> Dict[str, importlib.metadata.EntryPoint]:
+    return {script.name: script for script in importlib.metadata.entry_points(group="console_scripts")}
+
+
+def names_plugin(name: str, arguments: Sequence[str]) -> bool:
+    """Whether a command would import the plugin, which must not be there for others."""
+    if name == "fairseq-hrt" or list(arguments[:2]) == ["-m", "fairseq_hrt"]:
+        return True
+    return any(
+        option == "--user-dir" and Path(value).name == "fairseq_hrt" for option, value in zip(arguments, arguments[1:])
+    )
+
+
+def serve(place: str) -> None:
+    """Answers requests at a socket until the standard input ends.
+
+    Args:
+        place: its path; ``plugin``: commands find the plugin imported.
+    """
+    for module in COMMON:
+        importlib.import_module(module)
+    if Path(place).name == "plugin":
+        importlib.import_module("fairseq_hrt")
+    import composed_configs
+
+    composed_configs.install()
+    # Forks share the memory of what no collection of theirs looks at.
+    gc.freeze()
+    scripts, remembered = _scripts(), Path(place + ".asked")
+    remembered.mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(place)
+        listener.listen()
+        print("ready", flush=True)
+        while listener in select.select([listener, sys.stdin], [], [])[0]:
+            connection, _ = listener.accept()
+            for asked in remembered.iterdir():
+                for name, overrides in json.loads(asked.read_text()):
+                    composed_configs.remember(name, overrides)
+                asked.unlink()
+            if os.fork() == 0:
+                listener.close()
+                _answer(connection, scripts, remembered)
+                os._exit(0)
+            connection.close()
+            # Those that have ended.
+            with suppress(ChildProcessError):
+                while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
+                    pass
+
+
+def _answer(connection: socket.socket, scripts: Dict[str, importlib.metadata.EntryPoint], remembered: Path) -> None:
+    """Runs a command and waits for it, in a process of its own."""
+    _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
+    answers = connection.makefile("rw")
+    request = json.loads(answers.readline())
+    child = os.fork()
+    if child == 0:
+        answers.close()
+        connection.close()
+        status = _run(request, descriptors, scripts)
+        asked = sys.modules["composed_configs"].asked
+        # Complete when it is seen.
+        written = remembered.with_name(f"{os.getpid()}.asked")
+        written.write_text(json.dumps(asked))
+        written.rename(remembered / written.name)
+        os._exit(status)
+    print(child, file=answers, flush=True)
+    _, status = os.waitpid(child, 0)
+    with suppress(OSError):
+        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
+
+
+def _run(request: Dict[str, Any], descriptors: Sequence[int], scripts: Dict[str, importlib.metadata.EntryPoint]) -> int:
     """In the fork: the command's exit status, as Python's own end would give it."""
-    for number, (path, flags) in enumerate(
-        zip(request["streams"], (os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT))
-    ):
-        descriptor = os.open(path, flags, 0o600)
+    for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
     # Not the parent's: it has read ahead, and buffers by lines.
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     os.chdir(request["cwd"])
+    if request["environment"] is not None:
+        os.environ.clear()
+        os.environ.update(request["environment"])
     name, arguments = request["name"], request["arguments"]
     try:
         _call(name, arguments, scripts)
@@ -126,5 +277,17 @@ def _call(name: str, arguments: List[str], scripts: Dict[str, importlib.metadata
     sys.exit(script.load()())
 
 
+def main(place: str, *command: str) -> int:
+    """Serves; or, for a shell, runs a command in a fork, with this process's streams."""
+    if not command:
+        serve(place)
+        return 0
+    started = Started(Path(place), command[0], command[1:], [0, 1, 2], os.getcwd(), dict(os.environ))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: os.kill(started.pid, number))
+    status = started.wait()
+    return status if status >= 0 else 128 - status
+
+
 if __name__ == "__main__":
-    serve()
+    sys.exit(main(*sys.argv[1:]))

@@ -1,11 +1,14 @@
 # What the recipes for directed acyclic Transformers at base size share; sourced, never run. They set DATA, SRC, TGT, EMBEDDINGS and OUT.
 #
-#   $OUT/nll     trained by the likelihood: 300,000 updates of about 64,000 tokens, Adam (0.9, 0.999), learning rate 5e-4, 10,000 warm-up
-#                updates, dropout 0.1, weight decay 0.01, clipping 0.1, no label smoothing, glancing 0.5 -> 0.1 over 200,000 updates, lambda 8
-#   $OUT/fuzzy   then by fuzzy n-gram alignment: 5,000 updates of about 256,000 tokens, learning rate 2e-4, 500 warm-up updates, glancing
-#                0.1, bigrams
+#   $OUT/nll     trained by the likelihood
+#   $OUT/fuzzy   then by fuzzy n-gram alignment
 #
-# Each keeps its five best checkpoints by validation BLEU and averages them (averaged.pt).
+# Paper (FA-DAT, section 4.1): 300,000 updates of about 64,000 tokens, learning rate 5e-4, 10,000 warm-up updates, glancing 0.5 -> 0.1, lambda
+# 8; then 5,000 updates of about 256,000 tokens, learning rate 2e-4, 500 warm-up updates, glancing 0.1, bigrams. Dropout 0.1, weight decay
+# 0.01, no label smoothing. The five best checkpoints by validation BLEU are averaged (averaged.pt).
+# Released code (README of ictnlp/FA-DAT): glancing falls over the first 200,000 updates, where its first stage ends; Adam (0.9, 0.999),
+# clipping 0.1, learned positions, GELU, initialisation as in BERT, a start symbol that counts for lambda, graphs of at most 1,024 vertices.
+# Ours: pairs whose target does not fit into its graph are left out (--dag-filter-ratio).
 
 GPUS=${GPUS:-1} SCALE=${SCALE:-8} SEED=${SEED:-1} KEEP=1
 case $GPUS in

@@ -81,8 +81,8 @@ def convert_models(given: argparse.Namespace, folder: Path) -> Dict[str, Dict[st
     """Writes the models of every row: {row: {path, kind, bytes}}. Rows whose engine is missing are left out, with a line that says so."""
     from decoding_speed import build_models
 
+    from fairseq_hrt.bundles.ctranslate2_model import export
     from fairseq_hrt.engine.native_model import write_runtime_model
-    from fairseq_hrt.hub.ctranslate2_model import export
     from fairseq_hrt.runtime.library import LibraryUnavailable, load_library
 
     built = build_models(given.arch, given.vocabulary, given.seed)

@@ -33,6 +33,8 @@ from fairseq.models.transformer import TransformerModel
 from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
+from fairseq_hrt.bundles.ctranslate2_model import PADDING, export
+from fairseq_hrt.bundles.shortlist import pack
 from fairseq_hrt.dag.model import DagTransformerModel
 from fairseq_hrt.engine.counters import GenerationCounters
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
@@ -41,8 +43,6 @@ from fairseq_hrt.evaluation.comparison import processor
 from fairseq_hrt.evaluation.speed import Timing, measure
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.model import HRTTransformerModel
-from fairseq_hrt.hub.ctranslate2_model import PADDING, export
-from fairseq_hrt.hub.shortlist import pack
 from fairseq_hrt.options import DecodingOptions
 from fairseq_hrt.runtime.engine import Engine, Shortlist
 from fairseq_hrt.runtime.library import LibraryUnavailable

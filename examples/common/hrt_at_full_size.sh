@@ -1,23 +1,34 @@
-# What the recipes for HRT at base size share; sourced, never run. They set DATA, SRC, TGT, DROPOUT, UPDATES and OUT.
+# What the recipes for HRT at base size share; sourced, never run. They set DATA, SRC, TGT, EMBEDDINGS, DROPOUT, UPDATES and OUT.
 #
 #   $OUT/at         autoregressive teacher, its last five checkpoints averaged
 #   $OUT/distilled  its translations of the training data
 #   $OUT/hrt        HRT fine-tuned from it, its last five checkpoints averaged
+#
+# ENCODER_LAYERS (6): 20 trains both with 20 + 6 layers and, as the paper says, the hyper-parameters of Wang et al. (2019): pre-norm; in their
+# released code Adam (0.9, 0.997), learning rate 0.002, 16,000 warm-up updates, no clipping, 65,536 tokens an update.
 
-GPUS=${GPUS:-1} SEED=${SEED:-1} KEEP=1 RAW=${RAW:-0.5} CHUNK_SIZES=${CHUNK_SIZES:-2}
+GPUS=${GPUS:-1} SEED=${SEED:-1} KEEP=1 RAW=${RAW:-0.5} CHUNK_SIZES=${CHUNK_SIZES:-2} ENCODER_LAYERS=${ENCODER_LAYERS:-6}
 case $GPUS in
 1) MAX_TOKENS=6250 UPDATE_FREQ=4 ;;
 4) MAX_TOKENS=6250 UPDATE_FREQ=1 ;;
 8) MAX_TOKENS=3125 UPDATE_FREQ=1 ;;
 *) fail "GPUS=$GPUS: give 1, 4 or 8" ;;
 esac
+case $ENCODER_LAYERS in
+6) OPTIMISATION=(--adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr 0.0007 --warmup-updates 4000) DEEP= ;;
+20)
+    OPTIMISATION=(--adam-betas '(0.9, 0.997)' --lr 0.002 --warmup-updates 16000 --clip-norm 0.0)
+    OPTIMISATION+=(--encoder-layers 20 --encoder-normalize-before --decoder-normalize-before)
+    MAX_TOKENS=4096 UPDATE_FREQ=$((16 / GPUS)) DEEP=", 20 encoder layers"
+    ;;
+*) fail "ENCODER_LAYERS=$ENCODER_LAYERS: give 6 or 20" ;;
+esac
 if ! [[ $UPDATES =~ ^[0-9]+$ ]] || [ "$UPDATES" -lt 25000 ]; then
     fail "UPDATES=$UPDATES: give 25000 or more; five checkpoints are averaged, one of each 5,000 updates"
 fi
 SHARED=(
-    "$DATA" --user-dir fairseq_hrt --source-lang "$SRC" --target-lang "$TGT" --share-all-embeddings --dropout "$DROPOUT" --label-smoothing 0.1
-    --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9
-    --lr-scheduler inverse_sqrt --lr 0.0007 --warmup-updates 4000 --warmup-init-lr 1e-07 --max-update "$UPDATES"
+    "$DATA" --user-dir fairseq_hrt --source-lang "$SRC" --target-lang "$TGT" "$EMBEDDINGS" --dropout "$DROPOUT" --label-smoothing 0.1
+    --optimizer adam "${OPTIMISATION[@]}" --lr-scheduler inverse_sqrt --warmup-init-lr 1e-07 --max-update "$UPDATES"
     --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16
     --save-interval-updates 5000 --keep-interval-updates 5 --no-epoch-checkpoints --seed "$SEED" --log-format simple --log-interval 100
 )
@@ -41,6 +52,6 @@ student() {
 }
 
 TEXT=$(contents_of_data "$DATA" train valid)
-stage teacher "$OUT/at" "$DATA $TEXT, $SRC-$TGT, dropout $DROPOUT, $UPDATES updates, seed $SEED" teacher
+stage teacher "$OUT/at" "$DATA $TEXT, $SRC-$TGT, dropout $DROPOUT, $UPDATES updates, seed $SEED$DEEP" teacher
 stage distil "$OUT/distilled" "beam 5" distil
 stage student "$OUT/hrt" "chunks $CHUNK_SIZES, raw $RAW" student

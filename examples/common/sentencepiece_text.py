@@ -27,7 +27,7 @@ def sentencepiece() -> Any:
     try:
         import sentencepiece
     except ImportError:
-        fail("the package sentencepiece is missing: pip install 'fairseq_hrt[sentencepiece]'")
+        fail("the package sentencepiece is missing: pip install sentencepiece")
     return sentencepiece
 
 

@@ -73,7 +73,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             sys.stdout.write(line + "\n")
     except ImportError as error:
         raise SystemExit(
-            f"tokenize_text.py: Chinese text has no spaces between its words: pip install 'fairseq_hrt[chinese]' ({error}), or give text "
+            f"tokenize_text.py: Chinese text has no spaces between its words: pip install jieba==0.42.1 ({error}), or give text "
             "in words (TOKENISED=1)"
         ) from None
     except UnicodeDecodeError as error:

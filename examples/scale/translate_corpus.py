@@ -60,12 +60,11 @@ def main():
 
 def run(options):
     """Splits, translates what is missing, joins."""
-    from fairseq_hrt.cli.translate import read_settings
-    from fairseq_hrt.hub.bundle import load_bundle
-    from fairseq_hrt.hub.resume import bundle_hash
+    from fairseq_hrt.bundles.bundle import load_bundle
+    from fairseq_hrt.cli.settings import read_settings
 
     bundle = load_bundle(options.bundle, for_runtime=True)
-    made_with = {"bundle": bundle_hash(bundle), "options": read_settings(options.set)}
+    made_with = {"bundle": bundle.content_hash(), "options": read_settings(options.set)}
     out = options.out.resolve()
     shards = split_corpus(options.corpus, out, options.shard_lines, options.column)
     missing = [shard for shard in shards if not is_finished(shard, out, made_with)]

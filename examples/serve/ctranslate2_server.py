@@ -13,11 +13,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_hrt.hub.bundle import load_bundle
-from fairseq_hrt.hub.translation import DEFAULTS, LONGEST, PreparedLine, Translation, join_pieces, raw_text
+from fairseq_hrt.bundles.bundle import load_bundle
+from fairseq_hrt.bundles.examples import mostly_unknown
+from fairseq_hrt.bundles.translation import DEFAULTS, LONGEST, PreparedLine, Translation, join_pieces, raw_text
 from fairseq_hrt.server.log import LOG_FORMAT, LOG_TIME
 from fairseq_hrt.server.process import serve
 from fairseq_hrt.server.settings import Settings, parse_system
+from fairseq_hrt.text.dictionary import Words
 
 # Options of fairseq-generate and what CTranslate2 calls them.
 OPTIONS = {
@@ -42,6 +44,7 @@ class CTranslate2Translator:
         import ctranslate2
 
         self.bundle, self.pipeline = bundle, bundle.pipeline()
+        self.source = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
         self.defaults = {**DEFAULTS, **bundle.options}
         self.translator = ctranslate2.Translator(str(model), device="cpu", compute_type=compute_type, intra_threads=threads)
 
@@ -49,12 +52,16 @@ class CTranslate2Translator:
         """What it is called."""
         return {"engine": f"ctranslate2 {self.translator.compute_type}"}
 
+    def mostly_unknown(self, line):
+        """The words of a line that the model does not know, where they are most of its words."""
+        return mostly_unknown(self.pipeline.words(line), self.source, self.bundle.subwords)
+
     def prepare(self, line):
         """The pieces of a line that are translated."""
         return PreparedLine.pieces(line, self.pipeline, LONGEST)
 
     def translate(self, lines, *, details=False, batch_size=32, cancelled=None, **decoding):
-        """Translations of some lines, raw or prepared, as `fairseq_hrt.hub.translator.Translator.translate` gives them."""
+        """Translations of some lines, raw or prepared, as `fairseq_hrt.bundles.translator.Translator.translate` gives them."""
         asked = {name: str(value) for name, value in {**self.defaults, **decoding}.items() if name not in ("unkpen", "task")}
         longest = int(asked.pop("max_len_b", 200))
         per_word = float(asked.pop("max_len_a", 0))

@@ -26,7 +26,6 @@ from tables import markdown
 from fairseq_hrt.decoding import Hypothesis
 from fairseq_hrt.evaluation.quality import build_detokenizer, evaluate, read_lines
 from fairseq_hrt.hrt.generator import HRTGenerator
-from fairseq_hrt.hrt.sample import skip_at_sample
 from fairseq_hrt.options import DecodingOptions
 
 
@@ -59,8 +58,9 @@ def as_first_stage(tokens: List[int]) -> Hypothesis:
 
 def kept_tokens(translation: Sequence[int], chunk_size: int, eos: int) -> List[int]:
     """Every k-th token of a translation with ``</s>``, which fills up the last chunk."""
-    target = torch.tensor([token for token in translation if token != eos], dtype=torch.long)
-    return skip_at_sample(target, chunk_size, eos=eos, bos=eos)[2].tolist()
+    words = [token for token in translation if token != eos]
+    # At least one </s>, and as many as fill the last chunk.
+    return [*words, *[eos] * chunk_size][chunk_size - 1 : len(words) + chunk_size : chunk_size]
 
 
 def in_order(own: Sequence[int], others: Sequence[int]) -> int:

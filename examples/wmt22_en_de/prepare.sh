@@ -6,7 +6,7 @@
 #   DATA=folder SENTENCEPIECE=learn SAMPLE=2000 MERGES=500 bash examples/wmt22_en_de/prepare.sh
 #                                    the first 2,000 pairs of each part and 500 pieces of their own, to try the recipes out
 #
-# The package is installed by: pip install 'fairseq_hrt[sentencepiece]'. Results: $OUT/data-bin (OUT=runs/wmt22_en_de), which the recipes
+# The package is installed by: pip install sentencepiece. Results: $OUT/data-bin (OUT=runs/wmt22_en_de), which the recipes
 # beside this one take as DATA. Started again it does only what is missing.
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"

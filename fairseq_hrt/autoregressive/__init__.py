@@ -6,4 +6,5 @@ what ``--task translation`` gives, several times faster on a CPU: the strong bas
 """
 
 from . import criterion as criterion
+from . import model as model
 from . import task as task

@@ -1,4 +1,4 @@
-"""The best blocks that may follow each hypothesis of a beam (IBDecoder, Algorithm 1, lines 10 to 14), in two scorings.
+"""The best blocks that may follow each hypothesis of a beam (IBDecoder, Algorithm 1, lines 10 to 14), in three scorings.
 
 The words of one step are independent of each other given the earlier steps, so the N best blocks of a hypothesis are
 found slot by slot: extend the N best beginnings by the N best words, keep the N best. That is exact, since whatever
@@ -137,7 +137,23 @@ def paper_candidates(log_probs: Tensor, scores: Tensor, *, eos: int) -> Tuple[Ca
         scores: ``[B, N]``, of the hypotheses so far.
     """
     beams = scores.size(1)
-    likely = Candidates.of(fold_paper(log_probs.flatten(0, 1), beams), scores, 2 * beams)
+    return _opened_and_ended(Candidates.of(fold_paper(log_probs.flatten(0, 1), beams), scores, 2 * beams), beams, eos)
+
+
+def algorithm1_candidates(log_probs: Tensor, scores: Tensor, *, eos: int) -> Tuple[Candidates, Candidates]:
+    """Of the N best blocks of each hypothesis the N best open ones, and all with ``</s>``.
+
+    Args:
+        log_probs: ``[B, N, z, V]``.
+        scores: ``[B, N]``, of the hypotheses so far.
+    """
+    beams = scores.size(1)
+    blocks = fold_paper(log_probs.flatten(0, 1), beams).best(beams)
+    return _opened_and_ended(Candidates.of(blocks, scores, beams * beams), beams, eos)
+
+
+def _opened_and_ended(likely: Candidates, count: int, eos: int) -> Tuple[Candidates, Candidates]:
+    """The ``count`` best without ``</s>``, and those with it; -inf marks the others."""
     over = likely.words.eq(eos).any(-1)
-    opened = likely._replace(scores=likely.scores.masked_fill(over, float("-inf"))).best(beams)
+    opened = likely._replace(scores=likely.scores.masked_fill(over, float("-inf"))).best(count)
     return opened, likely._replace(scores=likely.scores.masked_fill(~over, float("-inf")))

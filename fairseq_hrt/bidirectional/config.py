@@ -4,16 +4,15 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
 from ..task_options import with_decoding_options
-from ..training import DistillationConfig
+from ..training import ConventionsConfig, DistillationConfig
 
 
 @dataclass
-class BidirectionalModelConfig(TransformerConfig):
+class BidirectionalModelConfig(ConventionsConfig):
     """A Transformer and the order in which its decoder writes."""
 
     bidirectional_directions: int = field(

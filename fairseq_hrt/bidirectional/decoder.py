@@ -8,6 +8,7 @@ from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
+from ..training import start_self_attention
 from .config import BidirectionalModelConfig
 from .position_vectors import SlotPositions
 from .slots import check_directions, slot_mask, start_symbols
@@ -47,6 +48,7 @@ class BidirectionalDecoder(TransformerDecoderBase):
                 # The last step writes up to z - 1 slots more than the longest target has.
                 size=self.max_target_positions + self.block,
                 vanilla=cfg.bidirectional_vanilla_positions,
+                first=cfg.marian_first_position,
             )
         if self.max_positions() < 1:
             raise ValueError(
@@ -115,11 +117,13 @@ class BidirectionalDecoder(TransformerDecoderBase):
         return super().forward(prev_output_tokens, encoder_out=encoder_out, incremental_state=None, **options)
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
-        """Adds the direction vectors that an autoregressive checkpoint lacks, so that it can be fine-tuned.
+        """Adds the direction vectors that an autoregressive checkpoint lacks, and self-attention where it has recurrent cells, so that
+        it can be fine-tuned.
 
         Raises:
             ValueError: the checkpoint's positions or directions are not those of this model.
         """
+        start_self_attention(state_dict, self, name)
         super().upgrade_state_dict_named(state_dict, name)
         if isinstance(self.embed_positions, SlotPositions) and f"{name}.embed_positions.weight" in state_dict:
             raise ValueError(

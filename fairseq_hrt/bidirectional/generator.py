@@ -55,17 +55,22 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         super().__init__(models, dictionary, options)
         self.decoder = models[0].decoder
         require_one_order(models)
+        if self.forced and self.decoder.directions > 1:
+            raise ValueError(
+                f"--forced-start {options.forced_start}: a given beginning is known in one direction only; it needs "
+                "--bidirectional-directions 1"
+            )
         single = self.decoder.directions == 1 and self.decoder.block == 1
-        self.paper_scoring = options.bidirectional_scoring == "paper"
+        self.scoring = options.bidirectional_scoring
         self.length_penalty = options.bidirectional_length_penalty
-        self.plain = single and not self.paper_scoring and self.length_penalty == "power"
+        self.plain = single and self.scoring == "canonical" and self.length_penalty == "power"
         if options.no_repeat_ngram_size and not self.plain:
             raise ValueError(
                 "--no-repeat-ngram-size: words of one step are chosen together and their neighbours come later; "
                 "--bidirectional-deduplicate removes repetitions afterwards"
                 if not single
-                else "--no-repeat-ngram-size with --bidirectional-scoring paper or --bidirectional-length-penalty gnmt: "
-                "remove it, or give canonical and power"
+                else "--no-repeat-ngram-size with --bidirectional-scoring paper or algorithm1, or with "
+                "--bidirectional-length-penalty gnmt: remove it, or give canonical and power"
             )
 
     def decode_memories(
@@ -110,7 +115,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             positions=positions.to(device),
             beam=self.beam,
             nbest=min(self.wanted, self.beam),
-            paper_scoring=self.paper_scoring,
+            scoring=self.scoring,
             length_penalty=self.length_penalty,
             lenpen=options.lenpen,
             normalize=options.normalize,

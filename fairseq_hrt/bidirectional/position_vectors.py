@@ -22,11 +22,15 @@ class SlotPositions(SinusoidalPositionalEmbedding):
         directions: h.
         size: slots to be computed at once; more are computed when they are needed.
         vanilla: count as with one direction (Table 2).
+        first: where one direction begins to count; None: where fairseq does.
     """
 
-    def __init__(self, width: int, padding_idx: int, *, directions: int, size: int, vanilla: bool) -> None:
+    def __init__(
+        self, width: int, padding_idx: int, *, directions: int, size: int, vanilla: bool, first: Optional[int] = None
+    ) -> None:
         super().__init__(width, padding_idx, init_size=padding_idx + 1)
         self.counted = 1 if vanilla else directions
+        self.first = padding_idx + 1 if first is None else first
         self.directions: Optional[nn.Parameter] = None
         if self.counted > 2:
             self.directions = nn.Parameter(torch.empty(directions, width).normal_(std=width**-0.5))
@@ -59,8 +63,7 @@ class SlotPositions(SinusoidalPositionalEmbedding):
         """``[count, D]`` without learned parts."""
         positions = slot_positions(count, self.counted)
         if self.counted == 1:
-            offset = self.padding_idx + 1
-            return self.get_embedding(count + offset, self.embedding_dim, self.padding_idx)[offset:]
+            return self.get_embedding(self.first + count, self.embedding_dim)[self.first :]
         if self.counted > 2:
             return self.get_embedding(count, self.embedding_dim)[positions[:, 0]]
         table = self.get_embedding(count + 1, self.embedding_dim)[positions.abs()]

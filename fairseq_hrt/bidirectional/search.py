@@ -1,15 +1,15 @@
-"""Search with several words a step (IBDecoder, Algorithm 1): greedy, and beam search in two scorings.
+"""Search with several words a step (IBDecoder, Algorithm 1): greedy, and beam search in three scorings.
 
 A block in which ``</s>`` occurs ends its hypothesis at the first one. ``canonical`` scoring stops counting there, so
 that a block is an outcome with its true probability and a sentence occupies one place in the beam. Open and finished
 beginnings are kept apart meanwhile: in one pool of N those that have ended early, and cost nothing any more, would push
 out those that the open part of the beam still needs. A sentence is done when N hypotheses have ended, as in one-word search.
 
-``paper`` scoring counts whole blocks, with what stands behind ``</s>``, and searches as the authors' released code
-does, which differs from the printed algorithm: of the 2 N best blocks of *all* hypotheses those with ``</s>`` are finished,
-the N best finished ones are kept by score over length penalty, and a sentence is done when the worst of them is better
-than the best open hypothesis can still become. The printed rule, done with N finished blocks wherever they rank, ends with
-short translations.
+The others count whole blocks, with what stands behind ``</s>``. ``algorithm1`` is the printed algorithm: each hypothesis has
+its N best blocks, all of them with ``</s>`` are finished, wherever they rank, and a sentence is done with N of those. That
+ends with short translations. ``paper`` searches as the authors' released code does: of the 2 N best blocks of *all*
+hypotheses those with ``</s>`` are finished, the N best finished ones are kept by score over length penalty, and a sentence is
+done when the worst of them is better than the best open hypothesis can still become.
 
 Devices: the search stays on the device; each step brings one packed tensor to the host, where hypotheses are written down.
 """
@@ -33,7 +33,7 @@ from ..engine import (
     reorder,
     to_host,
 )
-from .candidates import Candidates, canonical_candidates, paper_candidates
+from .candidates import Candidates, algorithm1_candidates, canonical_candidates, paper_candidates
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class BlockPlan:
         visible: which slots the block beginning at a slot may see, ``[z, first + z]`` on a device; None: all.
         beam: N; 1 takes the best word of each slot.
         nbest: how many hypotheses are wanted: ``paper`` scoring is not done before it has as many.
-        paper_scoring: see this module's text.
+        scoring: see this module's text.
         length_penalty: ``power`` divides the log-probability of a hypothesis of t tokens by t ** lenpen, ``gnmt`` by
             ((5 + t) / 6) ** lenpen (Wu et al., 2016, Eq. 14, without coverage).
         lenpen: the exponent; normalize: False ranks by the plain log-probability.
@@ -66,11 +66,16 @@ class BlockPlan:
     positions: Tensor
     beam: int
     nbest: int
-    paper_scoring: bool
+    scoring: str
     length_penalty: str
     lenpen: float
     normalize: bool
     temperature: float
+
+    @property
+    def whole_blocks(self) -> bool:
+        """Whether what stands behind ``</s>`` in its block counts."""
+        return self.scoring != "canonical"
 
     @property
     def steps(self) -> int:
@@ -103,7 +108,7 @@ class BlockPlan:
             total: what the search has counted.
         """
         end = words.index(self.constraints.eos) + 1
-        length = len(words) if self.paper_scoring else end
+        length = len(words) if self.whole_blocks else end
         return Hypothesis(
             tokens=words[:end],
             score=self.score(total, length),
@@ -175,7 +180,7 @@ def _greedy(
         rows, current = leave_out_finished(states, rows, open_rows, current)
     found = []
     for block, scores in zip(words, log_probs):
-        end = len(block) if plan.paper_scoring else block.index(eos) + 1
+        end = len(block) if plan.whole_blocks else block.index(eos) + 1
         found.append([plan.hypothesis(block, scores, sum(scores[:end]))])
     return found
 
@@ -204,11 +209,11 @@ class _Written:
         plan = self.plan
         for place, column in ended.scores.gt(float("-inf")).nonzero().tolist():
             done = self.done[self.numbers[place]]
-            if not plan.paper_scoring and len(done) == plan.beam:
+            if not plan.whole_blocks and len(done) == plan.beam:
                 continue
             parent, words = int(ended.parents[place, column]), ended.words[place, column].tolist()
             # Canonical blocks are filled up with padding behind </s>.
-            count = len(words) if plan.paper_scoring else words.index(plan.constraints.eos) + 1
+            count = len(words) if plan.whole_blocks else words.index(plan.constraints.eos) + 1
             done.append(
                 plan.hypothesis(
                     self.words[place, parent].tolist() + words[:count],
@@ -216,7 +221,7 @@ class _Written:
                     float(ended.scores[place, column]),
                 )
             )
-            if plan.paper_scoring:
+            if plan.whole_blocks:
                 done[:] = best_first(done)
                 del done[plan.beam :]
 
@@ -230,7 +235,7 @@ class _Written:
         plan, kept = self.plan, []
         for place, (number, total) in enumerate(zip(self.numbers, totals)):
             done = self.done[number]
-            if plan.paper_scoring:
+            if plan.scoring == "paper":
                 bound = plan.bound(total, step, self.limits[number]) if total > float("-inf") else total
                 over = len(done) >= plan.nbest and (done[-1].score or 0.0) > bound
             else:
@@ -262,10 +267,11 @@ def _beam(
     for step in range(plan.steps):
         log_probs = _predict(ensemble, states, current, step, beams, plan)
         log_probs = log_probs.view(-1, beams, block, log_probs.size(-1))
-        if plan.paper_scoring:
-            opened, ended = paper_candidates(log_probs, totals, eos=eos)
-        else:
+        if plan.scoring == "canonical":
             opened, ended = canonical_candidates(log_probs, totals, eos=eos, pad=pad)
+        else:
+            candidates = paper_candidates if plan.scoring == "paper" else algorithm1_candidates
+            opened, ended = candidates(log_probs, totals, eos=eos)
         _announce(hooks, plan, step + 1, states[0].sentences, opened.words.flatten(0, 1), opened.scores.flatten())
         (here_opened, opened_parts), (here_ended, ended_parts) = _fetch(opened, ended, log_probs)
         written.finish(here_ended, ended_parts)

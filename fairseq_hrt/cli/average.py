@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..files import writing
-from .command import execute, verb_parser
+from .command import execute
+from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     """
     import torch
 
-    from ..hub.averaging import average, best_checkpoints, last_checkpoints
+    from ..loading.averaging import average, best_checkpoints, last_checkpoints
 
     if (options.inputs is None) == (options.folder is None):
         raise ValueError("--last and --best need --folder, --inputs stands alone")

@@ -4,20 +4,19 @@ Example:
 
     fairseq-hrt benchmark data-bin --gen-subset test --references test.de --detokenize moses:de \\
         --system 'name=fairseq greedy,path=at/checkpoint_best.pt,task=translation,beam=1' \\
-        --system 'name=AT greedy,path=at/checkpoint_best.pt,task=translation_autoregressive,beam=1' \\
+        --system 'name=AT,path=at/checkpoint_best.pt,task=translation_autoregressive,beam=1' \\
         --system 'name=HRT k=2 (1,1),path=hrt/checkpoint_best.pt,beam=1,hrt_decode_chunk=2' \\
-        --ratio-to 'fairseq greedy' --ratio-to 'AT greedy' --examples 5 --out results
+        --ratio-to 'fairseq greedy' --ratio-to AT --examples 5 --out results
 
 A system is a name, a checkpoint (path) and options of fairseq-generate (without dashes; =true for a switch). Without
 task= it is decoded by the task it was trained with. With engine=ctranslate2 an autoregressive checkpoint is converted and
 decoded by CTranslate2 (compute_type=float32, int8, ...):
 
-    --system 'name=CTranslate2 int8,path=at/checkpoint_best.pt,engine=ctranslate2,compute_type=int8,beam=1'
+    --system 'name=CT2 int8,path=at/checkpoint_best.pt,engine=ctranslate2,compute_type=int8,beam=1'
 
-With engine=native a checkpoint of any family, or a bundle, is decoded by the native engine (weights=int8 or float32, shortlist=FILE,
-rescore_path=CHECKPOINT):
+With engine=native (weights=int8 or float32, shortlist=FILE, rescore_path=CHECKPOINT) one of any family, or a bundle, by the native engine:
 
-    --system 'name=native HRT k=3,path=hrt/checkpoint_best.pt,engine=native,beam=1,hrt_decode_chunk=3'
+    --system 'name=HRT k=3,path=hrt/checkpoint_best.pt,engine=native,beam=1,hrt_decode_chunk=3'
 
 With the raw source lines (--sources) and their preparation (--tokenizer, --subwords, --codes) also the latency of one raw line
 after another is measured, tokenisation and detokenisation included; --memory measures loading and memory of each system in a
@@ -36,8 +35,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, List, Optional, Sequence
 
 from ..files import write_text
-from ..hub.text import SUBWORDS, TOKENIZERS, TextPipeline, TextRecipe
-from .command import add_data_arguments, data_arguments, execute, verb_parser
+from ..text.pipeline import SUBWORDS, TOKENIZERS, TextPipeline, TextRecipe
+from .command import add_data_arguments, data_arguments, execute
+from .parser import verb_parser
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import Comparison, RawText, Settings

@@ -14,20 +14,20 @@ import argparse
 import logging
 import sys
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import List, Optional, Sequence
 
+from ..bundles.bundle import Bundle, make_bundle
 from ..files import raw_lines, reading
-from ..hub.bundle import Bundle, make_bundle
-from ..hub.text import SUBWORDS, TOKENIZERS
+from ..text.pipeline import SUBWORDS, TOKENIZERS
+from .parser import verb_parser
 from .reporting import reporting
-from .translate import read_line, read_settings
+from .settings import read_settings
+from .translate import read_line
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt bundle", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("bundle", __doc__)
     parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help="one, or several for an ensemble")
     parser.add_argument("--data", required=True, type=Path, help="folder of fairseq-preprocess, for its dictionaries")
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="to make; must not exist")
@@ -40,6 +40,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="decoding option; repeatable")
     parser.add_argument(
         "--card", action="append", default=[], metavar="NAME=VALUE", help="something to know, e.g. BLEU=38.0; repeatable"
+    )
+    parser.add_argument(
+        "--examples",
+        type=Path,
+        metavar="FILE",
+        help="raw source sentences, one per line, to try the bundle with: in its card and on the served page (default: some of "
+        "the validation set in --data; /dev/null for none)",
     )
     native = parser.add_argument_group("native engine")
     native.add_argument(
@@ -66,7 +73,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     options = parser.parse_args(arguments)
     if options.runtime is None and (options.shortlist or options.runtime_lines):
         parser.error("--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or float32")
-    from ..hub.pretrained import from_pretrained
+    from ..bundles.pretrained import from_pretrained
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
     with reporting(parser):
@@ -85,27 +92,39 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             check=lambda folder: from_pretrained(
                 folder, device="cpu", engine="torch" if options.runtime is None else "native"
             ),
-            complete=None if options.runtime is None else lambda bundle: complete(bundle, options),
+            complete=lambda bundle: complete(bundle, options),
         )
         sys.stdout.write(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
+        if bundle.examples and options.examples is None:
+            sys.stdout.write(f"{len(bundle.examples)} sentences of {options.data} go with it as examples (--examples)\n")
 
 
 def complete(bundle: Bundle, options: argparse.Namespace) -> None:
-    """Adds what the native engine reads.
+    """Adds example sentences, and what the native engine reads.
 
     Raises:
         ValueError: the model does not convert, or a file cannot be read.
     """
-    from ..hub.runtime_bundle import add_runtime
+    from ..bundles.description import checked_examples
+    from ..bundles.examples import example_sentences
 
-    lines = None
-    if options.runtime_lines is not None:
-        with reading(options.runtime_lines) as source:
-            lines = [
-                read_line(line, first=not number)
-                for number, line in enumerate(raw_lines(source, str(options.runtime_lines)))
-            ]
+    if options.examples is None:
+        bundle.examples = example_sentences(bundle, options.data)
+    else:
+        given = [line.strip() for line in read_lines(options.examples)]
+        bundle.examples = checked_examples([line for line in given if line], str(options.examples))
+    if options.runtime is None:
+        return
+    from ..bundles.runtime_bundle import add_runtime
+
+    lines = None if options.runtime_lines is None else read_lines(options.runtime_lines)
     add_runtime(bundle, options.runtime, data=options.data, lines=lines, shortlist=options.shortlist)
+
+
+def read_lines(path: Path) -> List[str]:
+    """The lines of a text file."""
+    with reading(path) as source:
+        return [read_line(line, first=not number) for number, line in enumerate(raw_lines(source, str(path)))]
 
 
 if __name__ == "__main__":

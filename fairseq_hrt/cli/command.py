@@ -9,22 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
+from ..bundles.bundle import Bundle, load_bundle
 from ..files import reading, write_text
-from ..hub.bundle import Bundle, load_bundle
-from ..hub.text import TextPipeline
+from ..text.pipeline import TextPipeline
 from .reporting import reporting
 
 if TYPE_CHECKING:
     from ..systems import SystemSpec
 
 logger = logging.getLogger(__name__)
-
-
-def verb_parser(verb: str, description: Optional[str]) -> argparse.ArgumentParser:
-    """The parser of a verb, which shows its module's text as it is written."""
-    return argparse.ArgumentParser(
-        prog=f"fairseq-hrt {verb}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
 
 
 def execute(

@@ -4,17 +4,20 @@ Example:
 
     fairseq-hrt completion bash > ~/.local/share/bash-completion/completions/fairseq-hrt
     fairseq-hrt completion zsh > ~/.zfunc/_fairseq-hrt
+    fairseq-hrt completion fish > ~/.config/fish/completions/fairseq-hrt.fish
 
-Needs shtab (pip install "fairseq_hrt[completion]").
+Needs shtab, the extra ``completion``.
 """
 
 import argparse
 import importlib
 from typing import Any, Optional, Sequence
 
-from .command import execute, verb_parser
+from ..distribution import install_command
+from .command import execute
+from .parser import verb_parser
 
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh", "tcsh", "fish")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -38,16 +41,17 @@ def run(options: argparse.Namespace) -> None:
     try:
         import shtab
     except ImportError:
-        raise ValueError('shtab is not installed: pip install "fairseq_hrt[completion]"') from None
+        raise ValueError(f"shtab is not installed: {install_command('completion')}") from None
     print(shtab.complete(whole_parser(), shell=options.shell))
 
 
 def whole_parser() -> argparse.ArgumentParser:
     """The parser of the command line with every verb's own options in their place."""
     from ..__main__ import build_parser as build
+    from ..__main__ import module_of
 
     def verb_parser(*, prog: str, **rest: Any) -> argparse.ArgumentParser:
-        verb = prog.rpartition(" ")[2].replace("-", "_")
+        verb = module_of(prog.rpartition(" ")[2])
         own = importlib.import_module(f".{verb}", __package__).build_parser()
         return argparse.ArgumentParser(prog=prog, parents=[own], add_help=False)
 

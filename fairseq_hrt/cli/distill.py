@@ -2,7 +2,8 @@
 
 Example:
 
-    fairseq-hrt distill data-bin --system 'name=teacher,path=at/checkpoint_best.pt,task=translation_autoregressive,beam=5' --out distilled
+    fairseq-hrt distill data-bin --out distilled \\
+        --system 'name=teacher,path=at/checkpoint_best.pt,task=translation_autoregressive,beam=5'
     for shard in 0 1 2 3; do fairseq-hrt distill ... --num-shards 4 --shard-id $shard & done; wait
     fairseq-train data-bin --distilled-data distilled/data-bin ...
 
@@ -27,7 +28,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, ca
 
 from ..child_process import run_module
 from ..files import content_hash, new_folder
-from .command import add_data_arguments, data_arguments, execute, verb_parser
+from .command import add_data_arguments, data_arguments, execute
+from .parser import verb_parser
 
 if TYPE_CHECKING:
     from ..systems import System
@@ -84,9 +86,8 @@ def run(options: argparse.Namespace) -> None:
     import torch
     from tqdm import tqdm
 
-    from ..hub import distill
-    from ..hub.resume import identified_options, model_files
-    from ..systems import load_system, parse_system
+    from ..resuming import identified_options, model_files
+    from ..systems import distill, load_system, parse_system
 
     shards, shard = shard_of(options, dict(os.environ))
     gpu = gpu_of(dict(os.environ), torch.cuda.device_count())

@@ -13,7 +13,8 @@ another. The result is compared with fairseq on random sentences before it is ke
 (tokenised, in subwords):
 
     translator = ctranslate2.Translator("at_ctranslate2")
-    translator.translate_batch([["a", "word@@", "list"]], beam_size=5, suppress_sequences=[["<blank>"]])[0].hypotheses[0]
+    found = translator.translate_batch([["a", "word@@"]], suppress_sequences=[["<blank>"]])
+    found[0].hypotheses[0]
 
 (fairseq never writes its padding symbol, CTranslate2 would without the last argument.)
 """
@@ -23,8 +24,9 @@ import logging
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
-from ..hub.bundle import load_bundle
-from .command import add_language_arguments, execute, language_arguments, verb_parser
+from ..bundles.bundle import load_bundle
+from .command import add_language_arguments, execute, language_arguments
+from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
 
@@ -75,9 +77,9 @@ def run(options: argparse.Namespace) -> None:
     import torch
     from fairseq import tasks
 
-    from ..hub.ctranslate2_model import export
+    from ..bundles.ctranslate2_model import export
+    from ..engine.models import generation_config, load_models
     from ..loading.checkpoints import reading
-    from ..loading.models import generation_config, load_models
 
     path, arguments, codes = what_to_load(options)
     config = generation_config([*arguments, "--path", str(path), "--cpu", "--task", "translation"], str(path))

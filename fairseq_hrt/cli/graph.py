@@ -2,8 +2,9 @@
 
 Example:
 
-    fairseq-hrt graph data-bin --system 'name=DAG,path=dag/checkpoint_last.pt' --gen-subset test --sentence 3 --out graph
-    echo 'ein hund läuft' | fairseq-hrt graph data-bin --system 'name=DAG,path=dag/checkpoint_last.pt' --text - --out graph
+    fairseq-hrt graph data-bin --system name=DAG,path=dag/checkpoint_last.pt --out graph
+    echo 'ein hund läuft' | fairseq-hrt graph data-bin --text - --out graph \\
+        --system name=DAG,path=dag/checkpoint_last.pt
     fairseq-hrt graph bundle --text 'Ein Hund läuft.' --out graph
 
 A bundle in the place of the data is its own system unless --system names another, and takes raw text. Written into --out: graph.json
@@ -25,8 +26,8 @@ from .command import (
     execute,
     given_systems,
     given_text,
-    verb_parser,
 )
+from .parser import verb_parser
 from .trace import sentence
 
 logger = logging.getLogger(__name__)

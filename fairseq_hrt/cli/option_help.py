@@ -10,23 +10,27 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
+from .parser import HelpFormatter
+
 PACKAGE = __name__.split(".")[0]
+
+
+class WithDefaults(argparse.ArgumentDefaultsHelpFormatter, HelpFormatter):
+    """Shows the default of each option, too."""
 
 
 def option_help() -> str:
     """Every option that this package adds to fairseq's commands, by task, model and criterion."""
     parts = [
         "usage: fairseq-train | fairseq-generate | … DATA --user-dir fairseq_hrt --task TASK …\n\n"
-        "Options that fairseq_hrt adds; those of fairseq itself: fairseq-train --help and the like.\n"
+        "Options that fairseq_hrt adds. Those of fairseq itself:\nfairseq-train --help and the like.\n"
     ]
     for title, config in _configs():
         own = _own_fields(config)
         everything = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
         gen_parser_from_dataclass(everything, config())
         # A parser for each heading: two criterions may have an option of the same name.
-        shown = argparse.ArgumentParser(
-            usage=argparse.SUPPRESS, add_help=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-        )
+        shown = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False, formatter_class=WithDefaults)
         group = shown.add_argument_group(title)
         for action in everything._actions:
             if action.dest in own:

@@ -1,20 +1,24 @@
-"""``fairseq-hrt serve BUNDLE``: translations over HTTP, and a page that shows how they are written.
+"""Translates over HTTP, with a page that shows how translations are written.
 
-    fairseq-hrt serve bundle                                 http://127.0.0.1:8080
-    fairseq-hrt serve 'AT=teacher' 'HRT=bundle' --threads 2  several systems, side by side on the page
-    fairseq-hrt serve HRT2=bundle HRT3=bundle --set HRT3:hrt_decode_chunk=3     one model, decoded in two ways
+Example:
+
+    fairseq-hrt serve bundle                                  # http://127.0.0.1:8080
+    fairseq-hrt serve AT=teacher HRT=bundle --threads 2       # side by side on the page
+    fairseq-hrt serve HRT2=bundle HRT3=bundle --set HRT3:hrt_decode_chunk=3   # one model, two ways
 
 The interface is LibreTranslate's (POST /translate, GET /languages, …); /v1/translate adds scores, tokens and steps, /metrics figures for
 Prometheus, /spec the description of all of it. It listens on this machine only unless --host says otherwise. SIGTERM and Ctrl-C finish what
-was accepted. It needs ``pip install "fairseq_hrt[serve]"``.
+was accepted. It needs the extra ``serve``.
 """
 
 import argparse
 from pathlib import Path
 from typing import Optional, Sequence
 
+from ..distribution import install_command
 from ..schema import ENGINES
-from .command import execute, verb_parser
+from .command import execute
+from .parser import verb_parser
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -92,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         from ..server.process import serve
     except ImportError as error:
-        raise ValueError(f'{error.name} is not installed: pip install "fairseq_hrt[serve]"') from error
+        raise ValueError(f"{error.name} is not installed: {install_command('serve')}") from error
     serve(settings, options.host, options.port, options.workers)
 
 

@@ -3,7 +3,8 @@
 Example:
 
     fairseq-hrt shortlist data-bin --output lex.txt
-    fairseq-hrt bundle at/checkpoint_best.pt --data data-bin --codes codes --runtime int8 --shortlist lex.txt --output bundle
+    fairseq-hrt bundle at/checkpoint_best.pt --data data-bin --codes codes --output bundle \\
+        --runtime int8 --shortlist lex.txt
     fairseq-hrt translate bundle --shortlist < input.txt
 
 The table has Marian's format, a target word, a source word and a probability a line, so that other tools can use it too. With a shortlist the
@@ -15,7 +16,8 @@ import logging
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .command import add_data_arguments, data_arguments, execute, verb_parser
+from .command import add_data_arguments, data_arguments, execute
+from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +51,8 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("--iterations, --best and --sentences must be at least 1, --least at least 0 and less than 1")
     from fairseq import tasks
 
-    from ..hub.lexical_table import train, write_lex
-    from ..loading.models import generation_config
+    from ..bundles.lexical_table import train, write_lex
+    from ..engine.models import generation_config
 
     config = generation_config([*data_arguments(options), "--path", "none", "--task", "translation"], "the data")
     task = tasks.setup_task(config.task)

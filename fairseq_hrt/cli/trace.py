@@ -3,11 +3,11 @@
 Example:
 
     fairseq-hrt trace data-bin --gen-subset test --sentence 3 --out trace \\
-        --system 'name=Jacobi,path=at/checkpoint_best.pt,task=translation_jacobi,beam=1,jacobi_mode=pj,max_len_b=30' \\
+        --system 'name=Jacobi,path=at/checkpoint_best.pt,task=translation_jacobi,beam=1' \\
         --system 'name=HRT,path=hrt/checkpoint_last.pt,beam=1'
     echo 'ein hund läuft' | fairseq-hrt trace data-bin --text - --system name=...,path=...
     fairseq-hrt trace bundle --text 'Ein Hund läuft.' --out trace
-    fairseq-hrt trace data-bin --sentence 3 --system name=native,path=hrt/checkpoint_last.pt,engine=native,beam=1
+    fairseq-hrt trace data-bin --system name=native,path=hrt/checkpoint_last.pt,engine=native,beam=1
 
 The passes are shown in the terminal (in colour with FORCE_COLOR, never with NO_COLOR). Written into --out: trace.json, trace.html
 (one file without any network, with a slider through the passes) and a picture of passes × words with their probabilities and
@@ -31,8 +31,8 @@ from .command import (
     execute,
     given_systems,
     given_text,
-    verb_parser,
 )
+from .parser import verb_parser
 
 if TYPE_CHECKING:
     from ..evaluation.sentence_trace import Trace

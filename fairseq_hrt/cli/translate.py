@@ -2,42 +2,46 @@
 
 Example:
 
+    fairseq-hrt translate bundle --text "Good morning."
     fairseq-hrt translate bundle < input.txt > output.txt
-    fairseq-hrt translate bundle first.txt second.txt.gz --output translated
-    fairseq-hrt translate bundle input.txt --output output.txt --resume
-    fairseq-hrt translate bundle input.txt --json --set beam=5 --set nbest=3
+    fairseq-hrt translate bundle first.txt second.txt.gz -o translated
+    fairseq-hrt translate bundle input.txt -o output.txt --resume
+    fairseq-hrt translate bundle input.txt --json --beam 5 --nbest 3
     tail -f log | fairseq-hrt translate bundle --line-buffered
     fairseq-hrt translate bundle input.txt --engine native --threads 2
 
 The output has as many lines as the input, in its order; empty lines stay empty. Bytes that are no UTF-8 are read as U+FFFD, a byte
-order mark is left out, gzip is recognised in the input and written to an output whose name ends in .gz. An output file appears when
-it is complete; devices, pipes and - are written through.
+order mark is left out, gzip is recognised in the input and written to an output whose name ends in .gz. What is not text at all
+(a PDF, a docx, …) is refused. An output file appears when it is complete; devices, pipes and - are written through.
+
 With --resume what is finished stays in OUTPUT.partial when the run is interrupted, and the same command goes on there; the result is
 the same byte by byte. Another bundle, other options or another input are refused.
-Options of decoding are those of fairseq-generate (without dashes; =true for a switch): --set jacobi_mode=pj, --set hrt_decode_chunk=3;
+
+Options of decoding that have no flag here are given by --set (without dashes; =true for a switch): --set no_repeat_ngram_size=3;
 --set task=... decodes the checkpoint with another task. --json writes an object for each line: text, score, tokens with their
 log-probabilities and decoder passes, and the other hypotheses.
 """
 
 import argparse
 import gzip
-import json
 import logging
 import os
+import shlex
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, cast
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 from ..files import STANDARD, is_stream, raw_lines, reading, remove_leftovers, standard_input, writing
 from ..schema import ENGINES
+from .binary import require_text, text_lines
+from .output_lines import output_lines
+from .parser import verb_parser
 from .reporting import reporting
-
-if TYPE_CHECKING:
-    from ..hub.translation import Translation
+from .settings import add_decoding_arguments, given_settings
+from .unknown import UnknownWords
 
 # Batches that are read before they are translated together, sorted by length.
 BATCHES = 32
@@ -48,20 +52,27 @@ Sink = Callable[[List[bytes], bytes], None]
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        prog="fairseq-hrt translate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verb_parser("translate", __doc__)
     parser.add_argument("bundle", type=Path, help="folder made by fairseq-hrt bundle")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="text files; - and none: the standard input")
+    parser.add_argument("--text", action="append", metavar="TEXT", help="translate this text instead of files; repeatable")
     parser.add_argument(
-        "--output", type=Path, metavar="PATH", help="file for the translations; a folder where several files are given"
+        "-o", "--output", type=Path, metavar="PATH", help="file for the translations; a folder where several files are given"
     )
     parser.add_argument("--resume", action="store_true", help="keep what is finished when interrupted, and go on with it")
     parser.add_argument("--json", action="store_true", help="a JSON object for each line instead of its text")
     parser.add_argument(
+        "--alignments",
+        action="store_true",
+        help="behind each translation a tab and its alignment as fairseq prints it: pairs of subwords, SOURCE-TARGET from 0; "
+        "for models that write from left to right",
+    )
+    parser.add_argument(
+        "--split-sentences", action="store_true", help="lines may hold several sentences: translate each on its own"
+    )
+    parser.add_argument(
         "--line-buffered", action="store_true", help="translate each line as soon as it comes, for use behind a pipe"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="decoding option; repeatable")
     parser.add_argument("--batch-size", type=int, default=32, help="sentences decoded together (default: %(default)s)")
     parser.add_argument(
         "--engine",
@@ -76,6 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_decoding_arguments(parser)
     return parser
 
 
@@ -87,21 +99,6 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
     with reporting(parser):
         run(options)
-
-
-def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
-    """``["beam=5"]`` → ``{"beam": "5"}``.
-
-    Raises:
-        ValueError: an entry without ``=``.
-    """
-    settings = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(f"--set {pair}: give OPTION=VALUE, e.g. --set beam=5")
-        settings[name.strip().lstrip("-").replace("-", "_")] = value.strip()
-    return settings
 
 
 class Job(NamedTuple):
@@ -150,8 +147,12 @@ def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
     for source in sources:
         if source is None:
             standard_input()
-        elif not source.exists() or source.is_dir():
-            raise ValueError(f"{source} is no file")
+        elif not source.exists():
+            raise ValueError(f"{source} is not a file; to translate a text itself give --text {shlex.quote(str(source))}")
+        elif source.is_dir():
+            raise ValueError(f"{source} is a folder: give its files")
+        else:
+            require_text(source)
     if sources.count(None) > 1:
         raise ValueError("- is given twice: the standard input can be read once")
     return sources
@@ -178,9 +179,34 @@ def _written(target: Path, *, resume: bool) -> List[str]:
     path = Path(os.path.realpath(target))
     if not resume:
         return [str(path)]
-    from ..hub.resume import work_files
+    from ..resuming import work_files
 
     return [str(name) for name in (path, *work_files(path))]
+
+
+def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
+    """What is translated and with which decoding options, checked before anything is loaded.
+
+    Raises:
+        ValueError: options and files that do not fit each other.
+    """
+    for name in ("batch_size", "threads"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
+    if options.text and (options.files or options.resume):
+        raise ValueError("--text stands for files, and needs no --resume: leave out the others")
+    if options.alignments and options.split_sentences:
+        raise ValueError("--alignments count the subwords of one sentence: leave out --split-sentences")
+    if options.text and options.output is not None and options.output.is_dir():
+        raise ValueError(f"{options.output} is a folder, in which --text has no name to have: give an --output file")
+    settings = given_settings(options)
+    nbest = settings.get("nbest", "false")
+    if nbest != "false" and int(nbest) > 1 and not options.json:
+        raise ValueError(f"--nbest {settings['nbest']}: further translations are written with --json alone; add it")
+    if options.alignments:
+        settings["print_alignment"] = "hard"
+    return plan_jobs(options.files, options.output, resume=options.resume), settings
 
 
 def run(options: argparse.Namespace) -> None:
@@ -190,18 +216,13 @@ def run(options: argparse.Namespace) -> None:
         ValueError: options and files that do not fit each other.
         OSError: a file cannot be read or written.
     """
-    if options.batch_size < 1:
-        raise ValueError(f"--batch-size {options.batch_size} must be at least 1")
-    jobs = plan_jobs(options.files, options.output, resume=options.resume)
-    if options.threads is not None and options.threads < 1:
-        raise ValueError(f"--threads {options.threads} must be at least 1")
-    settings = read_settings(options.set)
-    for name in ("device", "engine", "threads", "use_shortlist"):
-        if name in settings:
-            flag = "shortlist" if name == "use_shortlist" else name
-            raise ValueError(f"--set {name}={settings[name]} is not an option of decoding: give --{flag}")
+    jobs, settings = planned(options)
+    if not options.text and jobs[0].source is None and sys.stdin.isatty():
+        sys.stderr.write("reading from the terminal: one sentence per line, Ctrl-D to end\n")
+        # Whoever types wants to see each translation.
+        options.line_buffered = not options.resume
     # Only now, for what shows its help needs no NumPy.
-    from ..hub.pretrained import from_pretrained
+    from ..bundles.pretrained import from_pretrained
 
     model = from_pretrained(
         options.bundle, device=options.device, engine=options.engine, threads=options.threads, use_shortlist=options.shortlist,
@@ -210,19 +231,20 @@ def run(options: argparse.Namespace) -> None:
     if not options.resume:
         translate_jobs(model, jobs, options)
         return
-    from ..hub.resume import ResumableOutput, bundle_hash, identified_options
+    from ..resuming import ResumableOutput, identified_options
 
     identity = {
-        "bundle": bundle_hash(model.bundle), "options": identified_options(model.defaults), "json": options.json,
+        "bundle": model.bundle.content_hash(), "options": identified_options(model.defaults), "json": options.json,
         "batch_size": options.batch_size, "line_buffered": options.line_buffered, **model.identity(),
     }  # fmt: skip
+    identity.update({name: True for name in ("alignments", "split_sentences") if getattr(options, name)})
     outputs = [ResumableOutput(cast(Path, job.target), identity) for job in jobs]
     for job, output in zip(jobs, outputs):
         with output, reading(job.source) as source:
-            lines = raw_lines(source, shown(job.source))
+            lines = text_lines(raw_lines(source, shown(job.source)), shown(job.source))
             output.skip(lines)
             if not output.finished:
-                translate_lines(model, lines, output.append, options, compressed=job.compressed, begun=output.lines)
+                translate_lines(model, lines, output.append, options, job, begun=output.lines)
                 output.finish()
     for output in outputs:
         output.forget()
@@ -243,8 +265,13 @@ def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace)
                 # Whoever reads at the other end has its part at once.
                 target.flush()
 
+        if options.text:
+            given = (line.encode("utf-8", "replace") for text in options.text for line in text.split("\n"))
+            translate_lines(model, given, write, options, job)
+            return
         with reading(job.source) as source:
-            translate_lines(model, raw_lines(source, shown(job.source)), write, options, compressed=job.compressed)
+            lines = text_lines(raw_lines(source, shown(job.source)), shown(job.source))
+            translate_lines(model, lines, write, options, job)
 
     if is_stream(jobs[0].target):
         # Opened once: the reader of a pipe takes its closing for the end.
@@ -261,32 +288,33 @@ def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace)
 
 
 def translate_lines(
-    model: Any, lines: Iterator[bytes], write: Sink, options: argparse.Namespace, *, compressed: bool = False, begun: int = 0
+    model: Any, lines: Iterator[bytes], write: Sink, options: argparse.Namespace, job: Job, *, begun: int = 0
 ) -> None:
     """Translates lines into as many lines.
 
     Blocks depend on the position in the input alone: what is decoded together is the same wherever a run was interrupted.
 
     Args:
-        model: a :class:`~..hub.translator.Translator`.
+        model: a :class:`~..bundles.translator.Translator`.
         lines: of the input, as they are.
         write: takes blocks of them with their output.
-        compressed: gzip, each block a member of its own.
+        job: that they belong to; where its output is gzip, each block is a member of its own.
         begun: how many lines came before these.
     """
     size = 1 if options.line_buffered else BATCHES * options.batch_size
+    unknown = UnknownWords(model, "--text" if options.text else shown(job.source))
     visible = not (options.quiet or options.line_buffered) and sys.stderr.isatty()
     with progress_bar(visible, begun) as bar:
         while block := list(islice(lines, size)):
             texts = [read_line(line, first=not begun and not number) for number, line in enumerate(block)]
-            # Scores are computed only where they are shown.
-            found = model.translate(texts, details=options.json, batch_size=options.batch_size)
-            data = "".join((to_json(one) if options.json else one) + "\n" for one in found).encode("utf-8")
+            unknown.look(texts, begun)
+            data = "".join(f"{line}\n" for line in output_lines(model, texts, options)).encode("utf-8")
             # No time in the header: the same text is the same file.
-            write(block, gzip.compress(data, mtime=0) if compressed else data)
+            write(block, gzip.compress(data, mtime=0) if job.compressed else data)
             begun += len(block)
             bar.update(len(block))
-    if compressed and not begun:
+    unknown.sum_up()
+    if job.compressed and not begun:
         write([], gzip.compress(b"", mtime=0))
 
 
@@ -302,11 +330,6 @@ def progress_bar(visible: bool, begun: int) -> Any:
 def read_line(line: bytes, *, first: bool = False) -> str:
     """The text of a line of any bytes; a byte order mark in front of the first one goes."""
     return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8", errors="replace").rstrip("\r\n")
-
-
-def to_json(found: "Translation") -> str:
-    """One line of JSON."""
-    return json.dumps(asdict(found), ensure_ascii=False)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..files import write_text
-from .command import add_data_arguments, data_arguments, execute, verb_parser
+from .command import add_data_arguments, data_arguments, execute
+from .parser import verb_parser
 
 logger = logging.getLogger(__name__)
 

@@ -38,7 +38,6 @@ __all__ = [
     "UnsafeCheckpointError",
     "checkpoint_loading",
     "display",
-    "doctor",
     "import_error",
     "install",
     "left_to_the_doctor",

@@ -35,8 +35,9 @@ class DagGenerator(EngineGenerator):
 
     A word that immediately repeats the word before is not printed (unless ``--dag-keep-repeats``), and the searches know it:
 
-    * greedy and sample follow links, whatever these lead to. Score: log P(path, tokens), repeats included.
-    * lookahead, viterbi and joint-viterbi search the graph of :func:`~..ops.without_repeats`, whose paths go from the first vertex of a
+    * greedy and sample follow links, whatever these lead to. Score: log P(path, tokens), repeats included. With ``--dag-repeats
+      collapsed`` lookahead, viterbi and joint-viterbi search the graph itself, too, as DA-Transformer and FA-DAT do.
+    * Otherwise lookahead, viterbi and joint-viterbi search the graph of :func:`~..ops.without_repeats`, whose paths go from the first vertex of a
       word to the first vertex of the next. Score: log-probability that the words of the text begin at these vertices, summed over all
       repeats between them. The lengths that viterbi and joint-viterbi compare are numbers of printed words.
     * beam: a hypothesis is a printed text. Score: log P(text), summed over all paths that print it; a weight of the tokens
@@ -70,6 +71,8 @@ class DagGenerator(EngineGenerator):
     ) -> None:
         super().__init__(models, dictionary, options)
         check_dag(options)
+        if self.forced:
+            raise ValueError(f"--forced-start {options.forced_start}: a graph has no given beginning; leave it out")
         self.strategy, self.seed = options.dag_decode_strategy, seed
         self.decoder = models[0].decoder
         self.scale = decode_scale(self.decoder, options)
@@ -194,7 +197,8 @@ class DagGenerator(EngineGenerator):
 
     def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
         """greedy, lookahead, viterbi and joint-viterbi: first the path, then its tokens where they did not decide."""
-        keeps = self.options.dag_keep_repeats or self.strategy == "greedy"
+        options = self.options
+        keeps = options.dag_keep_repeats or options.dag_repeats == "collapsed" or self.strategy == "greedy"
         scores: Optional[Tensor] = None
         tokens: Optional[Tensor] = None
         # links: what is searched; counted: the same with the whole probability of the repeats, which the score is made of.
@@ -202,7 +206,7 @@ class DagGenerator(EngineGenerator):
         if not keeps or self.strategy not in ("greedy", "viterbi"):
             scores, tokens = graphs.best_tokens()
         # What the strategy gives for a token's log-probability.
-        weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(self.strategy, self.options.dag_decode_beta)
+        weight = {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(self.strategy, options.dag_decode_beta)
         if not keeps and scores is not None and tokens is not None:
             counted = links = without_repeats(graphs.links, tokens, scores, graphs.lengths)
             if weight != 1.0:

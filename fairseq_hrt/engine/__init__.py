@@ -9,12 +9,14 @@ from .cache import DecoderState, Memory
 from .constraints import Constraints, length_limits
 from .counters import GenerationCounters
 from .ensemble import EngineEnsemble, reorder
+from .fairseq_dictionary import TaskDictionary
 from .fairseq_hypothesis import from_fairseq, to_fairseq
 from .fairseq_options import check_ranges, options_of_command
 from .generator import AutoregressiveGenerator, EngineGenerator, source_rows
 from .layers import FairseqModule, UnsupportedModelError
 from .native_generator import NativeGenerator, PackedGenerator
 from .precision import at_least_float32, follow_precision, log_mean, log_softmax, on_device
+from .recurrence import recur
 from .relative_positions import relative_index
 from .rescoring import ModelScorer
 from .steps import DecodingStep, StepHook, attached, single_step
@@ -36,6 +38,7 @@ __all__ = [
     "PackedGenerator",
     "SearchPlan",
     "StepHook",
+    "TaskDictionary",
     "TransformerEngine",
     "UnsupportedModelError",
     "at_least_float32",
@@ -49,9 +52,11 @@ __all__ = [
     "lists_to_host",
     "log_mean",
     "log_softmax",
+    "models",
     "native_model",
     "on_device",
     "options_of_command",
+    "recur",
     "relative_index",
     "reorder",
     "require_number",

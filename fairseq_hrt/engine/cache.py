@@ -50,10 +50,13 @@ class Memory:
 class DecoderState:
     """Preallocated key and value buffers of R = B * N rows; row b * N + n is beam n of sentence b.
 
+    Of a decoder with recurrent cells the states after every token are kept instead, so that it is rolled back in the same way.
+
     Attributes:
         memory: the encoded source of the B sentences.
         beams: N.
-        cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1; grows by doubling.
+        cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1; ``[layers, 1, R, 1, capacity, D]`` of
+            recurrent cells. It grows by doubling.
         positions: LongTensor ``[1 or R, capacity]``, the position of each cached token (1 where all rows agree).
         stride: where it is known that token i of every row stands at position i * stride; else None.
         length: cached tokens of the longest row.
@@ -137,14 +140,32 @@ class DecoderState:
         Returns:
             (keys, values) of the cached and the new tokens, ``[R * H, T + q, d]`` each.
         """
-        cache, count = self.cache[number], projected.size(3)
-        total = self.length + count
-        if self.lengths is None:
-            cache.narrow(3, self.length, count).copy_(projected)
-        else:
-            cache.scatter_(3, self.slots(count)[None, :, None, :, None].expand_as(projected), projected)
+        total = self.length + projected.size(3)
+        self._write(number, projected)
         keys, values = self.layer(number)
         return keys.narrow(1, 0, total), values.narrow(1, 0, total)
+
+    def append_states(self, number: int, states: Tensor) -> None:
+        """Writes the states ``[R, q, D]`` of layer ``number``'s recurrent cells as :meth:`append` does keys and values."""
+        self._write(number, states[None, :, None])
+
+    def last_states(self, number: int) -> Tensor:
+        """The states ``[R, D]`` of layer ``number``'s recurrent cells after the cached tokens; zeros where there are none."""
+        cache = self.cache[number, 0, :, 0]
+        if self.length == 0:
+            return cache.new_zeros(cache.size(0), cache.size(2))
+        if self.lengths is None:
+            return cache[:, self.length - 1]
+        last = (self.lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, cache.size(2))
+        return cache.gather(1, last).squeeze(1).masked_fill(self.lengths.eq(0).unsqueeze(1), 0.0)
+
+    def _write(self, number: int, values: Tensor) -> None:
+        """Puts ``[1 or 2, R, H, q, d]`` behind what is cached of layer ``number``."""
+        cache, count = self.cache[number], values.size(3)
+        if self.lengths is None:
+            cache.narrow(3, self.length, count).copy_(values)
+        else:
+            cache.scatter_(3, self.slots(count)[None, :, None, :, None].expand_as(values), values)
 
     def rollback(self, length: Union[int, Tensor], *, longest: Optional[int] = None) -> None:
         """Forgets the last tokens by changing a length; nothing is copied.

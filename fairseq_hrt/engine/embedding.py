@@ -22,6 +22,7 @@ class PackedEmbedding:
         norm: ``layernorm_embedding`` or None.
         projection: ``[D, E]`` where token vectors have another width, or None.
         side: "source" or "target", for error messages.
+        zero: id of a word whose vector counts as zeros, or None.
     """
 
     def __init__(
@@ -34,8 +35,9 @@ class PackedEmbedding:
         norm: Optional[nn.LayerNorm],
         projection: Optional[Tensor] = None,
         side: str = "target",
+        zero: Optional[int] = None,
     ) -> None:
-        self.tokens, self.scale, self.pad, self.side = tokens, scale, pad, side
+        self.tokens, self.scale, self.pad, self.side, self.zero = tokens, scale, pad, side, zero
         self.norm = None if norm is None else PackedNorm(norm)
         self.projection = projection
         self.module = positions
@@ -83,6 +85,8 @@ class PackedEmbedding:
             positions: LongTensor ``[q]`` or ``[R, q]``; None: 0 to q - 1.
         """
         x, scale = torch.embedding(self.tokens, tokens), self.scale
+        if self.zero is not None:
+            x.masked_fill_(tokens.eq(self.zero).unsqueeze(-1), 0.0)
         if self.projection is not None:
             x, scale = F.linear(x * scale, self.projection), 1.0
         if self.table is not None:

@@ -9,7 +9,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
 from ..decoding import Hypothesis, Rescorer, require_candidates
-from ..options import DecodingOptions, require_torch
+from ..options import DecodingOptions, forced_ids, require_torch
 from .alignment import align
 from .beam_search import SearchPlan, require_found, search
 from .cache import Memory
@@ -30,6 +30,7 @@ class EngineGenerator:
 
     Attributes:
         family: whose models are decoded.
+        forced: ids of the words that every translation begins with.
         counters: what was executed.
         step_hooks: called with every :class:`DecodingStep`.
         aligned: see :meth:`align_words`.
@@ -48,6 +49,8 @@ class EngineGenerator:
         self.options = options
         self.eos = dictionary.eos()
         self.symbols_to_strip_from_output = {self.eos}
+        never = (dictionary[dictionary.pad()], dictionary[self.eos])
+        self.forced = forced_ids(options, dictionary.symbols, never)
         self.counters = GenerationCounters()
         self.step_hooks: List[StepHook] = []
         self._ensemble: Optional[EngineEnsemble] = None
@@ -112,6 +115,11 @@ class EngineGenerator:
         """
         if constraints is not None:
             raise ValueError("--constraints: not supported by this decoder; use --task translation for it")
+        if self.forced:
+            if prefix_tokens is not None:
+                raise ValueError("--forced-start with given first words: both say how translations begin; leave one out")
+            tokens = sample["net_input"]["src_tokens"]
+            prefix_tokens = tokens.new_tensor(self.forced).expand(tokens.size(0), -1)
         for model in self.models:
             # As fairseq's generator does; a training step switches the model back itself.
             if model.training:

@@ -12,6 +12,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from .linear import PackedLinear
+from .recurrence import recur
 from .shared_weights import fuse_rows
 
 # A module of fairseq, which is not typed: an attribute of nn.Module would be ``Tensor | Module`` to a type checker.
@@ -196,6 +197,27 @@ class PackedCrossAttention:
         return queries, bias
 
 
+class PackedCell:
+    """A recurrent unit (SSRU) with one product for gates and candidates."""
+
+    def __init__(self, cell: FairseqModule, *, reorder: bool) -> None:
+        self.all = PackedLinear(fuse_rows([cell.forget.weight, cell.candidate.weight]), None, reorder=reorder)
+        self.bias = cell.forget.bias
+
+    def states(self, x: Tensor, before: Tensor) -> Tensor:
+        """The states after each token.
+
+        Args:
+            x: ``[R, q, D]``.
+            before: ``[R, D]``, the states before the first token.
+
+        Returns:
+            ``[R, q, D]``.
+        """
+        forget, candidate = self.all(x).chunk(2, -1)
+        return recur(torch.sigmoid(forget + self.bias), candidate, before)
+
+
 class PackedLayer:
     """One encoder layer, or what a decoder layer has of it: residual blocks, pre- or post-norm, around the parts above.
 
@@ -212,7 +234,9 @@ class PackedLayer:
                     "decode this model with --task translation"
                 )
         self.before: bool = layer.normalize_before
-        self.attention = PackedSelfAttention(layer.self_attn, reorder=reorder)
+        self.cell = PackedCell(layer.cell, reorder=reorder) if hasattr(layer, "cell") else None
+        if self.cell is None:
+            self.attention = PackedSelfAttention(layer.self_attn, reorder=reorder)
         self.attention_norm = PackedNorm(layer.self_attn_layer_norm)
         self.feed_forward = PackedFeedForward(layer, reorder=reorder)
         self.final_norm = PackedNorm(layer.final_layer_norm)

@@ -1,7 +1,7 @@
 """The native engine behind the generator contract of fairseq's command line.
 
-The model is handed over in memory. PyTorch's generator stands by for what the native engine leaves to it: a batch with given first
-words or another start symbol, steps that somebody watches, models on a GPU or in half precision.
+The model is handed over in memory. PyTorch's generator stands by for what the native engine leaves to it: a batch with another start
+symbol, steps that somebody watches, models on a GPU or in half precision.
 """
 
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -9,18 +9,22 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
-from torch import Tensor
 
 from ..decoding import Hypothesis, Rescorer, require_candidates
 from ..families import Family, tasks_for
-from ..options import DecodingOptions, UnsupportedOption
-from ..runtime import Engine, check_dictionaries, longest_written, options_for
+from ..options import DecodingOptions, UnsupportedOption, forced_ids
+from ..runtime import Engine, check_dictionaries, longest_written, options_for, takes_first_words
 from ..runtime.format import Header
 from ..runtime.library import load_library
 from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows
 from .native_model import check_convertible, convert, header_of
+
+
+def _any(given: Dict[str, Any]) -> bool:
+    """Whether fairseq hands over more than a batch: it names what it leaves open, too."""
+    return any(value is not None for value in given.values())
 
 
 class NativeGenerator:
@@ -34,6 +38,7 @@ class NativeGenerator:
 
     Attributes:
         counters: what was executed.
+        forced: ids of the words that every translation begins with.
         eos, symbols_to_strip_from_output: read by fairseq's command line.
 
     Raises:
@@ -58,6 +63,7 @@ class NativeGenerator:
     def _set_up(self, target: Dictionary, options: DecodingOptions) -> None:
         self.options, self.pad, self.words = options, target.pad(), len(target)
         self.eos = target.eos()
+        self.forced = forced_ids(options, target.symbols, (target[self.pad], target[self.eos]))
         self.symbols_to_strip_from_output = {self.eos}
         self.counters = GenerationCounters()
 
@@ -78,36 +84,35 @@ class NativeGenerator:
         return self._engine
 
     def generate(
-        self,
-        models: Sequence[FairseqEncoderDecoderModel],
-        sample: Dict[str, Any],
-        prefix_tokens: Optional[Tensor] = None,
-        constraints: Optional[Tensor] = None,
-        bos_token: Optional[int] = None,
+        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any], **given: Any
     ) -> List[List[Dict[str, Any]]]:
         """Translates a batch; see :meth:`.generator.EngineGenerator.generate`."""
-        found = self.find(sample, prefix_tokens, constraints, bos_token)
-        return [[to_fairseq(hypothesis) for hypothesis in best] for best in found]
+        return [[to_fairseq(hypothesis) for hypothesis in best] for best in self.find(sample, **given)]
 
-    def find(
-        self,
-        sample: Dict[str, Any],
-        prefix_tokens: Optional[Tensor] = None,
-        constraints: Optional[Tensor] = None,
-        bos_token: Optional[int] = None,
-    ) -> List[List[Hypothesis]]:
+    def find(self, sample: Dict[str, Any], **given: Any) -> List[List[Hypothesis]]:
         """The hypotheses of a batch, best first.
 
-        Raises:
-            ValueError: first words, constraints or another start symbol are given.
-        """
-        if prefix_tokens is not None or constraints is not None or bos_token is not None:
-            raise ValueError("given words, constraints or another start symbol: the native engine leaves them to PyTorch")
-        return self.decode(source_rows(sample["net_input"]["src_tokens"], self.pad))
+        Args:
+            prefix_tokens: LongTensor ``[B, P]``, the words that each translation begins with; padding: any word.
 
-    def decode(self, rows: Sequence[Sequence[int]]) -> List[List[Hypothesis]]:
-        """The hypotheses of sources that end in ``</s>``, best first."""
-        found = self.engine.decode(rows, self.options, every=self.rescorer is not None)
+        Raises:
+            ValueError: constraints or another start symbol are given.
+        """
+        prefix_tokens = given.pop("prefix_tokens", None)
+        if _any(given):
+            raise ValueError("constraints or another start symbol: the native engine leaves them to PyTorch")
+        rows = source_rows(sample["net_input"]["src_tokens"], self.pad)
+        return self.decode(rows, None if prefix_tokens is None else prefix_tokens.tolist())
+
+    def decode(
+        self, rows: Sequence[Sequence[int]], first_words: Optional[Sequence[Sequence[int]]] = None
+    ) -> List[List[Hypothesis]]:
+        """The hypotheses of sources that end in ``</s>``, best first; first_words: see :meth:`~..runtime.Engine.decode`."""
+        if self.forced:
+            if first_words is not None:
+                raise ValueError("--forced-start with given first words: both say how translations begin; leave one out")
+            first_words = [self.forced] * len(rows)
+        found = self.engine.decode(rows, self.options, first_words=first_words, every=self.rescorer is not None)
         self.counters.encoder_calls += 1
         if self.rescorer is not None:
             found = [best[: self.options.nbest] for best in self.rescorer.rank(rows, found)]
@@ -209,18 +214,15 @@ class PackedGenerator(NativeGenerator):
         """The model has changed."""
         self._engine = None
 
-    def find(
-        self,
-        sample: Dict[str, Any],
-        prefix_tokens: Optional[Tensor] = None,
-        constraints: Optional[Tensor] = None,
-        bos_token: Optional[int] = None,
-    ) -> List[List[Hypothesis]]:
+    def find(self, sample: Dict[str, Any], **given: Any) -> List[List[Hypothesis]]:
         """The hypotheses of a batch, best first."""
-        given = prefix_tokens is not None or constraints is not None or bos_token is not None
-        if given or self._watched or (self._engine is None and self._not_on_cpu() is not None):
-            return self.torch.find(sample, prefix_tokens, constraints, bos_token)
-        return super().find(sample)
+        prefix_tokens = given.get("prefix_tokens")
+        others = {name: value for name, value in given.items() if name != "prefix_tokens"}
+        # PyTorch says why first words cannot be given.
+        elsewhere = _any(others) or (prefix_tokens is not None and not takes_first_words(self.header, self.options))
+        if elsewhere or self._watched or (self._engine is None and self._not_on_cpu() is not None):
+            return self.torch.find(sample, **given)
+        return super().find(sample, **given)
 
     @property
     def _watched(self) -> bool:

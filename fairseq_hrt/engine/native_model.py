@@ -1,7 +1,7 @@
 """From a loaded model to a model of the native engine (:mod:`..runtime.format`)."""
 
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 import torch
@@ -26,7 +26,8 @@ def write_runtime_model(
     """Converts a model; the file appears when it is complete.
 
     Args:
-        model: a ``transformer``, ``hrt_transformer``, ``bidirectional_transformer`` or ``dag_transformer``, loaded for decoding.
+        model: a ``transformer``, ``marian_transformer``, ``hrt_transformer``, ``bidirectional_transformer`` or ``dag_transformer``, loaded for
+            decoding.
         source, target: its dictionaries.
         path: of the file.
         weights: ``int8`` or ``float32``.
@@ -110,9 +111,10 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
         or decoder.project_out_dim is not None,
         f"--activation-fn {activation}": activation not in ACTIVATIONS,
         "layers of different sizes": any(
-            len({(layer.self_attn.num_heads, tuple(layer.fc1.weight.shape)) for layer in side.layers}) > 1
-            for side in (encoder, decoder)
+            len({(_heads(layer), tuple(layer.fc1.weight.shape)) for layer in side.layers}) > 1 for side in (encoder, decoder)
         ),
+        "layer normalisations of different epsilons": len({norm.eps for side in (encoder, decoder) for norm in _norms(side)})
+        > 1,
         "--bidirectional-distinct-starts without positions": decoder.embed_positions is None
         and getattr(decoder, "opposite_start", None) is not None,
         "a quantised or pruned layer": any(
@@ -146,6 +148,17 @@ def _family(decoder: FairseqModule) -> str:
     return "autoregressive"
 
 
+def _heads(layer: FairseqModule) -> int:
+    """Attention heads of a layer; a recurrent one attends to the source alone."""
+    attention = getattr(layer, "self_attn", None) or layer.encoder_attn
+    return int(attention.num_heads)
+
+
+def _norms(side: FairseqModule) -> List[FairseqModule]:
+    """All layer normalisations of an encoder or decoder."""
+    return [module for module in side.modules() if isinstance(module, nn.LayerNorm)]
+
+
 def _same(one: Tensor, other: Tensor) -> bool:
     """Whether two parameters are one."""
     return one.shape == other.shape and (one.data_ptr() == other.data_ptr() or torch.equal(one, other))
@@ -160,13 +173,14 @@ def header_of(model: FairseqModule, source: Dictionary, target: Dictionary, fami
         shared_embedding=_same(encoder.embed_tokens.weight, decoder.embed_tokens.weight),
         tied_output=_same(decoder.output_projection.weight, decoder.embed_tokens.weight),
         output_bias=decoder.output_projection.bias is not None,
-        epsilon=decoder.layers[0].final_layer_norm.eps,
+        epsilon=decoder.layers[0].final_layer_norm.eps, cell=getattr(decoder, "cell", "attention"),
+        zero_start=bool(getattr(decoder, "zero_start", False)),
     )  # fmt: skip
     for side, module in (("encoder", encoder), ("decoder", decoder)):
         values.update({
             f"{side}_width": module.embed_tokens.embedding_dim,
             f"{side}_layers": len(module.layers),
-            f"{side}_heads": module.layers[0].self_attn.num_heads if len(module.layers) else 1,
+            f"{side}_heads": _heads(module.layers[0]) if len(module.layers) else 1,
             f"{side}_inner": module.layers[0].fc1.weight.size(0) if len(module.layers) else 1,
             f"{side}_pre_norm": bool(module.layers[0].normalize_before) if len(module.layers) else False,
             f"{side}_final_norm": module.layer_norm is not None,
@@ -236,7 +250,7 @@ def _position_table(module: FairseqModule, count: int) -> Tensor:
     """Vectors of positions 0 to ``count`` - 1."""
     positions = module.embed_positions
     if hasattr(positions, "slot_table"):
-        vectors: Tensor = module.slot_vectors(count)
+        vectors: Tensor = module.slot_vectors(count) if hasattr(module, "slot_vectors") else positions.slot_table(count)
         return vectors
     offset = module.padding_idx + 1
     if isinstance(positions, LearnedPositionalEmbedding):
@@ -260,12 +274,15 @@ def _linear(found: Dict[str, Tensor], name: str, *parts: nn.Linear) -> None:
 
 
 def _layer(found: Dict[str, Tensor], name: str, layer: FairseqModule) -> None:
-    attention, cross = layer.self_attn, getattr(layer, "encoder_attn", None)
-    _linear(found, f"{name}.self.input", attention.q_proj, attention.k_proj, attention.v_proj)
-    _linear(found, f"{name}.self.output", attention.out_proj)
+    attention, cross = getattr(layer, "self_attn", None), getattr(layer, "encoder_attn", None)
+    if attention is None:
+        _linear(found, f"{name}.cell", layer.cell.forget, layer.cell.candidate)
+    else:
+        _linear(found, f"{name}.self.input", attention.q_proj, attention.k_proj, attention.v_proj)
+        _linear(found, f"{name}.self.output", attention.out_proj)
+        if getattr(attention, "relative_keys", None) is not None:
+            found[f"{name}.self.relative"] = attention.relative_keys
     _norm(found, f"{name}.self.norm", layer.self_attn_layer_norm)
-    if getattr(attention, "relative_keys", None) is not None:
-        found[f"{name}.self.relative"] = attention.relative_keys
     if cross is not None:
         _linear(found, f"{name}.cross.query", cross.q_proj)
         _linear(found, f"{name}.cross.memory", cross.k_proj, cross.v_proj)

@@ -128,6 +128,8 @@ class TransformerEngine:
         batch, heads, _, width = memory.keys[0].shape
         device = memory.keys[0].device
         shape = (len(self.layers), 2, batch * beams, heads, capacity, width)
+        if self.recurrent:
+            shape = (len(self.layers), 1, batch * beams, 1, capacity, heads * width)
         if not self.static_weights:
             # Computed from weights that may have changed since.
             self._even.clear()
@@ -167,12 +169,17 @@ class TransformerEngine:
 
         Returns:
             Features ``[R, q, D]``, or ``[R, q', D]``, for :meth:`logits`.
+
+        Raises:
+            ValueError: recurrent cells, which see all tokens before and none after, are to see others.
         """
+        if self.recurrent and (visible is not None or not causal):
+            raise ValueError("a decoder with recurrent cells sees all words before each word and none after it")
         count = tokens.size(1)
         x = self.embed(tokens, positions)
         if remember:
             state.reserve(state.length + count)
-        bias = self.visibility.bias(state, count, visible, causal, tokens.device)
+        bias = None if self.recurrent else self.visibility.bias(state, count, visible, causal, tokens.device)
         distances = None
         if self.relative_window:
             if remember:
@@ -185,7 +192,7 @@ class TransformerEngine:
             x = layer.block(
                 x,
                 layer.attention_norm,
-                lambda y: self._self_attention(y, number, cache, bias, distances, chosen),  # noqa: B023
+                lambda y: self._words_before(y, number, cache, bias, distances, chosen),  # noqa: B023
                 chosen,
             )
             keys, values = memory.layer(number)
@@ -206,7 +213,7 @@ class TransformerEngine:
         """Unnormalised scores of the V dictionary entries: ``[..., D]`` → ``[..., V]``."""
         return self.output(features)
 
-    def _self_attention(
+    def _words_before(
         self,
         x: Tensor,
         number: int,
@@ -215,7 +222,7 @@ class TransformerEngine:
         distances: Optional[Distances],
         chosen: Optional[Tensor],
     ) -> Tensor:
-        """Self-attention of layer ``number``.
+        """What layer ``number`` has in the place of self-attention, or that.
 
         Args:
             x: ``[R, q, D]``, the new tokens.
@@ -227,6 +234,12 @@ class TransformerEngine:
         Returns:
             ``[R, q', D]``.
         """
+        cell = self.layers[number].cell
+        if cell is not None:
+            states = cell.states(x, torch.zeros_like(x[:, 0]) if state is None else state.last_states(number))
+            if state is not None:
+                state.append_states(number, states)
+            return torch.relu(states if chosen is None else states.index_select(1, chosen))
         attention = self.layers[number].attention
         queries, memorable = attention.project(x, chosen)
         keys, values = memorable.flatten(1, 2) if state is None else state.append(number, memorable)
@@ -278,13 +291,14 @@ class TransformerEngine:
             pad=self.pad,
             norm=decoder.layernorm_embedding,
             projection=None if decoder.project_in_dim is None else decoder.project_in_dim.weight,
+            zero=decoder.dictionary.eos() if getattr(decoder, "zero_start", False) else None,
         )
         self.project_out = None if decoder.project_out_dim is None else decoder.project_out_dim.weight
         self.norm = None if decoder.layer_norm is None else PackedNorm(decoder.layer_norm)
         reorder = self.static_weights
         self.layers = [PackedDecoderLayer(layer, reorder=reorder) for layer in decoder.layers]
-        tables_of_distances = [layer.attention.relative_keys for layer in self.layers]
-        first = tables_of_distances[0]
+        self.recurrent: bool = any(layer.cell is not None for layer in self.layers)
+        first = None if self.recurrent else self.layers[0].attention.relative_keys
         self.relative_window: int = 0 if first is None else first.size(0) // 2
         projection = decoder.output_projection
         self.output = PackedLinear(projection.weight, projection.bias, reorder=reorder)

@@ -16,8 +16,8 @@ import numpy as np
 import sacrebleu
 import torch
 
-from ..hub.text import TextPipeline
 from ..systems import System
+from ..text.pipeline import TextPipeline
 from .footprint import Footprint
 from .quality import Detokenizer, Quality, evaluate
 from .raw_lines import RawLines, differing_sentences

@@ -2,8 +2,8 @@
 
 from typing import List, Sequence
 
-from ..hub.text import TextPipeline
 from ..systems import System
+from ..text.pipeline import TextPipeline
 
 
 class RawLines:

@@ -14,7 +14,7 @@ from typing import BinaryIO, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from .. import __version__
 from ..files import write_text
-from ..hub.resume import identified_options, model_files
+from ..resuming import identified_options, model_files
 from ..systems import System, SystemSpec, load_system
 from .comparison import decode_all, target_texts
 from .quality import Detokenizer, evaluate

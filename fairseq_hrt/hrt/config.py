@@ -4,16 +4,15 @@ from dataclasses import dataclass, field
 from typing import List, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
 from ..task_options import with_decoding_options
-from ..training import DistillationConfig
+from ..training import ConventionsConfig, DistillationConfig
 
 
 @dataclass
-class HRTModelConfig(TransformerConfig):
+class HRTModelConfig(ConventionsConfig):
     """A Transformer and what a hybrid-regressive one has besides."""
 
     hrt_chunk_sizes: List[int] = field(

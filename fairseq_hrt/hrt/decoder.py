@@ -10,6 +10,7 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
+from ..training import start_self_attention
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import HRTModelConfig
 from .sample import SampleView, check_chunk_size
@@ -73,6 +74,8 @@ class HRTDecoder(TransformerDecoderBase):
         self.register_buffer("special_chunk_sizes", torch.tensor(self.chunk_sizes))
         # Whether a start symbol may begin untrained; False where a checkpoint is loaded to be decoded.
         self.may_gain_sizes = True
+        # Of the checkpoint that is loaded: whether its decoder begins with a vector of zeros.
+        self.parent_starts_from_zeros = False
 
     def build_decoder_layer(self, cfg: HRTModelConfig, no_encoder_attn: bool = False) -> nn.Module:
         if cfg.checkpoint_activations or cfg.offload_activations:
@@ -169,9 +172,10 @@ class HRTDecoder(TransformerDecoderBase):
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
         """Adds what an autoregressive checkpoint lacks, so that it can be fine-tuned; nothing else may be missing.
 
-        The start symbols begin as the ordinary one of that checkpoint, the relative table as zeros. Start symbols that the checkpoint
-        has go to the chunk sizes they were trained for.
+        The start symbols begin as the ordinary one of that checkpoint, the relative table as zeros, and self-attention anew where that
+        checkpoint has recurrent cells. Start symbols that the checkpoint has go to the chunk sizes they were trained for.
         """
+        start_self_attention(state_dict, self, name)
         super().upgrade_state_dict_named(state_dict, name)
         special, sizes = f"{name}.embed_special.weight", f"{name}.special_chunk_sizes"
         own = self.state_dict().items()
@@ -181,7 +185,7 @@ class HRTDecoder(TransformerDecoderBase):
             state_dict[special] = self._rows_by_size(state_dict, name, known)
         elif not any(key in state_dict for key in tables):
             fresh = self.embed_special.weight.detach().clone()
-            fresh[1:] = state_dict[f"{name}.embed_tokens.weight"][self.eos]
+            fresh[1:] = 0.0 if self.parent_starts_from_zeros else state_dict[f"{name}.embed_tokens.weight"][self.eos]
             state_dict[special] = fresh
             state_dict.update({key: torch.zeros_like(value) for key, value in tables.items()})
         state_dict[sizes] = torch.tensor(self.chunk_sizes)

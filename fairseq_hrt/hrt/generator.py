@@ -39,6 +39,10 @@ class HRTGenerator(AutoregressiveGenerator):
     ) -> None:
         super().__init__(models, dictionary, options)
         self.chooser = ChunkChooser(chunk_table(options, self.chunk_sizes))
+        if self.forced and {size for _, size in self.chooser.table} != {1}:
+            raise ValueError(
+                f"--forced-start {options.forced_start}: chunks cannot continue a given beginning; use --hrt-decode-chunk 1 for it"
+            )
         self.nat_beam = settled_hrt(options, self.chooser.table).hrt_nat_beam
         if len({tuple(model.decoder.chunk_sizes) for model in models}) > 1:
             raise ValueError("the models of an ensemble must be trained for the same --hrt-chunk-sizes")
@@ -194,7 +198,7 @@ class HRTGenerator(AutoregressiveGenerator):
             ends.copy_(torch.where(beyond, unforbidden, ends))
 
     def _complete(self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int) -> Hypothesis:
-        """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty.
+        """The translation of one row: cut at the first ``</s>``, scored by Eq. 2, ranked with the length penalty unless ``--hrt-scoring eq2``.
 
         Args:
             choice, best: what stands at the masked positions, and its log-probability.
@@ -213,10 +217,11 @@ class HRTGenerator(AutoregressiveGenerator):
             counted = [s for place, s in enumerate(scores) if place < end or (place + 1) % chunk_size == 0]
         total = sum(counted)
         check_number(total)
+        divides = self.options.normalize and self.options.hrt_scoring == "normalized"
         steps = [place // chunk_size if place % chunk_size == 0 else row.steps + 1 for place in range(1, end + 1)]
         hypothesis = Hypothesis(
             tokens=tokens[:end],
-            score=total / length**self.options.lenpen if self.options.normalize else total,
+            score=total / length**self.options.lenpen if divides else total,
             positional_scores=scores[:end],
             token_steps=steps,
             steps=row.steps + 1,

@@ -15,7 +15,7 @@ loss positions of Skip-CMLM together cover 1 … L exactly once, and Skip-CMLM's
 builds from the tokens that stage I found.
 """
 
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import List, NamedTuple, Sequence
 
 import torch
 from torch import Tensor
@@ -51,47 +51,6 @@ def padded_length(length: int, chunk_size: int) -> int:
     return chunk_size * -(-(length + 1) // chunk_size)
 
 
-def skip_at_sample(target: Tensor, chunk_size: int, *, eos: int, bos: int) -> Tuple[Tensor, Tensor, Tensor]:
-    """Skip-AT sample of one sentence (HRT, Table 1): every K-th token, left to right.
-
-    Args:
-        target: LongTensor ``[N]`` without ``</s>``; may be empty.
-        chunk_size: K; 1 gives the ordinary autoregressive sample.
-        eos: id of ``</s>``.
-        bos: id of the start symbol of this chunk size.
-
-    Returns:
-        (input, positions, target), LongTensors ``[m]``.
-    """
-    check_chunk_size(chunk_size)
-    length = padded_length(target.numel(), chunk_size)
-    filled = torch.cat([target, target.new_full((length - target.numel(),), eos)])
-    kept = filled[chunk_size - 1 :: chunk_size]
-    positions = torch.arange(0, length, chunk_size, device=target.device)
-    return torch.cat([target.new_tensor([bos]), kept[:-1]]), positions, kept
-
-
-def skip_cmlm_sample(target: Tensor, chunk_size: int, *, eos: int, mask: int, pad: int) -> Tuple[Tensor, Tensor, Tensor]:
-    """Skip-CMLM sample of one sentence (HRT, Table 1): all the other tokens, in one pass.
-
-    Args:
-        target: LongTensor ``[N]`` without ``</s>``; may be empty.
-        chunk_size: K; 1 masks nothing.
-        eos: id of ``</s>``.
-        mask: id of the mask symbol.
-        pad: written into the returned target where nothing is predicted.
-
-    Returns:
-        (input, positions, target), LongTensors ``[L]``.
-    """
-    check_chunk_size(chunk_size)
-    length = padded_length(target.numel(), chunk_size)
-    filled = torch.cat([target, target.new_full((length - target.numel(),), eos)])
-    positions = torch.arange(1, length + 1, device=target.device)
-    masked = positions % chunk_size != 0
-    return filled.masked_fill(masked, mask), positions, filled.masked_fill(~masked, pad)
-
-
 def skip_cmlm_input(kept: Sequence[int], chunk_size: int, *, mask: int) -> List[int]:
     """Input of stage II: K - 1 masks before every token of stage I.
 
@@ -117,7 +76,7 @@ def training_views(
     pad: int,
     learn_tail: bool = True,
 ) -> TrainingViews:
-    """The samples of a whole batch; row b equals the functions above for its sentence, padded.
+    """The samples of a whole batch (HRT, Table 1), padded.
 
     Args:
         targets: LongTensor ``[B, T]``, right-padded, ``</s>`` included (T = longest N + 1).

@@ -13,25 +13,29 @@ class DecoderSize:
 
     Attributes:
         layers: decoder layers; width: D; inner: width of the feed-forward layers; vocabulary: V.
+        recurrent: they have recurrent cells in the place of self-attention.
     """
 
     layers: int
     width: int
     inner: int
     vocabulary: int
+    recurrent: bool = False
 
     @classmethod
     def of(cls, model: FairseqEncoderDecoderModel) -> "DecoderSize":
         """Of a Transformer."""
         decoder = model.decoder
         vocabulary, width = decoder.output_projection.weight.shape
-        return cls(len(decoder.layers), width, decoder.layers[0].fc1.out_features, vocabulary)
+        recurrent = hasattr(decoder.layers[0], "cell")
+        return cls(len(decoder.layers), width, decoder.layers[0].fc1.out_features, vocabulary, recurrent)
 
     def flops(self, tokens: int, keys: int, source: int) -> int:
         """Of a pass of ``tokens`` new tokens over ``keys`` keys and ``source`` source tokens; a multiplication and an addition
         are two. The encoder and the source's keys (:meth:`source_flops`) stand apart."""
         d, q, k, m = self.width, tokens, keys, source
-        layer = 8 * d * d * q + 4 * d * q * k + 4 * d * d * q + 4 * d * q * m + 4 * d * self.inner * q
+        before = 4 * d * d * q if self.recurrent else 8 * d * d * q + 4 * d * q * k
+        layer = before + 4 * d * d * q + 4 * d * q * m + 4 * d * self.inner * q
         return self.layers * layer + 2 * d * self.vocabulary * q
 
     def source_flops(self, source: int) -> int:
@@ -47,6 +51,7 @@ class JacobiStatistics:
         sentences: translated.
         tokens: written, ``</s>`` included: the passes that one sentence after the other needs, one by one.
         row_passes: passes, counted for each sentence that took part.
+        iterations: those of the paper, with ``--jacobi-known-length``; else the passes.
         passes: decoder calls of whole batches.
         pushed: tokens put through the decoder, each sentence's own window.
         proved: how many passes proved 1, 2, … tokens.
@@ -59,6 +64,7 @@ class JacobiStatistics:
     sentences: int = 0
     tokens: int = 0
     row_passes: int = 0
+    iterations: int = 0
     passes: int = 0
     pushed: int = 0
     flops: int = 0
@@ -85,5 +91,6 @@ class JacobiStatistics:
             f"({self.pushed / max(self.tokens, 1):.2f} for each written), {self.flops / 1e9:.2f} GFLOP "
             f"({self.flops / max(self.plain_flops, 1):.2f} times those of one by one); {self.seconds:.2f} s"
             + (f", {self.draft_seconds:.2f} s of them for drafts" if self.draft_seconds else "")
+            + (f"; {self.iterations} iterations as the paper counts them" if self.iterations > self.row_passes else "")
             + f"; tokens proved by a pass: {{{', '.join(histogram)}}}"
         )

@@ -57,9 +57,11 @@ class JacobiPlan:
         constraints: rules for each next token.
         window: the mode.
         drafter: where guesses come from.
-        filler: is guessed where nothing better is known; never padding, which would shift positions in fairseq's modules.
+        filler: is guessed where nothing better is known; ``<pad>`` is a word like any other here, since positions are given.
         temperature: divides the logits.
         rank: from (log-probability, tokens) to a score.
+        known_length: a translation's steps are the iterations of the paper's algorithm: it stops when an iteration changes
+            nothing, where this one knows before that the last word is right.
     """
 
     start: int
@@ -69,6 +71,7 @@ class JacobiPlan:
     filler: int
     temperature: float
     rank: Callable[[float, int], float]
+    known_length: bool = False
 
 
 @dataclass
@@ -84,6 +87,10 @@ class _Row:
     answers: List[int] = field(default_factory=list)
     size: int = 1
     guesses: List[int] = field(default_factory=list)
+    # Of a block: its tokens and the passes so far; of all blocks: further iterations in which nothing would change.
+    block: int = 0
+    passes: int = 0
+    unchanged: int = 0
 
 
 def jacobi_decode(
@@ -185,6 +192,11 @@ def _accept(
 ) -> None:
     """Appends the proved answers: the first, and each whose guess in front agrees with the answer before it."""
     eos, first = plan.constraints.eos, len(row.tokens)
+    # What stood at the last place of the window before.
+    before = row.answers[row.size - 1] if len(row.answers) >= row.size else plan.filler
+    if not row.answers:
+        row.block, row.passes = row.size, 0
+    row.passes += 1
     proved = 0
     while True:
         check_number(scores[proved])
@@ -192,6 +204,8 @@ def _accept(
         token = answers[proved - 1]
         if token == eos or proved == row.size or row.guesses[proved - 1] != token:
             break
+    # After as many iterations as words everything is right.
+    row.unchanged += proved == row.size and answers[proved - 1] != before and row.passes < row.block
     row.tokens += answers[:proved]
     row.log_probs += scores[:proved]
     row.steps += [number] * proved
@@ -231,5 +245,5 @@ def _hypothesis(row: _Row, plan: JacobiPlan) -> Hypothesis:
         score=plan.rank(sum(row.log_probs), len(row.tokens)),
         positional_scores=row.log_probs,
         token_steps=row.steps,
-        steps=row.steps[-1],
+        steps=row.steps[-1] + (row.unchanged if plan.known_length else 0),
     )

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .. import option_effects
 from ..engine import Memory
-from ..loading.models import dictionary_option, load_other_model
+from ..engine.models import dictionary_option, load_other_model
 
 
 class Drafter:

@@ -79,22 +79,30 @@ class JacobiGenerator(EngineGenerator):
             drafted = self._now() - before if type(self.drafter) is not Drafter else 0.0
         limits = self.length_limits(memories)
         self.ensemble.reserve_positions(int(limits.max()) + 1)
-        rules = Constraints(
-            self.dictionary,
-            min_length=options.min_len,
-            max_lengths=limits,
-            unkpen=options.unkpen,
-            no_repeat_ngram_size=options.no_repeat_ngram_size,
-            prefix=prefix,
-        )
+
+        def rules(most: Tensor) -> Constraints:
+            return Constraints(
+                self.dictionary,
+                min_length=options.min_len,
+                max_lengths=most,
+                unkpen=options.unkpen,
+                no_repeat_ngram_size=options.no_repeat_ngram_size,
+                prefix=prefix,
+            )
+
+        first = self.eos if start is None else start
+        if options.jacobi_known_length:
+            greedy = search(self.ensemble, memories, self._greedy(first, rules(limits)))
+            limits = limits.new_tensor([len(best[0].tokens) - 1 for best in greedy])
         plan = JacobiPlan(
-            start=self.eos if start is None else start,
-            constraints=rules,
+            start=first,
+            constraints=rules(limits),
             window=window,
             drafter=self.drafter,
-            filler=self.dictionary.unk(),
+            filler=self.dictionary.pad() if options.jacobi_known_length else self.dictionary.unk(),
             temperature=options.temperature,
             rank=lambda total, length: total / length**options.lenpen if options.normalize else total,
+            known_length=options.jacobi_known_length,
         )
         watch = _Watch(memory.lengths.tolist(), DecoderSize.of(self.models[0]))
         calls = self.counters.decoder_calls
@@ -113,13 +121,7 @@ class JacobiGenerator(EngineGenerator):
     def _run(self, memories: List[Memory], plan: JacobiPlan, watch: "_Watch") -> List[Hypothesis]:
         """Decodes a batch; one token at a time by the ordinary search, which has less to keep in mind."""
         if plan.window.mode == "frontier" and plan.window.width == 1 and not self.iteration_hooks:
-            greedy = SearchPlan(
-                start=plan.start,
-                constraints=plan.constraints,
-                lenpen=self.options.lenpen,
-                normalize=self.options.normalize,
-                temperature=plan.temperature,
-            )
+            greedy = self._greedy(plan.start, plan.constraints)
             found = [best[0] for best in search(self.ensemble, memories, greedy, hooks=self.step_hooks)]
             watch.one_by_one(found)
             for hypothesis in found:
@@ -127,6 +129,16 @@ class JacobiGenerator(EngineGenerator):
             return found
         hooks: List[IterationHook] = [watch, *self.iteration_hooks]
         return jacobi_decode(self.ensemble, memories, plan, step_hooks=self.step_hooks, iteration_hooks=hooks)
+
+    def _greedy(self, start: int, rules: Constraints) -> SearchPlan:
+        """Word by word."""
+        return SearchPlan(
+            start=start,
+            constraints=rules,
+            lenpen=self.options.lenpen,
+            normalize=self.options.normalize,
+            temperature=self.options.temperature,
+        )
 
     def _now(self) -> float:
         """The time when everything that was asked of the device is done."""
@@ -166,6 +178,7 @@ class _Watch:
         statistics.sentences += len(found)
         statistics.tokens += self.tokens
         statistics.row_passes += self.row_passes
+        statistics.iterations += sum(hypothesis.steps for hypothesis in found)
         statistics.pushed += self.pushed
         statistics.proved.update(self.proved)
         source = sum(self.size.source_flops(length) for length in self.sources)

@@ -1,3 +1,3 @@
-"""Models and what is known of them, from files of unknown origin: checkpoints, their options, and the models themselves."""
+"""Checkpoints and options of unknown origin: read safely, checked against allow-lists, averaged."""
 
-__all__ = ["checkpoints", "data_options", "models"]
+__all__ = ["averaging", "checkpoints", "data_options"]

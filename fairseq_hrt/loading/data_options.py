@@ -33,7 +33,7 @@ _JOINED = ("post_process", "remove_bpe")
 _NEVER = re.compile(r".*_(path|paths|file|files|dir|dirs|data|options|args)|data|.*lm_path.*|rescore_.*|engine|weights")
 # What this package's tasks declare, told without fairseq: options of a family begin with its name.
 _FAMILIES = tuple(f"{name}_" for name in NAMES)
-_OF_TASKS = ("seed", "max_update", "raw_probability")
+_OF_TASKS = ("seed", "max_update", "raw_probability", "forced_start")
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,39}")
 _PACKAGE = __name__.split(".")[0]
 

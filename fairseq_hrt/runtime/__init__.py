@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .options import longest_written as longest_written
     from .options import options_for as options_for
     from .options import settled as settled
+    from .options import takes_first_words as takes_first_words
     from .options import writes_in_order as writes_in_order
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "options",
     "options_for",
     "settled",
+    "takes_first_words",
     "writes_in_order",
 ]
 _HOMES = {
@@ -31,6 +33,7 @@ _HOMES = {
     "longest_written": "options",
     "options_for": "options",
     "settled": "options",
+    "takes_first_words": "options",
     "writes_in_order": "options",
 }
 

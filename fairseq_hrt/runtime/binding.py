@@ -8,13 +8,13 @@ import numpy as np
 
 from ..families import MODEL_FAMILIES
 from ..options import KINDS, SCHEMA
-from .format import ACTIVATIONS, Header
+from .format import ACTIVATIONS, CELLS, Header
 from .library import load_library
 
-INTERFACE = 6
+INTERFACE = 8
 OK, MEMORY, INVALID, NUMBER, REFUSED, ENDED = range(6)
 # gelu_fast and gelu_accurate are two names of one formula.
-_ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3)))
+_ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3, 4)))
 _MESSAGE = 512
 
 
@@ -40,7 +40,8 @@ class Shape(C.Structure):
     _fields_ = [
         *((name, C.c_int32) for name in (
             "family activation bos pad eos unk shared_embedding tied_output output_bias special_symbols chunk_count relative_window "
-            "learn_tail directions block causal independent middle_to_side link_heads link_rows reach count_bos length_classes"
+            "learn_tail directions block causal independent middle_to_side link_heads link_rows reach count_bos length_classes "
+            "cell zero_start"
         ).split()),
         ("chunk_sizes", C.POINTER(C.c_int32)),
         ("epsilon", C.c_double),
@@ -71,6 +72,12 @@ class Options(C.Structure):
         ("table_chunks", C.POINTER(C.c_int32)),
         *((name, C.c_double) for name in _fields(float)),
     ]
+
+
+class FirstWords(C.Structure):
+    """fh_first_words."""
+
+    _fields_ = [("tokens", C.POINTER(C.c_int32)), ("offsets", C.POINTER(C.c_int64))]
 
 
 class Targets(C.Structure):
@@ -127,7 +134,17 @@ def kernel() -> C.CDLL:
         "fh_engine_shortlist": (C.c_int, [C.c_void_p, longs, ints, C.c_int64, ints, C.c_int64, *message]),
         "fh_decode": (
             C.c_int,
-            [C.c_void_p, ints, longs, C.c_int32, C.POINTER(Options), Ask, C.POINTER(C.POINTER(Results)), *message],
+            [
+                C.c_void_p,
+                ints,
+                longs,
+                C.c_int32,
+                C.POINTER(FirstWords),
+                C.POINTER(Options),
+                Ask,
+                C.POINTER(C.POINTER(Results)),
+                *message,
+            ],
         ),
         "fh_score": (
             C.c_int,
@@ -173,6 +190,7 @@ def shape_of(header: Header) -> Tuple[Shape, Any]:
     shape = Shape()
     values: Dict[str, Any] = {name: getattr(header, name) for name, *_ in Shape._fields_ if hasattr(header, name)}
     values["family"], values["activation"] = MODEL_FAMILIES.index(header.family), _ACTIVATION[header.activation]
+    values["cell"] = CELLS.index(header.cell)
     values["chunk_count"] = len(header.chunk_sizes)
     chunks = (C.c_int32 * max(len(header.chunk_sizes), 1))(*header.chunk_sizes)
     values["chunk_sizes"] = C.cast(chunks, C.POINTER(C.c_int32))

@@ -36,6 +36,10 @@ INSTRUCTION_SETS: Dict[str, List[str]] = {
     "avx2": ["-mavx2", "-mfma"],
     "neon_dotprod": ["-march=armv8.2-a+dotprod"],
 }
+# How `zig cc`, which cross-compiles without a sysroot, spells what it does not understand otherwise.
+OTHER_SPELLINGS = {"neon_dotprod": ["-mcpu=generic+v8_2a+dotprod"]}
+# Processor families as compilers' macros call them, and their names in the tags of wheels.
+FAMILIES = {"__x86_64__": "x86_64", "__aarch64__": "aarch64", "__i386__": "i686"}
 
 
 class Built(NamedTuple):
@@ -45,6 +49,7 @@ class Built(NamedTuple):
         library: where it is; None if there is none.
         reason: why there is none, one line.
         compiler: the command that compiled.
+        machine: the processor family that the library runs on.
         instruction_sets: those compiled, the portable one included.
         left_out: instruction sets of this processor family that the compiler does not know.
     """
@@ -52,6 +57,7 @@ class Built(NamedTuple):
     library: Optional[Path]
     reason: str = ""
     compiler: str = ""
+    machine: str = ""
     instruction_sets: Sequence[str] = ()
     left_out: Sequence[str] = ()
 
@@ -105,12 +111,27 @@ def _run(command: Sequence[str]) -> str:
     )
 
 
-def _known(command: List[str], flags: List[str]) -> bool:
-    """Whether the compiler knows the flags of an instruction set."""
+def target_machine(command: List[str]) -> str:
+    """The processor family that a compiler compiles for, which need not be this machine's; this one's where it is none of FAMILIES."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "empty.c").touch()
+        try:
+            said = subprocess.run([*command, "-dM", "-E", str(Path(folder, "empty.c"))], capture_output=True, timeout=900)
+        except (OSError, subprocess.TimeoutExpired):
+            return platform.machine()
+    words = set(said.stdout.decode(errors="replace").split())
+    return next((name for macro, name in FAMILIES.items() if macro in words), platform.machine())
+
+
+def instruction_set_flags(command: List[str], name: str) -> Optional[List[str]]:
+    """The flags of an instruction set in the spelling that the compiler knows; None if it knows none."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "empty.c")
         file.write_text("int empty;\n")
-        return not _run([*command, *flags, "-Werror", "-c", str(file), "-o", str(file.with_suffix(".o"))])
+        for flags in filter(None, (INSTRUCTION_SETS[name], OTHER_SPELLINGS.get(name))):
+            if not _run([*command, *flags, "-Werror", "-c", str(file), "-o", str(file.with_suffix(".o"))]):
+                return flags
+    return None
 
 
 def compile_library(
@@ -128,14 +149,16 @@ def compile_library(
         target: the library to write; an older one is replaced only by a finished one.
         objects: folder for object files, named by all that they depend on, so that none is ever out of date.
         extra: flags for every file and the linker, e.g. sanitizers.
-        machine: processor family to compile for; by default this one's.
+        machine: processor family to compile for; by default the compiler's target.
         command: the compiler; by default :func:`compiler`.
     """
     command = command or compiler()
     if not command:
         raise CompilationError("no C compiler was found")
-    wanted = instruction_sets(machine or platform.machine())
-    compiled = [name for name in wanted if _known(command, INSTRUCTION_SETS[name])]
+    machine = machine or target_machine(command)
+    wanted = instruction_sets(machine)
+    known = ((name, instruction_set_flags(command, name)) for name in wanted)
+    compiled = {name: flags for name, flags in known if flags}
     have = [f"-DFH_HAVE_{name.upper()}" for name in compiled]
     stamp = f'-DFH_FINGERPRINT="{fingerprint(kernel)}"'
     headers = b"".join(path.read_bytes() for path in sources(kernel) if path.suffix == ".h")
@@ -147,7 +170,7 @@ def compile_library(
         name = source.stem[len("operations_") :] if source.stem.startswith("operations_") else ""
         if name in INSTRUCTION_SETS and name not in compiled:
             return None
-        flags = [*FLAGS, *extra, *INSTRUCTION_SETS.get(name, [])]
+        flags = [*FLAGS, *extra, *compiled.get(name, [])]
         if source.stem == "dispatch":
             flags += [*have, stamp]
         what = "\0".join([*command, version, *flags, source.name]).encode() + source.read_bytes() + headers
@@ -172,7 +195,7 @@ def compile_library(
         raise CompilationError(f"the library cannot be linked: {said}")
     unfinished.replace(target)
     left_out = [name for name in wanted if name not in compiled]
-    return Built(target, "", shlex.join(command), [*compiled, "plain"], left_out)
+    return Built(target, "", shlex.join(command), machine, [*compiled, "plain"], left_out)
 
 
 def build(folder: Path = HERE, *, kernel: Path = KERNEL, objects: Path = OBJECTS) -> Built:
@@ -194,14 +217,19 @@ def build(folder: Path = HERE, *, kernel: Path = KERNEL, objects: Path = OBJECTS
     return built
 
 
-def platform_tag() -> str:
-    """The wheel tag of machines that the library runs on."""
+def platform_tag(machine: str = "") -> str:
+    """The wheel tag of machines that a library of this system runs on.
+
+    Args:
+        machine: :attr:`Built.machine`, which decides: a library that was cross-compiled is not for this machine.
+    """
     import sysconfig
 
     if sys.platform == "darwin":
         # a universal Python, but a library for one processor family
-        return f"macosx_11_0_{platform.machine()}"
-    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        return f"macosx_11_0_{'arm64' if machine == 'aarch64' else machine or platform.machine()}"
+    tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    return f"linux_{machine}" if machine in FAMILIES.values() and tag.startswith("linux_") else tag
 
 
 def main() -> int:

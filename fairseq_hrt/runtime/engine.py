@@ -138,6 +138,7 @@ class Engine:
         sources: Sequence[Sequence[int]],
         options: DecodingOptions = _DEFAULT,
         *,
+        first_words: Optional[Sequence[Sequence[int]]] = None,
         every: bool = False,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
@@ -145,18 +146,31 @@ class Engine:
 
         Args:
             sources: dictionary ids ending in ``</s>``.
+            first_words: of each source the target ids that its translations have to begin with, whatever their probability, which counts;
+                padding stands for any word. The model has to write from left to right (hrt: in chunks of 1).
             every: all hypotheses that the search has found, whatever ``options.nbest`` says.
             cancelled: whether nobody wants the results any more; asked in this thread, from time to time.
 
         Raises:
-            UnsupportedOption: an option that this model or the runtime does not know.
-            ValueError: a bad value of an option, or a source that does not fit the model.
+            UnsupportedOption: an option that this model or the runtime does not know, or first words for a model that cannot be given any.
+            ValueError: a bad value of an option, or a source or first words that do not fit the model.
             NumericalError: a probability is NaN.
             MemoryError: buffers could not grow.
             Cancelled: see ``cancelled``.
             BaseException: what ``cancelled``, or the handler of a signal, raised meanwhile.
         """
-        results = self._run("fh_decode", sources, options, every=every, cancelled=cancelled)
+        given = None
+        if first_words is None and options.forced_start is not None:
+            raise ValueError(
+                f"--forced-start {options.forced_start}: an engine has no dictionary; give the ids as first_words"
+            )
+        if first_words is not None:
+            if len(first_words) != len(sources):
+                raise ValueError(
+                    f"{len(sources)} sources but first words of {len(first_words)}: each source needs a list of them"
+                )
+            given = C.byref(binding.FirstWords(*_flatten(first_words, "beginning")))
+        results = self._run("fh_decode", sources, options, given, every=every, cancelled=cancelled)
         if options.bidirectional_deduplicate and self.header.family == "bidirectional":
             for best in results:
                 for result in best:

@@ -13,10 +13,10 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from .header import ACTIVATIONS, STORED, Header, ModelFileError
+from .header import ACTIVATIONS, CELLS, STORED, Header, ModelFileError
 
 __all__ = [
-    "ACTIVATIONS", "EMBEDDINGS", "KEY", "STORED", "Header", "ModelFileError", "check_tensors", "expected_tensors", "read_header",
+    "ACTIVATIONS", "CELLS", "EMBEDDINGS", "KEY", "STORED", "Header", "ModelFileError", "check_tensors", "expected_tensors", "read_header",
     "read_model", "write_model",
 ]  # fmt: skip
 
@@ -74,8 +74,12 @@ def _side_tensors(found: Dict[str, Tuple[str, Tuple[int, ...]]], header: Header,
         norm(f"{side}.final_norm")
     for number in range(size("layers")):
         layer = f"{side}.layers.{number}"
-        linear(f"{layer}.self.input", 3 * width, width)
-        linear(f"{layer}.self.output", width, width)
+        if decoder and header.cell == "ssru":
+            # The forget gate on top of the candidate, whose bias is zero.
+            linear(f"{layer}.cell", 2 * width, width)
+        else:
+            linear(f"{layer}.self.input", 3 * width, width)
+            linear(f"{layer}.self.output", width, width)
         norm(f"{layer}.self.norm")
         if decoder:
             linear(f"{layer}.cross.query", width, width)

@@ -8,13 +8,17 @@ from typing import Any, Tuple
 from ..families import MODEL_FAMILIES
 
 FORMAT = 1
-ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh")
+ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh", "swish")
+# What stands in the place of self-attention in a decoder's layers.
+CELLS = ("attention", "ssru")
 STORED = ("int8", "float32")
 # Sizes beyond these are no translation model but a broken file.
 LARGEST = 1 << 20
 # Sums of so many int8 products fit into 32 bits.
 LARGEST_INPUTS = 1 << 16
 MOST_LAYERS, MOST_SYMBOLS = 512, 1 << 24
+# Fields that files of earlier releases do not have; what is not used is not written, so that those read it.
+LATER = ("cell", "zero_start")
 
 
 class ModelFileError(ValueError):
@@ -23,7 +27,7 @@ class ModelFileError(ValueError):
 
 @dataclass(frozen=True)
 class Header:
-    """Hyper-parameters of a model; the JSON has exactly these fields.
+    """Hyper-parameters of a model; the JSON has exactly these fields, those of LATER only where they are not the default.
 
     Attributes:
         family: what the decoder is, one of MODEL_FAMILIES.
@@ -42,6 +46,9 @@ class Header:
         tied_output: the output layer is the target embedding.
         output_bias: the output layer has a bias.
         epsilon: of all norms.
+        cell: what the decoder's layers remember earlier words with, one of CELLS; ``ssru``: the simpler simple recurrent unit
+            (Kim et al., 2019), c = f * c + (1 - f) * W x with f = sigmoid(W_f x + b), in the place of self-attention.
+        zero_start: the decoder's first input, ``</s>``, has a zero vector as embedding.
         chunk_sizes, relative_window, learn_tail: of hrt, see its decoder.
         directions, block, causal, independent, middle_to_side: of bidirectional, see its decoder.
         link_heads, link_rows, reach, scale, count_bos, length_classes: of dag; rows of the table of positions, 0: any distance,
@@ -96,10 +103,16 @@ class Header:
     scale: float = 0.0
     count_bos: bool = False
     length_classes: int = 0
+    cell: str = "attention"
+    zero_start: bool = False
 
     def to_json(self) -> str:
         """The text that :meth:`from_json` reads."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True)
+        values = asdict(self)
+        for item in fields(self):
+            if item.name in LATER and values[item.name] == item.default:
+                del values[item.name]
+        return json.dumps({"format": FORMAT, **values}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "Header":
@@ -118,10 +131,10 @@ class Header:
         if version != FORMAT or isinstance(version, bool):
             raise ModelFileError(f"its format is {version!r}, this release reads {FORMAT}; convert the model again")
         known = {item.name: item for item in fields(cls)}
-        odd = sorted(set(values) ^ set(known))
+        odd = sorted((set(values) ^ set(known)) - (set(LATER) - set(values)))
         if odd:
             raise ModelFileError(f"its header lacks or does not know the field {odd[0]!r}")
-        header = cls(**{name: _typed(name, item.type, values[name]) for name, item in known.items()})
+        header = cls(**{name: _typed(name, item.type, values[name]) for name, item in known.items() if name in values})
         header.check()
         return header
 
@@ -201,15 +214,13 @@ def _check_sizes(header: Header) -> None:
         _demand(header.encoder_width == header.decoder_width, header, "encoder_width", "decoder_width")
 
 
-def needed_positions(header: Header) -> int:
-    """Rows that the decoder's position table has to have."""
-    ahead = max(header.chunk_sizes, default=0) if header.family == "hrt" else header.block
-    return header.longest_target + 1 + ahead if header.family != "dag" else header.longest_target
-
-
 def _check_family(header: Header) -> None:
     family = header.family
     positions = header.decoder_positions
+    _demand(header.cell in CELLS, header, "cell")
+    if family != "autoregressive":
+        _demand(header.cell == "attention", header, "family", "cell")
+        _demand(not header.zero_start, header, "family", "zero_start")
     _demand(positions == 0 or positions >= header.longest_target, header, "decoder_positions", "longest_target")
     if family == "hrt":
         sizes = header.chunk_sizes

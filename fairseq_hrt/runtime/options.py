@@ -8,6 +8,7 @@ from typing import Any, Container, Dict, List, Sequence, Tuple
 
 from .. import option_effects
 from ..families import FAMILIES
+from ..option import Option
 from ..options import (
     SCHEMA,
     DecodingOptions,
@@ -19,7 +20,7 @@ from ..options import (
     require_native,
     settled_hrt,
 )
-from ..schema import CALLER, Option
+from ..schema import CALLER
 from . import binding
 from .format import Header
 
@@ -29,6 +30,13 @@ logger = logging.getLogger(__name__)
 def writes_in_order(header: Header) -> bool:
     """Whether the model can write one word after the other: plainly, or as hrt with C_d = 1."""
     return header.family != "dag" and (header.family != "bidirectional" or (header.block, header.directions) == (1, 1))
+
+
+def takes_first_words(header: Header, options: DecodingOptions) -> bool:
+    """Whether every translation can begin with given words: what is written comes word by word from left to right."""
+    if header.family == "hrt":
+        return bool(options.hrt_draft_chunk) or {size for _, size in chunk_table(options, header.chunk_sizes)} == {1}
+    return header.family != "dag" and header.directions == 1
 
 
 def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Options, Any]:
@@ -41,6 +49,12 @@ def options_for(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
     require_native(options)
     _check_results(header, options)
     _check_jacobi(header, options)
+    for name, value in (("prefix_size", options.prefix_size), ("forced_start", options.forced_start)):
+        if value and not takes_first_words(header, options):
+            raise UnsupportedOption(
+                f"{flag(name)} {value}: first words can be given to models that write from left to right "
+                "(hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
+            )
     table: List[Tuple[float, int]] = [(math.inf, 1)]
     if header.family == "hrt":
         table = chunk_table(options, header.chunk_sizes)
@@ -163,5 +177,6 @@ __all__ = [
     "longest_written",
     "options_for",
     "settled",
+    "takes_first_words",
     "writes_in_order",
 ]

@@ -4,4 +4,4 @@ A request is checked (:mod:`.requests`), cut into sentences (:mod:`.segments`), 
 other requests (:mod:`.batching`), and put together again. :mod:`.application` is the ASGI application, ``fairseq-hrt serve`` runs it.
 """
 
-__all__ = ["process", "settings"]
+__all__ = ["process", "segments", "settings"]

@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..bundles.bundle import load_bundle
 from ..decoding import NumericalError
 from ..escaping import printable
-from ..hub.bundle import load_bundle
 from .detection import LanguageDetector
 from .errors import RequestError, invalid
 from .guard import Guard, Handler, with_headers
@@ -28,6 +28,7 @@ from .metrics import Metrics
 from .requests import TranslationRequest, check_key, decoding_options, parse_fields, text_of, translation_request
 from .settings import Settings
 from .systems import (
+    ALIGNED,
     Catalogue,
     LoadTranslator,
     ServedSystem,
@@ -152,7 +153,9 @@ class Server:
         start = time.perf_counter()
         found = await self._decode(system, wanted, options)
         milliseconds = round(1000 * (time.perf_counter() - start), 3)
-        sentences = [[_details(translation) for translation in text.translations] for text in found]
+        sentences = await _prepared(
+            wanted, lambda: [[_details(system, translation) for translation in text.translations] for text in found]
+        )
         if wanted.graph:
             chosen = {name: value for name, value in options.items() if name not in ("beam", "nbest")}
             await self._add_graphs(system, [sentence for text in sentences for sentence in text], chosen)
@@ -190,7 +193,13 @@ class Server:
         self, system: ServedSystem, wanted: TranslationRequest, options: Dict[str, Any]
     ) -> List["DecodedText"]:
         language, limit = system.bundle.source_lang, self.settings.max_sentences
-        texts = await _prepared(wanted, lambda: [DecodedText(text, wanted.format, language) for text in wanted.texts])
+        subwords = system.translator.pipeline.words if system.aligned else None
+        texts = await _prepared(
+            wanted,
+            lambda: [DecodedText(text, wanted.format, language, subwords, wanted.keep) for text in wanted.texts],
+        )
+        if any(text.aligned for text in texts):
+            options = {**options, **ALIGNED}
         sentences = [sentence for text in texts for sentence in text.sentences]
         if len(sentences) > limit:
             raise invalid(f"request ({len(sentences)}) exceeds sentence limit ({limit})")
@@ -231,12 +240,12 @@ class Server:
 
 async def _prepared(wanted: TranslationRequest, work: Callable[[], Result]) -> Result:
     """The result of work whose time depends on the length of a request."""
-    if wanted.format == "text" and sum(map(len, wanted.texts)) <= _SHORT:
+    if wanted.format == "text" and not wanted.keep and sum(map(len, wanted.texts)) <= _SHORT:
         return work()
     return await run_in_threadpool(work)
 
 
-def _details(translation: Any) -> Dict[str, Any]:
+def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
     """A sentence as /v1/translate tells of it."""
     return {
         "source": translation.source,
@@ -245,6 +254,7 @@ def _details(translation: Any) -> Dict[str, Any]:
         "tokens": translation.tokens,
         "token_steps": translation.token_steps,
         "steps": translation.steps,
+        "unknown": system.translator.mostly_unknown(translation.source),
         "alternatives": [{"text": other.text, "score": _finite(other.score)} for other in translation.alternatives],
     }
 

@@ -3,7 +3,7 @@
 from typing import Any, Dict, List
 
 from .. import __version__
-from .requests import DECODING, FORMATS, Choice
+from .requests import DECODING, FORMATS, KEPT, Choice
 from .settings import Settings
 
 
@@ -18,6 +18,7 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
             "source": {**language, "description": "ISO 639-1 code, or auto"},
             "target": language,
             "format": {"type": "string", "enum": list(FORMATS), "default": "text"},
+            "keep": {"type": "string", "enum": [KEPT], "description": "what of plain text is kept as it is; html always is"},
             "alternatives": {"type": "integer", "minimum": 0, "default": 0, "description": "others, besides the best one"},
             "api_key": {"type": "string"},
         },

@@ -13,6 +13,8 @@ from .errors import RequestError, invalid
 from .settings import Settings
 
 FORMATS = ("text", "html")
+# What plain text may be asked to keep.
+KEPT = "placeholders"
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class TranslationRequest:
         alternatives: other translations that are asked for.
         system: name of one, or None for the first that fits.
         graph: whether the graphs of the translations are asked for.
+        keep: whether placeholders of plain text are kept.
     """
 
     texts: Tuple[str, ...]
@@ -93,6 +96,7 @@ class TranslationRequest:
     alternatives: int = 0
     system: Optional[str] = None
     graph: bool = False
+    keep: bool = False
 
 
 def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
@@ -178,6 +182,9 @@ def translation_request(fields: Mapping[str, Any], settings: Settings) -> Transl
     graph = fields.get("graph", False)
     if not isinstance(graph, bool):
         raise invalid("graph must be true or false")
+    keep = fields.get("keep", "")
+    if keep not in ("", KEPT):
+        raise invalid(f"keep {_shown(keep)} is not supported; it may be {KEPT}")
     return TranslationRequest(
         texts=tuple(texts),
         single=isinstance(query, str),
@@ -187,6 +194,7 @@ def translation_request(fields: Mapping[str, Any], settings: Settings) -> Transl
         alternatives=min(_count(fields, "alternatives", 0), settings.max_alternatives),
         system=system,
         graph=graph,
+        keep=keep == KEPT,
     )
 
 

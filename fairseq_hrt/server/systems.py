@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Container, Dict, List, Mapping, Optional, Sequence
 
+from ..bundles.bundle import Bundle, load_bundle
+from ..bundles.translation import PreparedLine, join_pieces
 from ..escaping import printable
 from ..families import family_of_task
-from ..hub.bundle import Bundle, load_bundle
-from ..hub.translation import PreparedLine, join_pieces
 from ..option_effects import set_aside
 from ..options import SCHEMA, DecodingOptions, UnsupportedOption
 from ..runtime import LibraryUnavailable
@@ -20,10 +20,12 @@ from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
-# (folder of a bundle, settings) → what translates, with the methods of hub.translator.Translator that are used here: ``prepare``,
-# ``translate``, ``identity``, and its ``bundle``.
+# (folder of a bundle, settings) → what translates, with the methods of bundles.translator.Translator that are used here: ``prepare``,
+# ``translate``, ``identity``, ``mostly_unknown``, its ``bundle`` and, where it aligns words, its ``pipeline``.
 LoadTranslator = Callable[[Path, Settings], Any]
 
+# The option with which translations have alignments.
+ALIGNED = {"print_alignment": "hard"}
 # Names of the languages that our recipes know; another one is shown by its code.
 LANGUAGES = {
     "ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "et": "Estonian", "fi": "Finnish",
@@ -42,6 +44,7 @@ class ServedSystem:
         translator: see :func:`fairseq_hrt.from_pretrained`.
         batcher: its queue.
         alternatives: whether it finds several translations of a sentence.
+        aligned: whether it finds the source subword of each of a translation.
         options: how it decodes, where that is not the bundle's way.
     """
 
@@ -50,6 +53,7 @@ class ServedSystem:
     translator: Any
     batcher: Batcher
     alternatives: bool = True
+    aligned: bool = False
     options: Dict[str, str] = field(default_factory=dict)
 
     @property
@@ -69,6 +73,7 @@ class ServedSystem:
             "alternatives": self.alternatives,
             "graph": self.graph,
             "options": self.options,
+            "examples": self.bundle.examples,
         }
 
 
@@ -109,7 +114,9 @@ def load_system(name: str, folder: Path, settings: Settings, metrics: Metrics, l
         observe_queue=lambda waiting: metrics.observe_queue(name, waiting),
     )
     metrics.watch_queue(name, lambda: batcher.waiting)
-    system = ServedSystem(name, bundle, translator, batcher, alternatives=_finds_alternatives(translator, own), options=own)
+    system = ServedSystem(
+        name, bundle, translator, batcher, _finds_alternatives(translator, own), _aligns(translator, own), own
+    )
     logger.info("%s: %s to %s, ready (%s)", name, bundle.source_lang, bundle.target_lang, system.describe()["engine"])
     return system
 
@@ -123,7 +130,7 @@ def load_translator(folder: Path, settings: Settings) -> Any:
     Raises:
         ValueError: see :func:`fairseq_hrt.from_pretrained`.
     """
-    from ..hub.pretrained import from_pretrained
+    from ..bundles.pretrained import from_pretrained
 
     if settings.engine == "auto" and load_bundle(folder, for_runtime=True).runtime is not None:
         try:
@@ -149,6 +156,16 @@ def _finds_alternatives(translator: Any, own: Dict[str, str]) -> bool:
         # The engine does not know these options.
         return False
     return True
+
+
+def _aligns(translator: Any, own: Dict[str, str]) -> bool:
+    try:
+        (found,) = translator.translate(["a"], details=True, **{**own, **ALIGNED})
+    except ValueError:
+        # Models that write many words at once align none.
+        return False
+    # Another engine may take the option and do nothing.
+    return bool(getattr(found, "alignment", ()))
 
 
 def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
@@ -217,11 +234,13 @@ class Catalogue:
         Raises:
             RequestError: 400 if there is none.
         """
-        known = {code for system in self.systems for code in (system.bundle.source_lang, system.bundle.target_lang)}
-        for code in (source, request.target):
-            if code not in known:
+        # Requests have small letters; languages of a model may have others (de_DE, zho_Hans).
+        pairs = [(s.bundle.source_lang.lower(), s.bundle.target_lang.lower()) for s in self.systems]
+        wanted = source.lower(), request.target.lower()
+        for code in wanted:
+            if not any(code in pair for pair in pairs):
                 raise unsupported_language(code)
-        fitting = [s for s in self.systems if (s.bundle.source_lang, s.bundle.target_lang) == (source, request.target)]
+        fitting = [system for system, pair in zip(self.systems, pairs) if pair == wanted]
         if not fitting:
             names = [f"{language_name(code)} ({code})" for code in (request.target, source)]
             raise RequestError(400, f"{names[0]} is not available as a target language from {names[1]}")

@@ -10,6 +10,7 @@ __all__ = [
     "System",
     "SystemSpec",
     "count_calls",
+    "distill",
     "generate_arguments",
     "load_system",
     "load_watched",

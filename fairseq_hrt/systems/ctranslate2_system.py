@@ -10,10 +10,10 @@ import torch
 from fairseq import tasks
 from fairseq.data import Dictionary
 
+from ..bundles.ctranslate2_model import PADDING, export, import_ctranslate2, stored_types
 from ..engine import GenerationCounters
-from ..hub.ctranslate2_model import PADDING, export, import_ctranslate2, stored_types
+from ..engine.models import choose_device, generation_config, load_models, option_arguments
 from ..loading.checkpoints import reading
-from ..loading.models import choose_device, generation_config, load_models, option_arguments
 from .specification import SystemSpec
 from .task_system import TaskSystem
 

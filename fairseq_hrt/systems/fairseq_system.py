@@ -10,8 +10,8 @@ from typing import Any, Callable, Dict, Sequence
 from fairseq import tasks, utils
 
 from ..engine import GenerationCounters, PackedGenerator
+from ..engine.models import build_generator, choose_device, generation_config, load_models
 from ..loading.checkpoints import reading, task_of_checkpoint
-from ..loading.models import build_generator, choose_device, generation_config, load_models
 from .specification import SystemSpec, generate_arguments
 from .task_system import TaskSystem
 

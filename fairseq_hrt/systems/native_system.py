@@ -12,19 +12,19 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 
 from .. import option_effects
+from ..bundles.bundle import Bundle, load_bundle
+from ..bundles.native_decoder import WITHOUT_EFFECT, options_of_task
+from ..bundles.shortlist import load_shortlist, read_shortlist
 from ..decoding import NumericalError, Rescorer, require_candidates
 from ..engine import NativeGenerator
+from ..engine.models import generation_config, load_models, option_arguments
 from ..engine.native_model import write_runtime_model
 from ..families import tasks_for
-from ..hub.bundle import Bundle, load_bundle
-from ..hub.dictionary import Words
-from ..hub.native_decoder import WITHOUT_EFFECT, options_of_task
-from ..hub.shortlist import load_shortlist, read_shortlist
 from ..loading.checkpoints import task_of_checkpoint
-from ..loading.models import generation_config, load_models, option_arguments
 from ..options import DecodingOptions
 from ..runtime import Engine, check_dictionaries, longest_written, options_for, settled, writes_in_order
 from ..runtime.engine import Header, Shortlist, read_header
+from ..text.dictionary import Words
 from .specification import SystemSpec
 from .task_system import TaskSystem
 

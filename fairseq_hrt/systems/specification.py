@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence
 
-from ..loading.models import option_arguments, option_text
+from ..engine.models import option_arguments, option_text
 from ..schema import ENGINES as OURS
 
 _NAMED_IN_SYSTEM = ("name", "path", "task", "engine")

@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from torch import nn
 
 from ..engine import GenerationCounters
-from ..loading.models import decode, to_device
+from ..engine.models import decode, to_device
 from .specification import SystemSpec
 
 

@@ -1,6 +1,7 @@
 """What the training of two families or more needs: distilled targets, reproducible draws, losses, presets and models' base."""
 
-from .config import DistillationConfig
+from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig
+from .conventions import start_self_attention
 from .distillation import choose_targets, draw_raw, truncate_targets, with_distilled_targets
 from .hashing import Purpose, hash_uniform
 from .losses import BITS, check_label_smoothing, log_losses, smoothed_cross_entropy
@@ -9,9 +10,11 @@ from .model_options import flatten_options
 from .presets import COMMON_PRESETS, register_presets
 
 __all__ = [
+    "ACTIVATIONS",
     "BITS",
     "COMMON_PRESETS",
     "ConfiguredTransformer",
+    "ConventionsConfig",
     "DistillationConfig",
     "Purpose",
     "check_label_smoothing",
@@ -22,6 +25,7 @@ __all__ = [
     "log_losses",
     "register_presets",
     "smoothed_cross_entropy",
+    "start_self_attention",
     "truncate_targets",
     "with_distilled_targets",
 ]

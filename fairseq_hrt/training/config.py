@@ -5,9 +5,15 @@ fairseq's config dialect: no ``from __future__ import annotations``, ``Optional[
 """
 
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import List, Optional
 
-from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models.transformer import TransformerConfig
+from fairseq.utils import get_available_activation_fns
+
+# fairseq's own, and one that its Transformers have but its options lack.
+ACTIVATIONS: List[str] = [*get_available_activation_fns(), "swish"]
+FAIRSEQ_EPSILON = 1e-5
 
 
 @dataclass
@@ -27,4 +33,22 @@ class DistillationConfig(FairseqDataclass):
             "help": "probability that a sentence is trained on its raw target instead of the distilled one, drawn anew "
             "for each update; only with --distilled-data"
         },
+    )
+
+
+@dataclass
+class ConventionsConfig(TransformerConfig):
+    """A Transformer whose conventions can be chosen; what is not given is as fairseq has it."""
+
+    activation_fn: ChoiceEnum(ACTIVATIONS) = field(default="relu", metadata={"help": "activation function to use"})
+    marian_first_position: Optional[int] = field(
+        default=None,
+        metadata={"help": "position whose sinusoid the first word gets: 0 to start from a marian_transformer; default: 2"},
+    )
+    marian_epsilon: float = field(
+        default=FAIRSEQ_EPSILON,
+        metadata={"help": "epsilon of the layer normalisations: 1e-6 to start from most models of Marian"},
+    )
+    marian_output_bias: ChoiceEnum(["yes", "no"]) = field(
+        default="no", metadata={"help": "whether the output projection has a bias: yes to start from most models of Marian"}
     )

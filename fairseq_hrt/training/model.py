@@ -10,6 +10,9 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
+from .config import ConventionsConfig
+from .conventions import add_output_bias, conventions_of, follow_conventions, require_same_conventions
+
 
 class ConfiguredTransformer(TransformerModelBase):
     """A Transformer whose options are the fields of a configuration.
@@ -44,8 +47,22 @@ class ConfiguredTransformer(TransformerModelBase):
         return super().build_model(cfg, task)
 
     @classmethod
+    def build_encoder(cls, cfg: Any, src_dict: Dictionary, embed_tokens: nn.Embedding) -> Any:
+        encoder = super().build_encoder(cfg, src_dict, embed_tokens)
+        if isinstance(cfg, ConventionsConfig):
+            follow_conventions(cfg, encoder)
+            note = conventions_of(cfg, encoder.padding_idx).note(encoder.padding_idx)
+            if note is not None:
+                encoder.register_buffer("conventions", note)
+        return encoder
+
+    @classmethod
     def build_decoder(cls, cfg: Any, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> Any:
-        return cls.decoder_class(cfg, tgt_dict, embed_tokens)
+        decoder = cls.decoder_class(cfg, tgt_dict, embed_tokens)
+        if isinstance(cfg, ConventionsConfig):
+            follow_conventions(cfg, decoder)
+            add_output_bias(cfg, decoder.output_projection)
+        return decoder
 
     def load_state_dict(
         self, state_dict: Dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Optional[Namespace] = None
@@ -53,9 +70,12 @@ class ConfiguredTransformer(TransformerModelBase):
         """fairseq's; what a checkpoint lacks and the family can add is added (``upgrade_state_dict_named`` of the decoders).
 
         Raises:
+            ValueError: they were trained with other conventions than this model is built with (:mod:`.conventions`).
             RuntimeError: other parameters than this model's, on one line. None of them is left out in silence: a model that is started
                 from another one keeps all that it had learnt.
         """
+        theirs = require_same_conventions(state_dict, self.cfg, self.encoder.padding_idx)
+        self.decoder.parent_starts_from_zeros = theirs.zero_start
         try:
             return super().load_state_dict(state_dict, strict, model_cfg, args)
         except RuntimeError as error:

@@ -3,9 +3,7 @@
 import os
 import re
 import signal
-import subprocess
-import sys
-from pathlib import Path
+import tempfile
 
 import torch
 
@@ -64,30 +62,29 @@ def refused(command, *arguments):
     return " ".join((result.stdout + result.stderr).splitlines()[-40:])
 
 
-def train_until_killed(*arguments):
+def train_until_killed(forks, *arguments):
     """Kills a training shortly after it has written its first checkpoint."""
-    program = [str(Path(sys.executable).with_name("fairseq-train")), *map(str, arguments)]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT) as process:
-        for line in process.stdout:
+    reading, writing = os.pipe()
+    with open(reading) as output, open(os.devnull) as nothing:
+        with open(writing, "w") as log:
+            training = forks.start("fairseq-train", [*map(str, arguments)], [nothing, log, log])
+        for line in output:
             if "Saved checkpoint" in line:
-                process.send_signal(signal.SIGKILL)
+                os.kill(training.pid, signal.SIGKILL)
                 break
-    assert process.returncode == -signal.SIGKILL
+    assert training.wait() == -signal.SIGKILL
 
 
-def train_in_two_processes(rendezvous, *arguments):
+def train_in_two_processes(forks, rendezvous, *arguments):
     """Trains with two gloo processes that meet at a file, which needs no free port."""
-    program = Path(sys.executable).with_name("fairseq-train")
-    workers = [
-        subprocess.Popen(
-            [
-                str(program), *map(str, arguments), "--distributed-world-size", "2", "--distributed-rank", str(rank),
-                "--distributed-init-method", f"file://{rendezvous}", "--distributed-backend", "gloo",
-                "--distributed-no-spawn",
-            ],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    outputs = [worker.communicate(timeout=240)[0] for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], outputs[0][-3000:]
+    with tempfile.TemporaryFile("w+") as log, open(os.devnull) as nothing:
+        workers = []
+        for rank in range(2):
+            process = [
+                "--distributed-world-size", "2", "--distributed-rank", str(rank), "--distributed-init-method",
+                f"file://{rendezvous}", "--distributed-backend", "gloo", "--distributed-no-spawn",
+            ]  # fmt: skip
+            workers.append(forks.start("fairseq-train", [*map(str, arguments), *process], [nothing, log, log]))
+        ends = [worker.wait(240) for worker in workers]
+        log.seek(0)
+        assert ends == [0, 0], log.read()[-3000:]

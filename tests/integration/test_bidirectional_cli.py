@@ -159,19 +159,19 @@ TRAINING = [*MODEL, *SIZES, *RESUMABLE, "--max-update", "30", "--save-interval-u
             "--keep-interval-updates", "1", "--raw-probability", "0.5"]  # fmt: skip
 
 
-def test_a_killed_training_goes_on_bit_equal_with_other_workers(command, toy_data, tmp_path):
+def test_a_killed_training_goes_on_bit_equal_with_other_workers(command, forks, toy_data, tmp_path):
     training = [toy_data, *TRAINING, "--distilled-data", toy_data]
     command("fairseq-train", *training, "--save-dir", tmp_path / "undisturbed")
-    train_until_killed(*training, "--save-dir", tmp_path / "killed", "--num-workers", "2")
+    train_until_killed(forks, *training, "--save-dir", tmp_path / "killed", "--num-workers", "2")
     command("fairseq-train", *training, "--save-dir", tmp_path / "killed", "--num-workers", "1")
     assert_same(parameters(tmp_path / "undisturbed"), parameters(tmp_path / "killed"))
 
 
-def test_two_processes_learn_what_one_learns(toy_data, command, tmp_path):
+def test_two_processes_learn_what_one_learns(toy_data, command, forks, tmp_path):
     """Without dropout, two processes of one batch each are one process of two batches an update."""
     shared = [toy_data, *MODEL, *SIZES, *RESUMABLE, "--max-update", "6", "--dropout", "0", "--batch-size", "8"]
     command("fairseq-train", *shared, "--update-freq", "2", "--save-dir", tmp_path / "one")
-    train_in_two_processes(tmp_path / "rendezvous", *shared, "--save-dir", tmp_path / "two")
+    train_in_two_processes(forks, tmp_path / "rendezvous", *shared, "--save-dir", tmp_path / "two")
     assert_same(parameters(tmp_path / "one"), parameters(tmp_path / "two"), rtol=1e-4, atol=1e-5)
 
 

@@ -137,22 +137,22 @@ TRAINING = [*NLL, *SIZES, *RESUMABLE, "--max-update", "30", "--save-interval-upd
             "--keep-interval-updates", "1", "--dag-glance-schedule", "0.5", "--dag-upsample-scale", "2~4"]  # fmt: skip
 
 
-def test_a_killed_training_goes_on_bit_equal_with_other_workers(command, toy_data, tmp_path):
+def test_a_killed_training_goes_on_bit_equal_with_other_workers(command, forks, toy_data, tmp_path):
     """With dropout, drawn graph sizes and glancing, all of which are random."""
     training = [toy_data, *TRAINING]
     command("fairseq-train", *training, "--save-dir", tmp_path / "undisturbed")
-    train_until_killed(*training, "--save-dir", tmp_path / "killed", "--num-workers", "2")
+    train_until_killed(forks, *training, "--save-dir", tmp_path / "killed", "--num-workers", "2")
     command("fairseq-train", *training, "--save-dir", tmp_path / "killed", "--num-workers", "1")
     assert_same(parameters(tmp_path / "undisturbed"), parameters(tmp_path / "killed"))
 
 
 @pytest.mark.parametrize("loss", ["nll", "fuzzy"])
-def test_two_processes_learn_what_one_learns(toy_data, command, tmp_path, loss):
+def test_two_processes_learn_what_one_learns(toy_data, command, forks, tmp_path, loss):
     """Means over sentences: the micro-batches' sizes do not matter."""
     model = [*(NLL if loss == "nll" else FUZZY), "--dag-upsample-base", "predict"]
     shared = [toy_data, *model, *SIZES, *RESUMABLE, "--max-update", "5", "--dropout", "0", "--batch-size", "8"]
     command("fairseq-train", *shared, "--update-freq", "2", "--save-dir", tmp_path / "one")
-    train_in_two_processes(tmp_path / "rendezvous", *shared, "--save-dir", tmp_path / "two")
+    train_in_two_processes(forks, tmp_path / "rendezvous", *shared, "--save-dir", tmp_path / "two")
     assert_same(parameters(tmp_path / "one"), parameters(tmp_path / "two"), rtol=1e-4, atol=1e-5)
 
 

@@ -165,9 +165,9 @@ def undisturbed(command, toy_data, tmp_path_factory):
     return folder
 
 
-def test_killed_and_resumed_training_is_bit_equal(command, toy_data, undisturbed, tmp_path):
+def test_killed_and_resumed_training_is_bit_equal(command, forks, toy_data, undisturbed, tmp_path):
     arguments = [*TRAINING, "--distilled-data", toy_data, "--raw-probability", "0.5", "--save-dir", tmp_path]
-    train_until_killed(toy_data, *arguments)
+    train_until_killed(forks, toy_data, *arguments)
     command("fairseq-train", toy_data, *arguments)
     assert_same(parameters(undisturbed), parameters(tmp_path))
 
@@ -180,11 +180,11 @@ def test_workers_change_nothing(command, toy_data, undisturbed, tmp_path):
     assert_same(parameters(undisturbed), parameters(tmp_path))
 
 
-def test_two_processes_learn_what_one_learns(toy_data, command, tmp_path):
+def test_two_processes_learn_what_one_learns(toy_data, command, forks, tmp_path):
     """Without dropout, two processes of one batch each are one process of two batches an update."""
     shared = [*HRT, *SIZES, *RESUMABLE, "--max-update", "6", "--dropout", "0", "--batch-size", "8"]
     command("fairseq-train", toy_data, *shared, "--update-freq", "2", "--save-dir", tmp_path / "one")
-    train_in_two_processes(tmp_path / "rendezvous", toy_data, *shared, "--save-dir", tmp_path / "two")
+    train_in_two_processes(forks, tmp_path / "rendezvous", toy_data, *shared, "--save-dir", tmp_path / "two")
     assert_same(parameters(tmp_path / "one"), parameters(tmp_path / "two"), rtol=1e-4, atol=1e-5)
 
 

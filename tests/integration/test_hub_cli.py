@@ -162,7 +162,7 @@ def fuzzed_lines(count, seed):
     """Whatever a file may hold, as bytes without line feeds."""
     random.seed(seed)
     special = [
-        b"", b" ", b"\t\r", b"\xff\xfe\xfa", b"a" * 300, "😀 🎉 a".encode(), b"\x00\x01\x1b[31m", "\u2028\u0085b".encode(),
+        b"", b" ", b"\t\r", b"\xff\xfe\xfa", b"a" * 300, "😀 🎉 a".encode(), b"\x02\x01\x1b[31m", "\u2028\u0085b".encode(),
         b"<s> </s> <pad> <unk>", b"--beam 3", b"a " * 700, "ü\u0301 \u200b".encode(), b"\xed\xa0\x80", b"$HOME `ls` \\n %s {}",
     ]  # fmt: skip
     lines = []
@@ -237,8 +237,8 @@ def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
         (["translate", broken], "dict.en.txt"),
         (["translate", foreign], "'../broken/model.pt', which the bundle does not hold"),
         (["translate", bundles["teacher"], "--set", "beam"], "--set beam: give OPTION=VALUE"),
-        (["translate", bundles["teacher"], "--set", "no_such=1"], "no-such"),
-        (["translate", bundles["teacher"], tmp_path / "no.txt"], "no.txt is no file"),
+        (["translate", bundles["teacher"], "--set", "no_such=1"], "--set no_such=1: there is no such option"),
+        (["translate", bundles["teacher"], tmp_path / "no.txt"], "no.txt is not a file"),
         (["translate", bundles["teacher"], "--batch-size", "0"], "--batch-size 0"),
         (
             [
@@ -325,8 +325,8 @@ def test_shards_and_several_translations(command, toy_data, teacher, tmp_path):
         assert result.returncode == 2 and message in result.stderr
 
 
-def test_the_python_of_the_readme(bundles):
-    text = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+def test_the_python_of_the_manual(bundles):
+    text = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
     block = next(part.split("```")[0] for part in text.split("```python\n")[1:] if "from_pretrained" in part)
     names = {}
     exec(block, names)

@@ -17,8 +17,8 @@ from omegaconf import AnyNode, OmegaConf
 
 import fairseq_hrt
 from fairseq_hrt.__main__ import main
+from fairseq_hrt.bundles.bundle import load_bundle, make_bundle
 from fairseq_hrt.compat.checkpoint_loading import TRUST_VARIABLE
-from fairseq_hrt.hub.bundle import load_bundle, make_bundle
 
 # Whole commands, with hundreds of hostile files.
 pytestmark = pytest.mark.slow
@@ -475,19 +475,17 @@ def test_harmless_bundle_translates(harmless, run):
     assert not status and not error and said.count("\n") == 1
 
 
-@pytest.mark.parametrize("verb", ["trace", "graph", "export", "benchmark", "graph-statistics"])
+@pytest.mark.parametrize("verb", ["trace", "graph", "export", "benchmark"])
 @pytest.mark.parametrize(
     "attack", ["a plugin in the bundle", "a task that evaluates", "a linked model", "two models in one name"]
 )
 def test_every_command_that_takes_a_bundle_refuses_it(hostile, run, verb, attack):
-    if verb in ("benchmark", "graph-statistics") and attack != "a plugin in the bundle":
+    if verb == "benchmark" and attack != "a plugin in the bundle":
         pytest.skip("takes the description for its dictionaries only")
     change, value = BUNDLES[attack]
     change(hostile)
     path = hostile.outside / "model.pt"
-    system = {"benchmark": ["--system", f"name=x,path={path}"], "graph-statistics": ["--system", f"name=x,path={path}"]}.get(
-        verb, []
-    )
+    system = ["--system", f"name=x,path={path}"] if verb == "benchmark" else []
     more = {
         "export": ["--output", hostile.folder.parent / "out"],
         "trace": ["--text", "a"],

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from native_bundles import with_runtime
 
 from fairseq_hrt.runtime.build import LIBRARY, OBJECTS, REPORT, compiler, platform_tag
 
@@ -42,6 +43,8 @@ def sources(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("sources")
     ignore = shutil.ignore_patterns("__pycache__", LIBRARY, REPORT)
     shutil.copytree(ROOT / "fairseq_hrt", folder / "fairseq_hrt", ignore=ignore)
+    light = Path("examples", "translate_only")
+    shutil.copytree(ROOT / light, folder / light, ignore=shutil.ignore_patterns("build", "*.egg-info"))
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, folder)
@@ -49,6 +52,14 @@ def sources(tmp_path_factory) -> Path:
         # named by all that they depend on; compiling takes longer than the rest of these tests
         shutil.copytree(ROOT / OBJECTS, folder / OBJECTS)
     return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(sources, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, sources)
+    (found,) = folder.glob("*.whl")
+    return found
 
 
 @pytest.fixture
@@ -116,9 +127,7 @@ def test_without_a_compiler(sources, environment, tmp_path):
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
-def test_sources_and_wheels_hold_the_kernel(sources, tmp_path):
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
-    (wheel,) = tmp_path.glob("*.whl")
+def test_sources_and_wheels_hold_the_kernel(sources, wheel, tmp_path):
     assert wheel.name.endswith(f"-py3-none-{platform_tag()}.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -139,9 +148,35 @@ def test_sources_and_wheels_hold_the_kernel(sources, tmp_path):
     assert {path.name for path in (sources / "fairseq_hrt" / "runtime" / "kernel").iterdir()} <= held
 
 
-def test_startup_line_that_was_left_behind_is_silent(sources, environment, tmp_path):
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
-    (wheel,) = tmp_path.glob("*.whl")
+@pytest.mark.skipif(compiler() is None, reason="no C compiler")
+def test_an_installation_that_only_translates(sources, tmp_path):
+    """In an empty environment, with NumPy, safetensors and nothing else, within 130 MB."""
+    folder = tmp_path / "environment"
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources / "examples" / "translate_only")
+    pip("--python", python, "install", next(tmp_path.glob("*.whl")))
+    packages = site_packages(python)
+    installed = {path.name.partition("-")[0] for path in packages.glob("*.dist-info")}
+    assert installed == {"fairseq_hrt_translate", "numpy", "safetensors"}
+    assert not (packages / STARTUP).exists()
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink()) < 130e6
+    with_runtime(tmp_path / "bundle", "hrt")
+    lines = "".join(f"{line}\n" for line in ("a b", "", "b a"))
+
+    def command(*arguments):
+        return subprocess.run(
+            [folder / "bin" / "fairseq-hrt", *arguments], cwd=tmp_path, input=lines, capture_output=True, text=True
+        )
+
+    translated = command("translate", "bundle")
+    assert translated.returncode == 0 and translated.stdout.count("\n") == 3, translated.stderr
+    assert "No problem found." in command("doctor").stdout
+    refused = command("bundle", "model.pt", "--data", "data", "--output", "other")
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1 and "only translates" in refused.stderr
+
+
+def test_startup_line_that_was_left_behind_is_silent(wheel, environment, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extract(STARTUP, site_packages(environment))
         record = archive.read(next(name for name in archive.namelist() if name.endswith("/RECORD"))).decode()
@@ -159,9 +194,7 @@ def test_startup_line_that_was_left_behind_is_silent(sources, environment, tmp_p
     assert (finished.stdout.strip(), finished.stderr) == ("True", "")
 
 
-def test_startup_line_is_one_line(sources, tmp_path):
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, sources)
-    (wheel,) = tmp_path.glob("*.whl")
+def test_startup_line_is_one_line(wheel):
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(STARTUP).decode()
     assert text.startswith("import ") and text.count("\n") == 1

@@ -1,7 +1,9 @@
 """``fairseq-hrt serve`` as a process: every route, the clients that others have written, signals under load, workers that are killed."""
 
+import html
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -31,7 +33,7 @@ ASKED = {"source": "de", "target": "en"}
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory):
     """Tiny bundles with models for the native engine."""
-    from fairseq_hrt.hub.runtime_bundle import add_runtime
+    from fairseq_hrt.bundles.runtime_bundle import add_runtime
 
     folder = tmp_path_factory.mktemp("served")
 
@@ -118,6 +120,10 @@ def test_one_process(bundles, tmp_path):
             found = own.translate("a b c", details=True, **{"beam": 4, "nbest": 3, **options})
             assert sentence["text"] == found.text and sentence["token_steps"] == found.token_steps
             assert [other["text"] for other in sentence["alternatives"]] == [other.text for other in found.alternatives]
+        marked = {**fields, "q": '<i id="1">a</i> {x} <b>b <u>c</u></b>', "format": "html"}
+        found = client.post("/translate", json=marked).json()["translatedText"]
+        assert sorted(re.findall(r"<[^<>]+>|\{x\}", found)) == sorted(re.findall(r"<[^<>]+>|\{x\}", marked["q"]))
+        assert re.sub(r"<[^<>]+>| ?\{x\}|^\{x\} ", "", found).split() == html.escape(expected, quote=False).split()
         foreign_clients(address, expected)
         status, texts = ended_under_load(process, client, fields)
     assert status == 0
@@ -313,12 +319,20 @@ def test_the_page_in_a_browser(bundles, browser):
     with serving(*systems) as (process, address):
         browser.resize(1280)
         browser.send("POST", "/url", url=address)
-        browser.until(f"{articles}.length === 2")
+        # These bundles have no examples.
+        browser.until("document.getElementById('suggestions').textContent === 'Translations appear here.'")
         browser.write("a b c")
         found = model.translate("a b c", details=True)
         shown = f"{articles}.map((one) => one.querySelector('.translation').textContent)"
         browser.until(f"{shown}[0] === {json.dumps(found.text)}")
         assert browser.run(f"return {articles}.map((one) => one.querySelector('h2').textContent)") == ["<b>AT</b>", "HRT"]
+        steps = f"return {articles}[0].querySelector('.facts').textContent"
+        assert browser.run(steps) == f"{len(found.tokens)} tokens in {found.steps} steps"
+        assert browser.run("return [...document.querySelectorAll('.languages option')].map((one) => one.text)") == [
+            "German", "English",
+        ]  # fmt: skip
+        # Nothing that cannot be used: there is no way back, and nothing to be detected.
+        assert browser.run("return document.getElementById('swap').hidden")
         # Side by side, beside the text.
         places = f"return {articles}.map((one) => one.getBoundingClientRect()).map((place) => [place.left, place.top])"
         (left, top), (right, same) = browser.run(places)
@@ -344,7 +358,7 @@ def test_the_page_in_a_browser(bundles, browser):
         browser.until("document.getElementById('status').textContent === 'Choose a system.'")
         browser.run(choose, ["<b>AT</b>", "HRT"])
         browser.until(f"{articles}.length === 2")
-        # What is written at once: the words of a graph, the chosen ones in a row.
+        # What is written at once has no slider: the words of a graph, the chosen ones in a row.
         browser.run(choose, ["DAG"])
         browser.until(f"{articles}.length === 1 && document.querySelector('.graph svg')")
         path = [
@@ -354,6 +368,7 @@ def test_the_page_in_a_browser(bundles, browser):
         ]
         assert browser.run("return document.querySelectorAll('.graph g.chosen').length") == len(path)
         assert browser.run("return document.querySelectorAll('.graph path.chosen').length") == len(path) - 1
+        assert browser.run(f"return {articles}[0].querySelector('label').hidden && document.getElementById('watch').hidden")
         assert "Chosen path: ▶ → " in browser.run("return document.querySelector('.graph svg').getAttribute('aria-label')")
         assert browser.run("return document.documentElement.scrollWidth") <= 375
         assert browser.nameless() == []
@@ -367,6 +382,62 @@ def test_the_page_in_a_browser(bundles, browser):
         )
 
 
+def test_the_page_at_first_sight(bundles, browser, tmp_path):
+    """Examples of the bundles, both directions, a phone."""
+    for name, languages, examples in (
+        ("forth", ("de", "en"), ["a b c d e", "f g"]),
+        ("back", ("en", "de"), ["A B", "ZEBRA A"]),
+    ):
+        shutil.copytree(bundles / "autoregressive", tmp_path / name)
+        description = json.loads((tmp_path / name / "bundle.json").read_text())
+        changed = {"source_lang": languages[0], "target_lang": languages[1], "examples": examples}
+        (tmp_path / name / "bundle.json").write_text(json.dumps({**description, **changed}))
+    text = "document.getElementById('text').value"
+    translation = "document.querySelector('.translation')"
+    write = "const text = document.getElementById('text'); text.value = arguments[0]; text.dispatchEvent(new Event('input'))"
+    choose = (
+        "const one = document.getElementById('source'); one.value = arguments[0]; one.dispatchEvent(new Event('change'))"
+    )
+    with serving(tmp_path / "forth", tmp_path / "back") as (process, address):
+        for touch in (True, False):
+            metrics = {"width": 375, "height": 812, "deviceScaleFactor": 1, "mobile": touch}
+            browser.send("POST", "/goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params=metrics)
+            params = {"enabled": touch, "maxTouchPoints": 1}
+            browser.send("POST", "/goog/cdp/execute", cmd="Emulation.setTouchEmulationEnabled", params=params)
+            browser.send("POST", "/url", url=address)
+            browser.until(translation)
+            if touch:
+                assert browser.run("return document.activeElement.id") == ""
+        assert browser.run(f"return {text}") == "a b c d e"
+        # Without scrolling, and well above the middle.
+        assert browser.run(f"return {translation}.getBoundingClientRect().bottom") < 450
+        assert browser.run("return document.documentElement.scrollWidth") <= 375
+        browser.run("document.getElementById('swap').click()")
+        shown = "[document.getElementById('source').value, document.getElementById('target').value]"
+        browser.until(f"{shown}.join() === 'en,de'")
+        browser.run(write, "")
+        offered = "[...document.querySelectorAll('#suggestions button')].map((one) => one.textContent)"
+        browser.until(f"!document.querySelector('article') && {offered}.length === 2")
+        assert browser.run(f"return {offered}") == ["A B", "ZEBRA A"]
+        browser.run("document.querySelector('#suggestions button').click()")
+        browser.until(f"{translation} && document.getElementById('suggestions').hidden && {text} === 'A B'")
+        browser.run(write, "ZEBRA YAK")
+        browser.until("document.querySelector('.unknown')")
+        assert browser.run("return document.querySelector('.unknown').textContent").endswith("these words: ZEBRA, YAK")
+        browser.run(choose, "auto")
+        browser.run(write, "Dieser Satz ist ganz sicher auf Deutsch geschrieben.")
+        browser.until("document.getElementById('source').selectedOptions[0].text === 'German (detected)'")
+        browser.until(f"document.getElementById('target').value === 'en' && {translation}.lang === 'en'")
+        browser.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+        browser.run("document.querySelector('article button').click()")
+        browser.until(
+            f"window.copied === {translation}.textContent && document.querySelector('article button').textContent === 'Copied'"
+        )
+        assert browser.nameless() == [] and browser.send("POST", "/se/log", type="browser") == []
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == 0
+
+
 def test_accessibility(bundles, browser):
     """No violation that axe-core finds, on a wide and on a narrow page, light and dark."""
     path = os.environ.get("AXE_CORE")
@@ -378,6 +449,7 @@ def test_accessibility(bundles, browser):
             features = [{"name": "prefers-color-scheme", "value": scheme}]
             browser.send("POST", "/goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params={"features": features})
             browser.send("POST", "/url", url=address)
+            browser.until("document.querySelector('#systems input')")
             browser.write("a b c")
             browser.until("document.querySelectorAll('article').length === 2 && document.querySelector('.graph svg')")
             browser.run(Path(path).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The tools beside fairseq's commands, on tiny models: comparisons, mutual information, graphs, averages, training speed."""
+"""The tools beside fairseq's commands, on tiny models: comparisons, the analyses of the study, graphs, averages, training speed."""
 
 import json
 import shutil
@@ -10,10 +10,15 @@ from command_line import OPTIMIZER, SIZES
 import fairseq_hrt.__main__
 
 pytestmark = pytest.mark.slow
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def tool(command, name, *arguments, check=True):
     return command("python", "-m", f"fairseq_hrt.cli.{name}", *arguments, check=check)
+
+
+def study(command, name, *arguments, check=True):
+    return command("python", EXAMPLES / "study" / f"{name}.py", *arguments, check=check)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +110,7 @@ def test_options_are_chosen_for_every_family(toy_data, graphs, models, teacher, 
 
 def test_graph_statistics(command, toy_data, graphs, teacher, tmp_path):
     system = f"name=DAG,path={graphs}"
-    table = tool(command, "graph_statistics", toy_data, "--system", system, "--out", tmp_path).stdout
+    table = study(command, "graph_statistics", toy_data, "--system", system, "--out", tmp_path).stdout
     (result,) = json.loads((tmp_path / "graph_statistics.json").read_text())["results"]
     assert f"| DAG | {result['path_nll']:.2f} |" in table
     # The sum over all paths is more probable than the best path alone.
@@ -113,18 +118,10 @@ def test_graph_statistics(command, toy_data, graphs, teacher, tmp_path):
     assert 0 < result["own_nll"] <= result["own_path_nll"] + result["own_token_nll"] + 1e-6
     assert len(result["passing"]) == len(result["token"]) and max(result["token"]) <= 1
     assert (tmp_path / "graph_statistics.svg").stat().st_size > 0
-    failed = tool(command, "graph_statistics", toy_data, "--system", f"name=AT,path={teacher}", check=False)
+    failed = study(command, "graph_statistics", toy_data, "--system", f"name=AT,path={teacher}", check=False)
     assert failed.returncode == 2 and "writes no graph" in failed.stderr
-    short = tool(command, "graph_statistics", toy_data, "--system", f"{system},dag_decode_upsample_scale=0.3", check=False)
+    short = study(command, "graph_statistics", toy_data, "--system", f"{system},dag_decode_upsample_scale=0.3", check=False)
     assert short.returncode == 2 and "--dag-decode-upsample-scale" in short.stderr
-
-
-def test_the_speed_of_the_dynamic_programs(command):
-    table = tool(command, "ops_speed", "--repeats", "1", "--fuzzy-sentences", "1", "--device", "cpu").stdout
-    assert "| dag_log_likelihood | B=8 L=256 T=32 |" in table and "Fuzzy loss: 32 target tokens" in table
-    for wrong, message in ((["--repeats", "0"], "at least 1"), (["--device", "nowhere"], "--device nowhere")):
-        failed = tool(command, "ops_speed", *wrong, check=False)
-        assert failed.returncode == 2 and message in failed.stderr
 
 
 def test_identical_translations_are_counted(command, toy_data, teacher, graphs):
@@ -143,7 +140,7 @@ def test_identical_translations_are_counted(command, toy_data, teacher, graphs):
 
 
 def test_mutual_information(command, toy_data, models, tmp_path):
-    result = tool(
+    result = study(
         command, "mutual_information", toy_data, "--baseline", f"name=one,path={models['interleaved']}",
         "--system", f"name=two,path={models['parallel']}", "--system", f"name=again,path={models['interleaved']}",
         "--out", tmp_path,
@@ -153,7 +150,7 @@ def test_mutual_information(command, toy_data, models, tmp_path):
     assert again["nats"] == again["low"] == again["high"] == 0, "a model compared with itself"
     assert two["low"] < two["nats"] < two["high"] and two["words"] == again["words"]
     assert (tmp_path / "mutual_information.png").stat().st_size > 0
-    twice = tool(
+    twice = study(
         command, "mutual_information", toy_data, "--baseline", f"name=one,path={models['interleaved']}",
         "--system", f"name=one,path={models['parallel']}", check=False,
     )  # fmt: skip

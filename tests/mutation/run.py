@@ -37,7 +37,7 @@ TESTS = {
     "engine": ["engine", "decoding", "hrt", "bidirectional"],
     "decoding": ["decoding", "hrt", "bidirectional"],
     "training": ["training", "hrt", "bidirectional"],
-    "loading": ["loading", "hub", "systems"],
+    "loading": ["loading", "bundles", "systems"],
     "task.py": ["test_task.py", "decoding", "hrt", "bidirectional"],
     "files.py": ["test_files.py"],
     "hrt": ["hrt"],
@@ -46,7 +46,8 @@ TESTS = {
     "jacobi": ["jacobi"],
     "ops": ["ops", "dag"],
     "autoregressive": ["autoregressive", "decoding"],
-    "hub": ["hub", "cli/test_translate.py"],
+    "text": ["text", "bundles"],
+    "bundles": ["bundles", "cli/test_translate.py"],
 }
 # Processor time of one test, in multiples of what the slowest of its package takes without a mutant: a loop that never ends is
 # noticed, too. The time of the clock counts only where a mutant waits for ever, and in larger multiples: machines are busy.

@@ -10,12 +10,11 @@ from typing import Any, Dict, Sequence
 import pytest
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY
-from fairseq.models.transformer import TransformerModel
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from tiny_weights import TINY, sharpen
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_hrt.hrt.model import HRTTransformerModel
+import fairseq_hrt  # noqa: F401  (registers the families)
 
 PAD, EOS = 1, 2
 
@@ -38,9 +37,8 @@ def make_model(arch: str = "transformer", *, symbols: int = 12, seed: int = 1, *
     """A model in evaluation mode whose weights are large enough for peaked, different distributions."""
     torch.manual_seed(seed)
     args = make_arguments(arch, **overrides)
-    family = HRTTransformerModel if arch.startswith("hrt") else TransformerModel
     task = Namespace(source_dictionary=make_dictionary(symbols), target_dictionary=make_dictionary(symbols))
-    model = family.build_model(args, task).double().eval()
+    model = ARCH_MODEL_REGISTRY[arch].build_model(args, task).double().eval()
     sharpen(model)
     return model
 
@@ -55,7 +53,12 @@ def make_lively(*args: Any, **options: Any) -> Any:
         decoder.embed_tokens.weight.copy_(vectors / 4)
         decoder.output_projection.weight.copy_(vectors[torch.randperm(len(vectors))])
         for layer in decoder.layers:
-            for block, share in ((layer.encoder_attn.out_proj, 0.15), (layer.self_attn.out_proj, 0.8), (layer.fc2, 0.15)):
+            blocks = [(layer.encoder_attn.out_proj, 0.15), (layer.fc2, 0.15)]
+            if hasattr(layer, "self_attn"):
+                blocks.append((layer.self_attn.out_proj, 0.8))
+            else:
+                layer.cell.candidate.weight.mul_(0.3)
+            for block, share in blocks:
                 block.weight.mul_(share)
                 block.bias.zero_()
             for norm in (layer.final_layer_norm, layer.self_attn_layer_norm, layer.encoder_attn_layer_norm):

@@ -9,7 +9,7 @@ import pytest
 
 import fairseq_hrt
 from fairseq_hrt import __main__ as command_line
-from fairseq_hrt.__main__ import VERBS, main, no_such_verb
+from fairseq_hrt.__main__ import VERBS, main, module_of, no_such_verb
 
 
 @pytest.fixture
@@ -33,15 +33,15 @@ def verbs(monkeypatch):
 
 def test_every_verb_has_its_module():
     for verb in VERBS:
-        module = importlib.import_module(f"fairseq_hrt.cli.{verb.replace('-', '_')}")
+        module = importlib.import_module(f"fairseq_hrt.cli.{module_of(verb)}")
         assert callable(module.main) and module.build_parser().prog == f"fairseq-hrt {verb}"
 
 
 def test_what_follows_a_verb_is_its_own(verbs):
-    assert main(["graph-statistics", "data", "--version", "-h", "--", "translate"]) == 0
+    assert main(["benchmark", "data", "--version", "-h", "--", "translate"]) == 0
     assert main(["translate"]) == 0 and main([]) == 0
     assert verbs.calls == [
-        (".cli.graph_statistics", ["data", "--version", "-h", "--", "translate"]), (".cli.translate", []), (".cli.doctor", []),
+        (".cli.benchmark", ["data", "--version", "-h", "--", "translate"]), (".cli.translate", []), (".cli.doctor", []),
     ]  # fmt: skip
 
 
@@ -62,13 +62,48 @@ def test_what_is_said_without_a_verb(verbs, capsys):
     assert end.value.code == 0 and all(re.search(rf"^    {verb}\s", shown, re.M) for verb in VERBS) and verbs.calls == []
 
 
-def test_version_and_misspelt_verbs(capsys):
-    with pytest.raises(SystemExit):
-        main(["--version"])
-    assert capsys.readouterr().out == f"fairseq_hrt {fairseq_hrt.__version__}\n"
-    assert "did you mean 'translate'?" in no_such_verb("transalte")
-    assert "did you mean 'graph-statistics'?" in no_such_verb("graph_statistics")
+@pytest.mark.parametrize("given", ["--version", "-V", "version", "version translate"])
+def test_the_version(given, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(given.split())
+    assert end.value.code == 0 and capsys.readouterr().out == f"fairseq_hrt {fairseq_hrt.__version__}\n"
+
+
+def test_help_as_a_verb(verbs, capsys):
+    assert main(["help", "translate"]) == 0 and verbs.calls == [(".cli.translate", ["--help"])]
+    for arguments in (["help"], ["--help"], ["help", "help"], ["help", "version"]):
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert end.value.code == 0
+    shown = capsys.readouterr().out
+    assert shown[: len(shown) // 4] * 4 == shown
+    with pytest.raises(SystemExit) as end:
+        main(["help", "transalte"])
+    assert end.value.code == 2 and "did you mean translate?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_help_fits_the_terminal_and_is_not_too_wide(columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    texts = [importlib.import_module(f"fairseq_hrt.cli.{module_of(verb)}").build_parser().format_help() for verb in VERBS]
+    main(["--options"])
+    lines = [
+        line
+        for text in (*texts, command_line.build_parser().format_help(), capsys.readouterr().out)
+        for line in text.splitlines()
+    ]
+    assert max(map(len, lines)) > min(columns, 100) - 10
+    for line in lines:
+        # Commands stay whole, and so do names.
+        command = line.startswith(("    ", "usage: ")) and ("fairseq-" in line or "--" in line or "=" in line)
+        assert len(line) <= min(columns, 100) or (columns < 100 and (command or " " not in line.strip())), line
+
+
+def test_misspelt_verbs(capsys):
+    assert "did you mean help? there are: doctor, translate" in no_such_verb("hlep")
+    assert "did you mean translate?" in no_such_verb("transalte")
+    assert "did you mean benchmark?" in no_such_verb("BENCHMARKS")
     assert "did you mean" not in no_such_verb("xyz") and "translate" in no_such_verb("xyz")
     with pytest.raises(SystemExit) as end:
         main(["--no-such", "Bundel"])
-    assert end.value.code == 2 and "no verb 'Bundel'; did you mean 'bundle'?" in capsys.readouterr().err
+    assert end.value.code == 2 and "no verb 'Bundel'; did you mean bundle?" in capsys.readouterr().err

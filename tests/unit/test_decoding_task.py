@@ -7,7 +7,7 @@ import pytest
 from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
-from fairseq_hrt.engine import AutoregressiveGenerator, PackedGenerator
+from fairseq_hrt.engine import AutoregressiveGenerator, PackedGenerator, TaskDictionary
 from fairseq_hrt.runtime import LibraryUnavailable
 
 
@@ -118,3 +118,12 @@ def test_a_model_of_another_family_is_decoded_as_the_task_says(tiny, caplog):
     assert f"decoding with PyTorch: {reason}" in caplog.messages
     with pytest.raises(ValueError, match=reason):
         make_task(tiny, engine="native").build_generator([model], GenerationConfig())
+
+
+def test_dictionaries_are_those_that_look_words_up_quickly(tmp_path):
+    for language in ("de", "en"):
+        (tmp_path / f"dict.{language}.txt").write_text("a 2\nb 1\n")
+    config = AutoregressiveTranslationConfig(data=str(tmp_path), source_lang="de", target_lang="en")
+    task = AutoregressiveTranslationTask.setup_task(config)
+    for dictionary in (task.source_dictionary, task.target_dictionary):
+        assert type(dictionary) is TaskDictionary and dictionary.symbols[-2:] == ["a", "b"]

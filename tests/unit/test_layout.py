@@ -13,6 +13,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 import fairseq_hrt
+from fairseq_hrt.autoregressive.config import MarianModelConfig
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig
 from fairseq_hrt.bidirectional.config import (
     BidirectionalLossConfig,
@@ -25,7 +26,7 @@ from fairseq_hrt.hrt.config import HRTLossConfig, HRTModelConfig, HRTTaskConfig
 from fairseq_hrt.jacobi.config import JacobiTaskConfig
 from fairseq_hrt.options import SCHEMA
 from fairseq_hrt.schema import EVERY_TASK
-from fairseq_hrt.training.config import DistillationConfig
+from fairseq_hrt.training.config import ConventionsConfig, DistillationConfig
 
 PACKAGE = Path(fairseq_hrt.__file__).parent
 ROOT = PACKAGE.parent
@@ -33,55 +34,62 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FAMILIES = {"hrt", "bidirectional", "dag", "jacobi", "autoregressive"}
 # What all of them stand on; none of these imports a family.
 SHARED = {"task", "task_options", "decoding", "engine", "training", "loading", "ops", "files", "options", "option_effects"}
-SHARED |= {"schema"}
+SHARED |= {"option", "schema"}
 # What each package, or module beside the packages, may import of fairseq_hrt besides itself: only what stands above it here.
 ALLOWED = {
     # what both engines read: the standard library, and in decoding NumPy
     "conditions": set(),
-    "schema": {"conditions"},
+    "option": {"conditions"},
+    "schema": {"conditions", "option"},
     "families": set(),
-    "options": {"schema", "families", "conditions"},
+    "options": {"option", "schema", "families", "conditions"},
     "option_effects": {"schema", "conditions"},
     "decoding": {"options"},
     "files": set(),
+    "resuming": {"files"},
     "child_process": set(),
-    "runtime": {"decoding", "options", "schema", "families", "option_effects"},
-    # the doctor reports on the compiled kernel
-    "compat": {"runtime"},
+    "distribution": set(),
+    "compat": set(),
     "escaping": {"compat"},
+    "runtime": {"decoding", "option", "options", "schema", "families", "option_effects"},
+    "loading": {"families", "compat"},
     # PyTorch; the native engine stands behind the generators of the other one
-    "engine": {"runtime", "decoding", "options", "schema", "families"},
+    "engine": {"loading", "runtime", "decoding", "options", "option_effects", "schema", "families"},
     "ops": set(),
     "training": {"ops"},
-    "loading": {"engine", "decoding", "option_effects", "families", "compat"},
     "task_options": {"options", "schema"},
     "decoding_task": {"engine", "runtime", "decoding", "loading", "options", "option_effects", "families"},
     "task": {"decoding_task", "engine", "training", "loading", "option_effects"},
     **dict.fromkeys(FAMILIES, SHARED),
     "registration": {"compat", "families"},
     # text on both sides of a model, and what is built on that
-    "hub": {
-        "loading", "engine", "runtime", "decoding", "options", "schema", "families", "files", "escaping", "compat",
+    "text": {"escaping"},
+    "bundles": {
+        "text", "loading", "engine", "runtime", "decoding", "options", "schema", "families", "files", "escaping",
     },
+    "conversion": {"bundles", "text", "loading", "escaping", "compat"},
     "systems": {
-        "hub", "loading", "engine", "runtime", "decoding", "options", "schema", "families", "option_effects",
+        "bundles", "text", "loading", "engine", "runtime", "decoding", "options", "schema", "families",
+        "option_effects", "files", "resuming",
     },
-    "evaluation": {"systems", "hub", "engine", "ops", "files", "escaping", "fairseq_hrt"},
+    "evaluation": {
+        "systems", "text", "engine", "ops", "files", "resuming", "escaping", "fairseq_hrt",
+    },
     "server": {
-        "hub", "runtime", "decoding", "options", "schema", "families", "option_effects", "escaping", "fairseq_hrt",
+        "bundles", "runtime", "decoding", "options", "schema", "families", "option_effects", "escaping", "fairseq_hrt",
     },
-    # compat: the doctor is there; __main__: completion needs the whole command line
+    # __main__: completion needs the whole command line
     "cli": {
-        "evaluation", "systems", "hub", "server", "loading", "schema", "files", "escaping", "child_process", "compat",
-        "__main__",
+        "evaluation", "systems", "conversion", "bundles", "text", "server", "engine", "loading", "runtime", "options", "schema",
+        "conditions", "files", "resuming", "escaping", "child_process", "distribution", "compat", "__main__",
     },
-    "__main__": {"cli", "compat", "fairseq_hrt"},
-    "__init__": {"compat", "registration", "families", "hub"},
+    "__main__": {"cli", "compat", "distribution", "fairseq_hrt"},
+    "__init__": {"compat", "registration", "families", "bundles"},
 }  # fmt: skip
 
 
 def module_name(path):
-    """``fairseq_hrt/hub/text.py`` → ``hub.text``; a package has the name of its folder, the whole package none."""
+    """``fairseq_hrt/text/pipeline.py`` → ``text.pipeline``; a package has the name of its folder, the whole package none."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -132,7 +140,7 @@ def test_the_arrows_point_upwards_in_the_table():
     for part, allowed in ALLOWED.items():
         assert allowed - above == ({"__main__"} if part == "cli" else set()) - above, part
         above.add(part)
-    for part in ("conditions", "schema", "families", "options", "option_effects"):
+    for part in ("conditions", "option", "schema", "families", "options", "option_effects"):
         tree = ast.parse((PACKAGE / f"{part}.py").read_text())
         outside = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
         outside += [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
@@ -251,13 +259,19 @@ TOGETHER = {
     "files": "damaged model files are refused",
     "given": "the runtime scores given translations as fairseq's modules do",
     "judges": "either engine chooses among translations",
+    "memory": "the kernel's memory",
+    "operations": "the operations of the kernel",
     "other_builds": "the kernel under sanitizers and on ARM",
     "enlarge": "a script that makes models larger",
     "example": "the example of a server",
     "scale_example": "the example of many machines",
     "package": "the package as it is imported",
+    "documentation": "commands that the documentation shows",
     "layout": "this file",
     "style": "rules, format and types",
+    "constraints": "constraints.txt",
+    "setup": "setup.py",
+    "workflows": "the workflows of the repository",
 }
 # Folders that test something else than a package.
 ELSEWHERE = {"corpus", "helpers", "recipes", "study"}
@@ -296,6 +310,9 @@ CONFIGS = {
     JacobiTaskConfig: "jacobi_",
     AutoregressiveTranslationConfig: "autoregressive_",
     DistillationConfig: "",
+    # Of several models.
+    ConventionsConfig: "marian_",
+    MarianModelConfig: "marian_",
 }
 
 
@@ -336,14 +353,16 @@ def test_generation_options(task):
     assert hasattr(options.parse_args_and_arch(parser, arguments), "hrt_decode_chunk") == (task == "translation_hrt")
 
 
-UNPREFIXED = ("label_smoothing", "distilled_data", "raw_probability", "rescore_path", "rescore_lenpen", "engine", "weights")
+UNPREFIXED = (
+    "label_smoothing", "distilled_data", "raw_probability", "rescore_path", "rescore_lenpen", "engine", "weights", "forced_start",
+)  # fmt: skip
 
 
 def test_every_option_of_ours_is_explained():
     text = re.sub(r"\s+", " ", option_help())
     for config in CONFIGS:
         for field in fields(config):
-            if field.name.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_")) or field.name in UNPREFIXED:
+            if field.name.startswith(("hrt_", "bidirectional_", "dag_", "jacobi_", "marian_")) or field.name in UNPREFIXED:
                 assert f"--{field.name.replace('_', '-')}" in text
     assert "--encoder-layers" not in text and "--max-update MAX" not in text
     assert "--task translation_jacobi" in text

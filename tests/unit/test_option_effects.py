@@ -7,6 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from fairseq_hrt import option_effects
+from fairseq_hrt.autoregressive.config import MarianModelConfig
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig
 from fairseq_hrt.bidirectional.config import BidirectionalLossConfig, BidirectionalModelConfig, BidirectionalTaskConfig
 from fairseq_hrt.dag.config import DagFuzzyLossConfig, DagModelConfig, DagNllLossConfig, DagTaskConfig
@@ -19,10 +20,11 @@ from fairseq_hrt.options import DecodingOptions
 
 CONFIGS = (
     HRTModelConfig, HRTTaskConfig, HRTLossConfig, BidirectionalModelConfig, BidirectionalTaskConfig, BidirectionalLossConfig,
-    DagModelConfig, DagTaskConfig, DagNllLossConfig, DagFuzzyLossConfig, JacobiTaskConfig, AutoregressiveTranslationConfig,
+    DagModelConfig, DagTaskConfig, DagNllLossConfig, DagFuzzyLossConfig, JacobiTaskConfig, AutoregressiveTranslationConfig, MarianModelConfig,
 )  # fmt: skip
 # Defaults that differ by criterion or engine.
 OTHER_DEFAULTS = {"dag_glance_schedule": ("0.1",), "dag_length_loss_factor": (0.0,), "jacobi_mode": (None,)}
+OTHER_DEFAULTS.update(marian_first_position=(0,), marian_epsilon=(1e-6,), marian_output_bias=("yes",))
 
 
 def own_fields(config):
@@ -69,6 +71,7 @@ CASES = {
     ("hrt_chunk_table", DECODING): ("10:1,inf:2", dict(hrt_decode_chunk="auto"), [dict(hrt_decode_chunk=None), dict(hrt_decode_chunk="3")], "--hrt-decode-chunk auto"),
     ("hrt_nat_beam", DECODING): (1, dict(hrt_decode_chunk=None), [dict(hrt_decode_chunk="1")], "--hrt-decode-chunk other than 1"),
     ("hrt_eos_last_chunk", DECODING): (True, dict(hrt_decode_chunk="auto"), [dict(hrt_decode_chunk="1")], "--hrt-decode-chunk other than 1"),
+    ("hrt_scoring", DECODING): ("eq2", dict(hrt_decode_chunk="auto", normalize=True), [dict(hrt_decode_chunk="1", normalize=True), dict(hrt_decode_chunk=None, normalize=False)], "remove --unnormalized"),
     ("hrt_draft_width", DECODING): (4, dict(hrt_draft_chunk=2), [dict(hrt_draft_chunk=None)], "--hrt-draft-chunk"),
     ("bidirectional_distinct_starts", MODEL): (True, words(2, 1), [words(1, 2)], "--bidirectional-directions 2 or more"),
     ("bidirectional_vanilla_mask", MODEL): (True, words(1, 2), [words(1, 1), words(2, 1, 1)], "--bidirectional-block)"),
@@ -84,6 +87,10 @@ CASES = {
     ("dag_length_loss_factor", TRAINING): (0.5, dict(dag_upsample_base="predict"), [dict(dag_upsample_base="source")], "--dag-upsample-base predict"),
     ("dag_decode_beta", DECODING): (0.5, dag("beam"), [dag("greedy"), dag("viterbi"), dag("joint-viterbi")], "--dag-decode-strategy lookahead or sample or beam"),
     ("dag_decode_length_beta", DECODING): (1.2, dag("viterbi"), [dag(name) for name in ("greedy", "lookahead", "beam", "sample")], "--dag-decode-strategy viterbi or joint-viterbi"),
+    ("dag_repeats", DECODING): ("collapsed", dag("lookahead", dag_keep_repeats=False), [
+        dag("lookahead", dag_keep_repeats=True), {**dag("lookahead", dag_keep_repeats=False), "no_repeat_ngram_size": 2},
+        *(dag(name, dag_keep_repeats=False) for name in ("greedy", "beam", "sample")),
+    ], "--no-repeat-ngram-size"),
     ("dag_no_repeat_consecutive", DECODING): (2, dag("lookahead"), [dag("greedy"), dag("beam"), dag("viterbi")], "--dag-decode-strategy lookahead or sample"),
     ("dag_candidates", DECODING): (3, {**dag("lookahead"), "no_repeat_ngram_size": 2}, [dag("lookahead"), dag("beam")], "--no-repeat-ngram-size"),
     ("dag_sample_topp", DECODING): (0.9, dag("sample"), [dag("lookahead"), dag("beam")], "--dag-decode-strategy sample"),
@@ -98,6 +105,7 @@ CASES = {
     ("jacobi_block_size", DECODING): (5, dict(jacobi_mode="hgj"), [dict(jacobi_mode="frontier"), dict(jacobi_mode="pj"), dict(jacobi_mode=None)], "--jacobi-mode pgj or hgj"),
     ("jacobi_window", DECODING): (4, dict(jacobi_mode="frontier"), [dict(jacobi_mode="pj")], "--jacobi-mode frontier"),
     ("jacobi_prefix_length", DECODING): (8, dict(jacobi_mode="hgj"), [dict(jacobi_mode="pgj")], "--jacobi-mode hgj"),
+    ("jacobi_known_length", DECODING): (True, dict(jacobi_mode="pgj"), [dict(jacobi_mode="frontier"), dict(jacobi_mode="hgj"), dict(jacobi_mode=None)], "--jacobi-mode pj or pgj"),
     ("jacobi_draft", DECODING): ("ngram", dict(jacobi_mode="frontier", jacobi_window=None), [dict(jacobi_mode="pj", jacobi_window=None), dict(jacobi_mode="frontier", jacobi_window=1)], "--jacobi-mode frontier and --jacobi-window other than 1"),
     ("jacobi_draft_path", DECODING): ("hrt.pt", dict(jacobi_draft="hrt"), [dict(jacobi_draft="previous")], "--jacobi-draft hrt or bidirectional or dag"),
     ("jacobi_draft_options", DECODING): ("{'a': 1}", dict(jacobi_draft_path="hrt.pt"), [dict(jacobi_draft_path=None)], "--jacobi-draft-path"),

@@ -16,6 +16,7 @@ from fairseq_hrt.options import (
     check_dag,
     check_jacobi,
     chunk_table,
+    forced_ids,
     options_of,
     read_value,
     require_native,
@@ -202,3 +203,22 @@ def test_the_options_of_a_family():
     assert [own.name for own in options_of("bidirectional")] == [
         "bidirectional_scoring", "bidirectional_length_penalty", "bidirectional_deduplicate",
     ]  # fmt: skip
+
+
+def test_a_forced_start_is_read():
+    symbols, never = ["<s>", "<pad>", "</s>", "<unk>", "__de__", "ein"], ("<pad>", "</s>")
+
+    def ids(text):
+        return forced_ids(DecodingOptions(forced_start=text), symbols, never)
+
+    assert ids(None) == [] and ids("__de__") == [4] and ids(" __de__  ein <unk>") == [4, 5, 3]
+    for text, message in (
+        ("__fr__", "--forced-start __fr__: __fr__ is not a word of the target dictionary"),
+        ("ein </s>", "--forced-start ein </s>: </s> is not a word"),
+        ("<pad>", "--forced-start <pad>: <pad> is not a word"),
+        ("  ", "--forced-start '  ' names no word; leave it out"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ids(text)
+    with pytest.raises(ValueError, match="--forced-start ein with --prefix-size 2: both say how translations begin"):
+        forced_ids(DecodingOptions(forced_start="ein", prefix_size=2), symbols, never)

@@ -41,14 +41,14 @@ def test_what_needs_fairseq():
         "fairseq_hrt.engine.transformer",
         "fairseq_hrt.hrt",
         "fairseq_hrt.dag.graph",
-        "fairseq_hrt.loading.models",
+        "fairseq_hrt.engine.models",
     ):
         assert needs_fairseq(name)
     for name in (
         "fairseq_hrt.loading",
         "fairseq_hrt.loading.data_options",
         "fairseq_hrt.files",
-        "fairseq_hrt.hub.bundle",
+        "fairseq_hrt.bundles.bundle",
         "fairseq_hrt.cli.translate",
         "fairseq",
         "hrt",

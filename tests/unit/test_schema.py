@@ -5,7 +5,8 @@ from dataclasses import fields
 import pytest
 
 from fairseq_hrt.conditions import Condition
-from fairseq_hrt.schema import CALLER, EVERY_TASK, Option, Schema
+from fairseq_hrt.option import Option
+from fairseq_hrt.schema import CALLER, EVERY_TASK, Schema
 
 
 @pytest.mark.parametrize("own", fields(Schema), ids=lambda own: own.name)

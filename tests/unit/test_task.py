@@ -1,6 +1,8 @@
 """What tasks share in training: empty translations have a BLEU, options without effect are refused before anything begins."""
 
 import pytest
+import torch
+from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.logging import metrics
 from fairseq.tasks.translation import EVAL_BLEU_ORDER
@@ -9,9 +11,9 @@ from omegaconf import OmegaConf
 from fairseq_hrt.autoregressive.task import AutoregressiveTranslationConfig, AutoregressiveTranslationTask
 from fairseq_hrt.dag.config import DagNllLossConfig, DagTaskConfig
 from fairseq_hrt.dag.task import DagTranslationTask
+from fairseq_hrt.engine.models import build_generator
 from fairseq_hrt.hrt.config import HRTLossConfig, HRTTaskConfig
 from fairseq_hrt.hrt.task import HRTTranslationTask
-from fairseq_hrt.loading.models import build_generator
 from fairseq_hrt.task import log_bleu
 
 
@@ -147,3 +149,15 @@ def test_options_that_nobody_gives_now_are_set_aside(tiny):
         build_generator(task, models, config, ["hrt_chunk_table"])
     build_generator(task, models, config, ["hrt_decode_chunk"])
     assert task.cfg.hrt_chunk_table == HRTTaskConfig().hrt_chunk_table
+
+
+@pytest.mark.parametrize("asked", [0, 1, 2])
+def test_sentences_to_decode_come_from_this_process(tiny, asked):
+    """Unless several workers are asked for, or a model is trained."""
+    task, arguments = hrt_task(tiny), tiny.arguments("hrt_transformer")
+    sentences = ListDataset([torch.tensor([5, tiny.EOS])], [2])
+    data = LanguagePairDataset(sentences, sentences.sizes, task.source_dictionary)
+    for trained, workers in ((False, 0 if asked == 1 else asked), (True, asked)):
+        task.build_model(arguments, from_checkpoint=not trained)
+        batches = task.get_batch_iterator(data, max_sentences=1, num_workers=asked, disable_iterator_cache=True)
+        assert batches.num_workers == workers

@@ -22,6 +22,6 @@ run python -m fairseq_hrt.cli.benchmark "$OUT/data-bin" --source-lang "$SRC" --t
     --references "$OUT/raw/test.$TGT.gz" --detokenize "moses:$TGT" "${SYSTEMS[@]}" \
     --ratio-to "AT beam 5 (fairseq)" --threads "$THREADS" --batch-sizes "$BATCHES" \
     --speed-sentences "$SPEED_SENTENCES" --repeats "$REPEATS" --out "$OUT/sweep_dag" "$@"
-run python -m fairseq_hrt.cli.graph_statistics "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" --gen-subset valid \
+run python examples/study/graph_statistics.py "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" --gen-subset valid \
     --system "name=DAG,path=$OUT/dag_nll/checkpoint_last.pt,task=translation_dag" \
     --system "name=FA-DAT,path=$OUT/dag_fuzzy/checkpoint_last.pt,task=translation_dag" --out "$OUT/sweep_dag"

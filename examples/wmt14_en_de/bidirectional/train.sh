@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# IBDecoder on WMT14 English-German with the hyper-parameters of the paper (section 5 and Appendix A).
+# IBDecoder on WMT14 English-German with the hyper-parameters of the paper and of the code released with it.
 #
 #   DATA=data-bin/wmt14_en_de bash examples/wmt14_en_de/bidirectional/train.sh              IBDecoder, from scratch
 #   DATA=... DISTILLED=data-bin/wmt14_en_de_distilled bash .../train.sh                      with a teacher's targets
@@ -7,10 +7,12 @@
 #   DATA=... SRC=de TGT=en bash .../train.sh                                                 German-English
 #
 # DATA: binarised with a joint vocabulary of about 32,000 BPE merges (../prepare.sh). DISTILLED:
-# the same sources with the targets of a teacher (../../common/distill.sh). Base model, post-norm; dropout 0.1 on residual
-# connections and attention weights, label smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 300,000 updates, about 25,000 target tokens an update, the last five
-# checkpoints averaged. GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. OUT (runs/wmt14_en_de/bidirectional):
-# model/checkpoint_*.pt. Goes on where it was stopped.
+# the same sources with the targets of a teacher (../../common/distill.sh).
+# Paper (Appendix A): base model, dropout 0.1 on residual connections and attention weights, Adam (0.9, 0.98), 4,000 warm-up
+# updates, about 25,000 target subwords an update, the last five checkpoints averaged.
+# Released code (README of bzhangGo/zero, branch interleaved_bidirectional_transformer): 300,000 updates, label smoothing
+# 0.1, a checkpoint every 5,000 updates.
+# GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. OUT (runs/wmt14_en_de/bidirectional): model/checkpoint_*.pt. Goes on where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} DISTILLED=${DISTILLED:-} DIRECTIONS=${DIRECTIONS:-2} TOKENS=${TOKENS:-1}

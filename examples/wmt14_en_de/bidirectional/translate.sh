@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Averages the last five checkpoints of train.sh and translates the test set as the paper does.
+# Averages the last five checkpoints of train.sh and translates the test set as the code released with the paper does.
 #
 #   DATA=data-bin/wmt14_en_de bash examples/wmt14_en_de/bidirectional/translate.sh [more options of fairseq-generate]
 #
-# Beam 4 (BEAM=1 for greedy), the released search with GNMT's length penalty ((5 + t) / 6) ** 0.6, at most 50 words more than
-# the source has. Result: $OUT/test.log (OUT=runs/wmt14_en_de/bidirectional). The paper
-# (Table 1, with a teacher's targets): IBDecoder 27.1 (beam 4) and 26.8 (greedy) BLEU, with SA (c = 2) 26.3 and 26.0.
+# Paper (Appendix A): beam 4 (BEAM=1 for greedy), length penalty 0.6. Released code: the search behind --bidirectional-scoring
+# paper, GNMT's form of the length penalty ((5 + t) / 6) ** 0.6, at most 50 words more than the source has. The search as printed:
+# --bidirectional-scoring algorithm1 --bidirectional-length-penalty power --lenpen 1. Result: $OUT/test.log
+# (OUT=runs/wmt14_en_de/bidirectional). Reported (Table 1, with a teacher's targets): IBDecoder 27.1 (beam 4) and 26.8 (greedy)
+# BLEU, with SA (c = 2) 26.3 and 26.0.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} BEAM=${BEAM:-4}

@@ -5,12 +5,13 @@
 #   DATA=... GPUS=8 ENCODER_LAYERS=20 CHUNK_SIZES=3 bash examples/wmt22_en_de/hrt/train.sh
 #
 # DATA: the sources and the translations of the task's teacher (four big Transformers; 320 million pairs are published with the task),
-# segmented with its sentencepiece model and binarised with one dictionary. Width 512, inner width 2,048, 8 heads, pre-norm; first the
-# autoregressive model of the same size, 300,000 updates from scratch, then HRT from it, 300,000 updates on the same targets (no raw ones);
-# sources and targets of at most 200 tokens, longer ones cut (the autoregressive model leaves pairs with longer targets out). Other
-# hyper-parameters are those of Wang et al. (2019) for deep pre-norm encoders, as released: Adam (0.9, 0.997), learning rate 0.002, 16,000
-# warm-up updates, label smoothing 0.1, no clipping, 65,536 tokens an update. The last five checkpoints are averaged. ENCODER_LAYERS (12):
-# 6, 12 or 20; CHUNK_SIZES (2): 2, 3 or 4. GPUS (1): 1, 4 or 8; the tokens of an update stay the same. UPDATES (300000), SEED (1).
+# segmented with its sentencepiece model and binarised with one dictionary.
+# Paper (RoyalFlush, sections 3 and 4): width 512, inner width 2,048, 8 heads; first the autoregressive model of the same size, 300,000
+# updates from scratch, then HRT from it, 300,000 updates on the same targets (no raw ones); at most 200 tokens, longer texts cut; everything
+# else as Wang et al. (2019). Their released code (deep pre-norm encoders): Adam (0.9, 0.997), learning rate 0.002, 16,000 warm-up updates,
+# label smoothing 0.1, no clipping, 65,536 tokens an update. Ours: the autoregressive model leaves pairs with longer targets out; the last
+# five checkpoints are averaged.
+# ENCODER_LAYERS (12): 6, 12 or 20; CHUNK_SIZES (2): 2, 3 or 4. GPUS (1): 1, 4 or 8; the tokens of an update stay the same. UPDATES (300000), SEED (1).
 # OUT (runs/wmt22_en_de/hrt): at/averaged.pt and hrt/averaged.pt. Goes on where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"

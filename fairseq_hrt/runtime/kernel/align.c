@@ -25,16 +25,17 @@ static int32_t best_place(const fh_work *w, const int32_t *source, int32_t lengt
 
 /* Reads some finished hypotheses from left to right in one pass. */
 static int align_some(fh_work *w, const int32_t *const *sources, const aligned *some, int32_t count) {
-    fh_buffer memory = {0};
-    int32_t tokens = 0, longest = 1;
+    fh_arena memory = {.error = &w->error};
+    int32_t tokens = 0, longest = 1, at = 0;
     for (int32_t r = 0; r < count; r++) {
         tokens += some[r].hypothesis->length;
         if (w->source_lengths[some[r].sentence] > longest) longest = w->source_lengths[some[r].sentence];
     }
-    size_t attention_size = (size_t)tokens * (size_t)longest;
-    if (fh_reserve(&memory, attention_size + 2 * (size_t)tokens + 2 * (size_t)count, sizeof(int32_t), &w->error) || fh_rows(w, count)) goto end;
-    float *attention = memory.data, *features;
-    int32_t *input = (int32_t *)(attention + attention_size), *positions = input + tokens, *rows = positions + tokens, *counts = rows + count, at = 0;
+    size_t n = (size_t)count, all = (size_t)tokens;
+    float *attention = fh_take(&memory, all * (size_t)longest, sizeof *attention), *features;
+    int32_t *input = fh_take(&memory, all, sizeof *input), *positions = fh_take(&memory, all, sizeof *positions);
+    int32_t *rows = fh_take(&memory, n, sizeof *rows), *counts = fh_take(&memory, n, sizeof *counts);
+    if (w->error.code || fh_rows(w, count)) goto end;
     for (int32_t r = 0; r < count; r++) {
         const fh_hypothesis *h = some[r].hypothesis;
         rows[r] = r;
@@ -54,7 +55,7 @@ static int align_some(fh_work *w, const int32_t *const *sources, const aligned *
             some[r].hypothesis->places[i] =
                 best_place(w, sources[some[r].sentence], w->source_lengths[some[r].sentence], attention + (size_t)at * longest);
 end:
-    fh_release(&memory);
+    fh_arena_free(&memory);
     return w->error.code;
 }
 

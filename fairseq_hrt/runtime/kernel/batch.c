@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "checks.h"
 #include "shortlist.h"
 #include "team.h"
 #include "threads.h"
@@ -34,6 +34,7 @@ typedef struct {
     const int32_t *tokens;
     const int64_t *offsets;
     const fh_given *given; /* [sentences], by number: translations to score; NULL: decode */
+    const fh_beginning *beginnings; /* [sentences], by number; NULL: no first words are given */
     entry *entries;  /* sorted */
     int32_t *starts; /* batch b holds entries starts[b] to starts[b + 1] - 1 */
     int32_t batches;
@@ -90,35 +91,10 @@ int fh_engine_shortlist(fh_engine *e, const int64_t *offsets, const int32_t *can
     return report(&error, message, size);
 }
 
-/* ------------------------------------------------------------------ checks */
-
-static int check_options(const fh_model *m, const fh_options *o, fh_error *error) {
-    const fh_shape *s = &m->shape;
-    int fits = o->beam >= 1 && o->nbest >= 1 && o->nbest <= o->beam && o->min_len >= 0 && o->max_len_b >= 0 && o->batch_size >= 1;
-    fits = fits && isfinite(o->lenpen) && isfinite(o->max_len_a) && o->max_len_a >= 0 && !isnan(o->unkpen) && o->unkpen > -INFINITY;
-    if (s->family == FH_HRT) {
-        fits = fits && o->nat_beam >= 1 && o->nat_beam <= o->beam && o->table_size >= 1 && o->table_limits && o->table_chunks;
-        for (int32_t i = 0; fits && i < o->table_size; i++) {
-            int known = o->table_chunks[i] == 1;
-            for (int32_t k = 0; k < s->chunk_count; k++) known = known || o->table_chunks[i] == s->chunk_sizes[k];
-            fits = known && !isnan(o->table_limits[i]);
-        }
-        fits = fits && o->table_limits[o->table_size - 1] == INFINITY && o->draft_width >= 0 && o->draft_width <= 4096;
-        int known = o->draft_chunk == 0;
-        for (int32_t k = 0; k < s->chunk_count; k++) known = known || o->draft_chunk == s->chunk_sizes[k];
-        fits = fits && known && !(o->draft_chunk && (o->beam != 1 || o->table_size != 1 || o->table_chunks[0] != 1));
-    }
-    if (s->family == FH_DAG)
-        fits = fits && o->strategy >= FH_GREEDY && o->strategy <= FH_JOINT_VITERBI && isfinite(o->beta) && isfinite(o->length_beta) && o->scale > 0 &&
-               o->scale <= 1e6 && o->nbest == 1;
-    if (o->jacobi_mode != FH_NO_JACOBI) {
-        fits = fits && s->family == FH_AUTOREGRESSIVE && o->beam == 1 && o->jacobi_mode > FH_NO_JACOBI && o->jacobi_mode <= FH_PJ;
-        fits = fits && o->jacobi_block >= 1 && o->jacobi_window >= 0 && o->jacobi_prefix >= -1;
-        fits = fits && (o->jacobi_draft == FH_PREVIOUS || (o->jacobi_draft == FH_SOURCE && o->jacobi_mode == FH_FRONTIER &&
-                                                          m->encoder.shape.vocabulary == m->decoder.shape.vocabulary));
-    }
-    fits = fits && !(o->alignments && !fh_writes_in_order(m)) && !(o->graphs && s->family != FH_DAG);
-    return fits ? FH_OK : fh_fail(error, FH_INVALID, "the decoding options do not fit the model");
+/* Whether translations with this chunk size can begin with given words. */
+static int takes_first_words(const fh_model *m, const fh_options *o, int32_t chunk) {
+    if (m->shape.family == FH_HRT) return chunk == 1 || o->draft_chunk;
+    return m->shape.family != FH_DAG && m->shape.directions == 1;
 }
 
 static int32_t chunk_of(const fh_model *m, const fh_options *o, int32_t length) {
@@ -128,18 +104,6 @@ static int32_t chunk_of(const fh_model *m, const fh_options *o, int32_t length) 
     int32_t i = 0;
     while (length - 1 > o->table_limits[i]) i++;
     return o->table_chunks[i];
-}
-
-static int check_sentence(const fh_model *m, const int32_t *tokens, int64_t length, int32_t number, fh_error *error) {
-    if (length < 1) return fh_fail(error, FH_INVALID, "sentence %d has no tokens; at least </s> is needed", (int)number);
-    if (length > m->encoder.shape.longest)
-        return fh_fail(error, FH_INVALID, "sentence %d has %lld tokens, the model takes %d; split it", (int)number, (long long)length,
-                       (int)m->encoder.shape.longest);
-    for (int64_t i = 0; i < length; i++)
-        if (tokens[i] < 0 || tokens[i] >= m->encoder.shape.vocabulary || tokens[i] == m->shape.pad)
-            return fh_fail(error, FH_INVALID, "token %d of sentence %d is %d, which is padding or not in the dictionary of %d words", (int)i, (int)number,
-                           (int)tokens[i], (int)m->encoder.shape.vocabulary);
-    return FH_OK;
 }
 
 /* ------------------------------------------------------------------ batches */
@@ -156,7 +120,7 @@ static int make_entries(job *j, int32_t sentences, fh_error *error) {
     const fh_model *m = j->engine->model;
     for (int32_t i = 0; i < sentences; i++) {
         int64_t length = j->offsets[i + 1] - j->offsets[i];
-        if (check_sentence(m, j->tokens + j->offsets[i], length, i, error)) return error->code;
+        if (fh_check_sentence(m, j->tokens + j->offsets[i], length, i, error)) return error->code;
         int32_t limit = fh_length_limit(j->options, (int32_t)length, m->decoder.shape.longest);
         /* A sentence whose own limit is lower is held to that limit. */
         int never = j->options->max_len_a == 0 || j->options->min_len > m->decoder.shape.longest - 1;
@@ -164,7 +128,10 @@ static int make_entries(job *j, int32_t sentences, fh_error *error) {
             return fh_fail(error, FH_INVALID,
                            "--min-len %d is greater than the maximum length %d of a sentence; lower --min-len or raise --max-len-a/--max-len-b",
                            (int)j->options->min_len, (int)limit);
-        j->entries[i] = (entry){i, (int32_t)length, limit, chunk_of(m, j->options, (int32_t)length)};
+        int32_t chunk = chunk_of(m, j->options, (int32_t)length);
+        if (j->beginnings && j->beginnings[i].count && !takes_first_words(m, j->options, chunk))
+            return fh_fail(error, FH_REFUSED, "sentence %d has given first words; they need a model that writes its words from left to right", (int)i);
+        j->entries[i] = (entry){i, (int32_t)length, limit, chunk};
     }
     qsort(j->entries, (size_t)sentences, sizeof *j->entries, earlier);
     /* As many batches as there are threads, if there are sentences for them. */
@@ -217,7 +184,8 @@ static int decode_batch(fh_work *w, int32_t chunk, const int32_t *const *sources
             if (w->options->draft_chunk) return decode_lossless(w, chunk, sources, limits, found);
             return chunk == 1 ? fh_decode_plain(w, limits, found) : fh_decode_hrt(w, chunk, limits, found);
         case FH_BIDIRECTIONAL:
-            return fh_writes_in_order(w->model) ? fh_decode_plain(w, limits, found) : fh_decode_blocks(w, limits, found);
+            if (fh_writes_in_order(w->model) && w->options->block_scoring == FH_CANONICAL) return fh_decode_plain(w, limits, found);
+            return fh_decode_blocks(w, limits, found);
         case FH_DAG:
             return fh_decode_dag(w, found);
         default:
@@ -237,21 +205,27 @@ static void decode_entries(job *j, int32_t batch, int32_t thread) {
     w->team = j->team;
     w->watch = &j->watch;
     w->caller = thread == 0;
+    w->beginnings = NULL;
     size_t n = (size_t)count;
-    fh_found *found = calloc(n, sizeof *found + sizeof(fh_given) + sizeof(int32_t *) + 2 * sizeof(int32_t));
-    if (!found) {
-        fh_out_of_memory(&j->errors[batch], n * sizeof *found);
+    fh_arena memory = {.error = &j->errors[batch]};
+    fh_found *found = fh_take(&memory, n, sizeof *found);
+    fh_given *given = fh_take(&memory, n, sizeof *given);
+    fh_beginning *beginnings = fh_take(&memory, n, sizeof *beginnings);
+    const int32_t **sources = fh_take(&memory, n, sizeof *sources);
+    int32_t *lengths = fh_take(&memory, n, sizeof *lengths), *limits = fh_take(&memory, n, sizeof *limits);
+    if (memory.error->code) {
+        fh_arena_free(&memory);
         return;
     }
-    fh_given *given = (fh_given *)(found + count);
-    const int32_t **sources = (const int32_t **)(given + count);
-    int32_t *lengths = (int32_t *)(sources + count), *limits = lengths + count;
+    memset(found, 0, n * sizeof *found);
     for (int32_t i = 0; i < count; i++) {
         sources[i] = j->tokens + j->offsets[entries[i].number];
         lengths[i] = entries[i].length;
         limits[i] = entries[i].limit;
         if (j->given) given[i] = j->given[entries[i].number];
+        if (j->beginnings) beginnings[i] = j->beginnings[entries[i].number];
     }
+    if (j->beginnings) w->beginnings = beginnings;
     if (!fh_encode(w, sources, lengths, count)) {
         if (j->given)
             fh_score_given(w, given, found);
@@ -264,11 +238,9 @@ static void decode_entries(job *j, int32_t batch, int32_t thread) {
         fh_found_cut(&found[i], j->options->nbest);
     }
     if (j->options->alignments && !w->error.code) fh_align(w, sources, found);
-    for (int32_t i = 0; i < count; i++) {
-        j->found[entries[i].number] = found[i];
-    }
+    for (int32_t i = 0; i < count; i++) j->found[entries[i].number] = found[i];
     j->errors[batch] = w->error;
-    free(found);
+    fh_arena_free(&memory);
 }
 
 /* Tasks behind the batches are those of helpers. */
@@ -326,54 +298,19 @@ static int run_job(job *j, int32_t sentences, fh_results **results, fh_error *er
     return error->code;
 }
 
-static int check_offsets(const int64_t *offsets, int64_t count, const char *what, fh_error *error) {
-    if (count < 0 || count > INT32_MAX) return fh_fail(error, FH_INVALID, "%lld %ss", (long long)count, what);
-    if (offsets[0] != 0) return fh_fail(error, FH_INVALID, "the first %s begins at %lld, not at 0", what, (long long)offsets[0]);
-    for (int64_t i = 0; i < count; i++)
-        if (offsets[i] > offsets[i + 1]) return fh_fail(error, FH_INVALID, "%s %lld ends before it begins", what, (long long)i);
-    return FH_OK;
-}
-
-int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_options *options, fh_ask_caller ask,
-              fh_results **results, char *message, size_t size) {
+int fh_decode(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_first_words *first_words,
+              const fh_options *options, fh_ask_caller ask, fh_results **results, char *message, size_t size) {
     fh_error error = {0};
+    fh_beginning *beginnings = NULL;
     *results = NULL;
     job j = {.engine = e, .options = options, .tokens = tokens, .offsets = offsets};
     fh_watch_start(&j.watch, ask);
-    if (!check_offsets(offsets, sentences, "sentence", &error) && !check_options(e->model, options, &error)) run_job(&j, sentences, results, &error);
-    return report(&error, message, size);
-}
-
-static int check_target(const fh_model *m, const fh_given *given, int32_t number, int32_t sentence, fh_error *error) {
-    const int32_t *tokens = given->tokens + given->offsets[number];
-    int64_t length = given->offsets[number + 1] - given->offsets[number];
-    if (length < 1)
-        return fh_fail(error, FH_INVALID, "translation %d of sentence %d has no tokens; at least </s> is needed", (int)number, (int)sentence);
-    if (length > m->decoder.shape.longest)
-        return fh_fail(error, FH_INVALID, "translation %d of sentence %d has %lld tokens, the model writes %d", (int)number, (int)sentence,
-                       (long long)length, (int)m->decoder.shape.longest);
-    if (tokens[length - 1] != m->shape.eos)
-        return fh_fail(error, FH_INVALID, "translation %d of sentence %d does not end in </s>", (int)number, (int)sentence);
-    for (int64_t i = 0; i < length; i++)
-        if (tokens[i] < 0 || tokens[i] >= m->decoder.shape.vocabulary || tokens[i] == m->shape.pad)
-            return fh_fail(error, FH_INVALID, "token %d of translation %d of sentence %d is %d, which is padding or not in the dictionary of %d words",
-                           (int)i, (int)number, (int)sentence, (int)tokens[i], (int)m->decoder.shape.vocabulary);
-    return FH_OK;
-}
-
-/* The translations of each sentence, checked. */
-static int take_targets(const fh_model *m, const fh_targets *targets, int32_t sentences, fh_given *given, fh_error *error) {
-    int64_t all = 0;
-    for (int32_t i = 0; i < sentences; i++) {
-        if (targets->counts[i] < 0) return fh_fail(error, FH_INVALID, "sentence %d has %d translations", (int)i, (int)targets->counts[i]);
-        given[i] = (fh_given){targets->tokens, targets->offsets + all, targets->counts[i]};
-        all += targets->counts[i];
+    if (!fh_check_offsets(offsets, sentences, "sentence", &error) && !fh_check_options(e->model, options, &error)) {
+        if (first_words) j.beginnings = beginnings = fh_take_first_words(e->model, first_words, sentences, &error);
+        if (!error.code) run_job(&j, sentences, results, &error);
     }
-    if (check_offsets(targets->offsets, all, "translation", error)) return error->code;
-    for (int32_t i = 0; i < sentences; i++)
-        for (int32_t k = 0; k < given[i].count; k++)
-            if (check_target(m, &given[i], k, i, error)) return error->code;
-    return FH_OK;
+    free(beginnings);
+    return report(&error, message, size);
 }
 
 int fh_score(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_t sentences, const fh_targets *targets, const fh_options *options,
@@ -385,12 +322,12 @@ int fh_score(fh_engine *e, const int32_t *tokens, const int64_t *offsets, int32_
     fh_watch_start(&j.watch, ask);
     if (!fh_writes_in_order(e->model))
         fh_fail(&error, FH_REFUSED, "given translations are scored by models that write one word after the other; this one does not");
-    else if (!check_offsets(offsets, sentences, "sentence", &error) && !check_options(e->model, options, &error)) {
+    else if (!fh_check_offsets(offsets, sentences, "sentence", &error) && !fh_check_options(e->model, options, &error)) {
         size_t bytes = ((size_t)sentences + 1) * sizeof *given;
         j.given = given = malloc(bytes);
         if (!given)
             fh_out_of_memory(&error, bytes);
-        else if (!take_targets(e->model, targets, sentences, given, &error))
+        else if (!fh_take_targets(e->model, targets, sentences, given, &error))
             run_job(&j, sentences, results, &error);
     }
     free(given);

@@ -34,8 +34,9 @@ typedef struct {
     fh_ask *asks;
     candidate *candidates; /* [beams * width] */
     open_hypothesis *next; /* [beams] */
-    uint8_t *taken;        /* [beams] */
-    fh_buffer memory;
+    uint8_t *taken;        /* [beams]: rows that a hypothesis of the next step has */
+    uint8_t *settled;      /* [beams]: hypotheses of the next step that have their row */
+    fh_arena memory;
 } beam_state;
 
 static int start(fh_work *w, const fh_search *search, beam_state *b) {
@@ -45,23 +46,23 @@ static int start(fh_work *w, const fh_search *search, beam_state *b) {
     int64_t width = 2 * (int64_t)search->beam, words = w->model->decoder.shape.vocabulary;
     b->width = (int32_t)(width < words ? width : words);
     size_t wide = all * (size_t)b->width;
-    size_t bytes = beams * (size_t)b->width * sizeof(candidate) + (all + beams) * sizeof(open_hypothesis) + all * sizeof(fh_ask) +
-                   (n + 4 * all + 2 * wide) * sizeof(int32_t) + beams;
     if (all > (1 << 22) || wide > (1 << 27))
         return fh_fail(&w->error, FH_INVALID, "--beam %d is too many for %d sentences of a batch; lower it", (int)search->beam, (int)n);
-    if (fh_reserve(&b->memory, bytes, 1, &w->error) || fh_rows(w, (int32_t)all)) return w->error.code;
-    b->candidates = b->memory.data;
-    b->open = (open_hypothesis *)(b->candidates + beams * (size_t)b->width);
-    b->next = b->open + all;
-    b->asks = (fh_ask *)(b->next + beams);
-    b->counts = (int32_t *)(b->asks + all);
-    b->rows = b->counts + n;
-    b->tokens = b->rows + all;
-    b->positions = b->tokens + all;
-    b->found_counts = b->positions + all;
-    b->found_tokens = b->found_counts + all;
-    b->found_scores = (float *)(b->found_tokens + wide);
-    b->taken = (uint8_t *)(b->found_scores + wide);
+    fh_arena *memory = &b->memory;
+    b->candidates = fh_take(memory, beams * (size_t)b->width, sizeof *b->candidates);
+    b->open = fh_take(memory, all, sizeof *b->open);
+    b->next = fh_take(memory, beams, sizeof *b->next);
+    b->asks = fh_take(memory, all, sizeof *b->asks);
+    b->counts = fh_take(memory, n, sizeof *b->counts);
+    b->rows = fh_take(memory, all, sizeof *b->rows);
+    b->tokens = fh_take(memory, all, sizeof *b->tokens);
+    b->positions = fh_take(memory, all, sizeof *b->positions);
+    b->found_counts = fh_take(memory, all, sizeof *b->found_counts);
+    b->found_tokens = fh_take(memory, wide, sizeof *b->found_tokens);
+    b->found_scores = fh_take(memory, wide, sizeof *b->found_scores);
+    b->taken = fh_take(memory, beams, sizeof *b->taken);
+    b->settled = fh_take(memory, beams, sizeof *b->settled);
+    if (w->error.code || fh_rows(w, (int32_t)all)) return w->error.code;
     for (size_t s = 0; s < n; s++) {
         for (size_t i = 0; i < beams; i++) w->rows[s * beams + i].source = (int32_t)s;
         /* All hypotheses of a sentence are equal at first: one stands for them. */
@@ -104,21 +105,18 @@ static int move_rows(fh_work *w, beam_state *b, int32_t sentence, int32_t count)
     open_hypothesis *next = b->next;
     int32_t base = sentence * b->beams;
     memset(b->taken, 0, (size_t)b->beams);
-    for (int pass = 0; pass < 2; pass++)
-        for (int32_t i = 0; i < count; i++) {
-            int32_t own = next[i].row - base;
-            if (!pass && !b->taken[own]) {
-                b->taken[own] = 1;
-                next[i].row = -1 - next[i].row; /* settled */
-            } else if (pass && next[i].row >= 0) {
-                int32_t free = 0;
-                while (b->taken[free]) free++;
-                b->taken[free] = 1;
-                if (fh_row_copy(w, base + free, next[i].row)) return w->error.code;
-                next[i].row = -1 - (base + free);
-            }
-        }
-    for (int32_t i = 0; i < count; i++) next[i].row = -1 - next[i].row;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t own = next[i].row - base;
+        b->settled[i] = !b->taken[own];
+        b->taken[own] = 1;
+    }
+    for (int32_t i = 0, free = 0; i < count; i++) {
+        if (b->settled[i]) continue;
+        while (b->taken[free]) free++;
+        b->taken[free] = 1;
+        if (fh_row_copy(w, base + free, next[i].row)) return w->error.code;
+        next[i].row = base + free;
+    }
     memcpy(b->open + base, next, (size_t)count * sizeof *next);
     return FH_OK;
 }
@@ -135,7 +133,7 @@ static int advance(fh_work *w, beam_state *b, int32_t sentence, int32_t first, i
             if (total > -INFINITY) b->candidates[count++] = (candidate){i, b->found_tokens[at], total};
         }
     qsort(b->candidates, (size_t)count, sizeof *b->candidates, better);
-    /* Half of twice N candidates may be finished, and N have to remain open. */
+    /* Up to N of the 2N candidates may be </s>, so 2N guarantee that N stay open. */
     for (int32_t i = 0; i < count && i < 2 * b->beams; i++) {
         const candidate *c = &b->candidates[i];
         int32_t parent = open[c->beam].node;
@@ -163,7 +161,7 @@ static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
             b->rows[at] = one->row;
             b->tokens[at] = one->node < 0 ? search->start : nodes[one->node].token;
             b->positions[at] = place * search->stride;
-            b->asks[at] = fh_ask_at(w, s, place, search->min_len[s], search->max_len[s]);
+            b->asks[at] = (search->stride == 1 ? fh_ask_word : fh_ask_at)(w, s, place, search->min_len[s], search->max_len[s]);
         }
     *rows = at;
     if (!at) return FH_OK;
@@ -174,7 +172,7 @@ static int step(fh_work *w, beam_state *b, int32_t place, int32_t *rows) {
 }
 
 int fh_beam(fh_work *w, const fh_search *search, fh_found *found) {
-    beam_state b = {0};
+    beam_state b = {.memory = {.error = &w->error}};
     int32_t rows = 1;
     start(w, search, &b);
     for (int32_t place = 0; !w->error.code; place++) {
@@ -186,7 +184,7 @@ int fh_beam(fh_work *w, const fh_search *search, fh_found *found) {
         }
     }
     for (int32_t s = 0; s < w->sentences; s++) fh_found_sort(&found[s]);
-    fh_release(&b.memory);
+    fh_arena_free(&b.memory);
     fh_release(&b.nodes);
     return w->error.code;
 }

@@ -15,7 +15,8 @@ int32_t fh_natural_index(const fh_shape *s, int32_t slot, int32_t words) {
     return first + (place % 2 == 0 ? place / 2 : size - 1 - place / 2);
 }
 
-int fh_finish_blocks(fh_work *w, const int32_t *words, const float *scores, int32_t length, double total, int32_t passes, fh_found *found) {
+int fh_finish_blocks(fh_work *w, const int32_t *words, const float *scores, int32_t length, int32_t counted, double total, int32_t passes,
+                     fh_found *found) {
     const fh_shape *s = &w->model->shape;
     fh_hypothesis *h = fh_hypothesis_new(w, length);
     if (!h) return w->error.code;
@@ -25,7 +26,7 @@ int fh_finish_blocks(fh_work *w, const int32_t *words, const float *scores, int3
         h->scores[at] = scores ? scores[slot] : 0.0f;
         h->steps[at] = slot / s->block + 1;
     }
-    h->score = fh_rank(w->options, total, length);
+    h->score = fh_rank(w->options, total, counted);
     h->passes = passes;
     return fh_found_add(w, found, h);
 }
@@ -37,25 +38,23 @@ typedef struct {
     fh_ask *asks;
 } blocks;
 
-static int start(fh_work *w, const int32_t *limits, fh_buffer *memory, blocks *b) {
+static int start(fh_work *w, const int32_t *limits, fh_arena *memory, blocks *b) {
     size_t n = (size_t)w->sentences, z = (size_t)w->model->shape.block, longest = 0;
     for (size_t s = 0; s < n; s++)
         if ((size_t)limits[s] + 1 > longest) longest = (size_t)limits[s] + 1;
     longest = (longest + z - 1) / z * z;
     b->most = (int32_t)longest;
     size_t all = n * longest, wide = n * z;
-    if (fh_reserve(memory, wide * sizeof(fh_ask) + (2 * all + 2 * n + 4 * wide) * sizeof(int32_t), 1, &w->error) || fh_rows(w, w->sentences))
-        return w->error.code;
-    b->asks = memory->data;
-    b->words = (int32_t *)(b->asks + wide);
-    b->scores = (float *)(b->words + all);
-    b->rows = (int32_t *)(b->scores + all);
-    b->counts = b->rows + n;
-    b->current = b->counts + n;
-    b->positions = b->current + wide;
-    b->tokens = b->positions + wide;
-    b->values = (float *)(b->tokens + wide);
-    return FH_OK;
+    b->asks = fh_take(memory, wide, sizeof *b->asks);
+    b->words = fh_take(memory, all, sizeof *b->words);
+    b->scores = fh_take(memory, all, sizeof *b->scores);
+    b->rows = fh_take(memory, n, sizeof *b->rows);
+    b->counts = fh_take(memory, n, sizeof *b->counts);
+    b->current = fh_take(memory, wide, sizeof *b->current);
+    b->positions = fh_take(memory, wide, sizeof *b->positions);
+    b->tokens = fh_take(memory, wide, sizeof *b->tokens);
+    b->values = fh_take(memory, wide, sizeof *b->values);
+    return w->error.code ? w->error.code : fh_rows(w, w->sentences);
 }
 
 /* The sentences whose block has a </s> leave; returns how many stay. */
@@ -76,15 +75,16 @@ static int32_t take_block(fh_work *w, blocks *b, int32_t open, int32_t step, int
             kept++;
             continue;
         }
+        int32_t counted = w->options->block_scoring == FH_CANONICAL ? end : (step + 1) * z;
         double total = 0;
-        for (int32_t i = 0; scored && i < end; i++) total += scores[i];
-        if (fh_finish_blocks(w, words, scored ? scores : NULL, end, total, step + 1, &found[s])) break;
+        for (int32_t i = 0; scored && i < counted; i++) total += scores[i];
+        if (fh_finish_blocks(w, words, scored ? scores : NULL, end, counted, total, step + 1, &found[s])) break;
     }
     return kept;
 }
 
 static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
-    fh_buffer memory = {0};
+    fh_arena memory = {.error = &w->error};
     blocks b = {0};
     const fh_shape *shape = &w->model->shape;
     int32_t z = shape->block, open = w->sentences, scored = w->options->scores;
@@ -98,7 +98,7 @@ static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
             b.counts[r] = z;
             for (int32_t i = 0; i < z; i++) {
                 b.positions[r * z + i] = step * z + i;
-                b.asks[r * z + i] = fh_ask_at(w, b.rows[r], step * z + i, w->options->min_len, limits[b.rows[r]]);
+                b.asks[r * z + i] = fh_ask_word(w, b.rows[r], step * z + i, w->options->min_len, limits[b.rows[r]]);
             }
         }
         fh_step plan = {.rows = open, .row = b.rows, .count = b.counts, .tokens = b.current, .positions = b.positions, .causal = shape->causal,
@@ -107,7 +107,7 @@ static int greedy_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
         if (fh_decode_step(w, &plan, &features) || fh_best_words(w, features, b.asks, open * z, b.tokens, scored ? b.values : NULL)) break;
         open = take_block(w, &b, open, step, scored, found);
     }
-    fh_release(&memory);
+    fh_arena_free(&memory);
     return w->error.code;
 }
 

@@ -1,7 +1,7 @@
-/* Beam search with several words a step, canonical scoring: nothing counts behind </s>. See bidirectional/search.py.
+/* Beam search with several words a step. See bidirectional/search.py.
  *
- * The best blocks of a hypothesis are found slot by slot, open and finished beginnings in lists of their own; then the hypotheses'
- * blocks are merged. */
+ * Canonical scoring, where nothing counts behind </s>: the best blocks of a hypothesis are found slot by slot, open and finished beginnings in
+ * lists of their own; then the hypotheses' blocks are merged. By Algorithm 1 </s> is a word like any other until blocks are whole. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,15 +33,18 @@ typedef struct {
 } open_hypothesis;
 
 typedef struct {
-    int32_t beams, z;
+    int32_t beams, z, whole; /* whole: blocks count as such, with what stands behind </s> */
     open_hypothesis *open; /* [sentences][beams] */
     int32_t *counts;
-    fh_buffer nodes, memory, begun, line;
+    fh_buffer nodes, begun, line;
+    fh_arena memory;
     int32_t node_count, begun_count;
     int32_t *rows, *row_counts, *tokens, *positions, *found_tokens, *found_counts;
     float *found_scores, *ends;
     fh_ask *asks;
-    block_end *opened, *ended, *lists; /* [beams * beams] each; lists: scratch of one hypothesis */
+    block_end *opened, *ended;         /* [beams * beams] */
+    block_end *now, *later, *finished; /* of one hypothesis: [beams], [beams * beams], [2 * beams] */
+    open_hypothesis *next;             /* [beams] */
     uint8_t *taken;
 } state;
 
@@ -49,24 +52,26 @@ static int start(fh_work *w, state *b) {
     size_t n = (size_t)w->sentences, beams = (size_t)b->beams, all = n * beams, z = (size_t)b->z, wide = all * z;
     if (all > (1 << 20) || wide * beams > (1 << 27) || beams > (1 << 12))
         return fh_fail(&w->error, FH_INVALID, "--beam %d is too many for %d sentences of a batch; lower it", (int)b->beams, (int)n);
-    size_t bytes = (2 * beams * beams + 2 * (beams * beams + 2 * beams)) * sizeof(block_end) + all * sizeof(open_hypothesis) + wide * sizeof(fh_ask) +
-                   (n + 2 * all + 4 * wide + 2 * wide * beams) * sizeof(int32_t) + beams;
-    if (fh_reserve(&b->memory, bytes, 1, &w->error) || fh_rows(w, (int32_t)all)) return w->error.code;
-    b->opened = b->memory.data;
-    b->ended = b->opened + beams * beams;
-    b->lists = b->ended + beams * beams;
-    b->open = (open_hypothesis *)(b->lists + 2 * (beams * beams + 2 * beams));
-    b->asks = (fh_ask *)(b->open + all);
-    b->counts = (int32_t *)(b->asks + wide);
-    b->rows = b->counts + n;
-    b->row_counts = b->rows + all;
-    b->tokens = b->row_counts + all;
-    b->positions = b->tokens + wide;
-    b->found_counts = b->positions + wide;
-    b->ends = (float *)(b->found_counts + wide);
-    b->found_tokens = (int32_t *)(b->ends + wide);
-    b->found_scores = (float *)(b->found_tokens + wide * beams);
-    b->taken = (uint8_t *)(b->found_scores + wide * beams);
+    fh_arena *memory = &b->memory;
+    b->opened = fh_take(memory, beams * beams, sizeof *b->opened);
+    b->ended = fh_take(memory, beams * beams, sizeof *b->ended);
+    b->now = fh_take(memory, beams, sizeof *b->now);
+    b->later = fh_take(memory, beams * beams, sizeof *b->later);
+    b->finished = fh_take(memory, 2 * beams, sizeof *b->finished);
+    b->open = fh_take(memory, all, sizeof *b->open);
+    b->next = fh_take(memory, beams, sizeof *b->next);
+    b->asks = fh_take(memory, wide, sizeof *b->asks);
+    b->counts = fh_take(memory, n, sizeof *b->counts);
+    b->rows = fh_take(memory, all, sizeof *b->rows);
+    b->row_counts = fh_take(memory, all, sizeof *b->row_counts);
+    b->tokens = fh_take(memory, wide, sizeof *b->tokens);
+    b->positions = fh_take(memory, wide, sizeof *b->positions);
+    b->found_counts = fh_take(memory, wide, sizeof *b->found_counts);
+    b->ends = fh_take(memory, wide, sizeof *b->ends);
+    b->found_tokens = fh_take(memory, wide * beams, sizeof *b->found_tokens);
+    b->found_scores = fh_take(memory, wide * beams, sizeof *b->found_scores);
+    b->taken = fh_take(memory, beams, sizeof *b->taken);
+    if (w->error.code || fh_rows(w, (int32_t)all)) return w->error.code;
     for (size_t s = 0; s < n; s++) {
         for (size_t i = 0; i < beams; i++) w->rows[s * beams + i].source = (int32_t)s;
         b->open[s * beams] = (open_hypothesis){-1, (int32_t)(s * beams), 0.0};
@@ -97,17 +102,23 @@ static int lengthen(fh_work *w, state *b, block_end *list, int32_t *count, block
     return FH_OK;
 }
 
+static int has_end(const state *b, int32_t last, int32_t eos) {
+    const beginning *begun = b->begun.data;
+    while (last >= 0 && begun[last].token != eos) last = begun[last].parent;
+    return last >= 0;
+}
+
 /* The best open and the best finished blocks of one hypothesis, whose first slot is number `row` of this step; appended to the lists of its
  * sentence. */
 static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total, int32_t *opened_count, int32_t *ended_count) {
     int32_t most = b->beams, eos = w->model->shape.eos, open = 1, done = 0;
-    block_end *now = b->lists, *later = now + (size_t)most * most + most, *finished = later + (size_t)most * most + most;
+    block_end *now = b->now, *later = b->later, *finished = b->finished;
     now[0] = (block_end){beam, -1, total};
     for (int32_t slot = 0; slot < b->z; slot++) {
         if (fh_go_on(w)) return w->error.code;
         size_t at = (size_t)row + slot;
         int32_t count = 0;
-        for (int32_t i = 0; i < open; i++)
+        for (int32_t i = 0; i < open && !b->whole; i++)
             if (lengthen(w, b, finished, &done, now[i], eos, b->ends[at])) return w->error.code;
         done = keep_best(finished, done, most);
         for (int32_t i = 0; i < open; i++)
@@ -116,10 +127,14 @@ static int fold(fh_work *w, state *b, int32_t beam, int32_t row, double total, i
         open = keep_best(later, count, most);
         memcpy(now, later, (size_t)open * sizeof *now);
     }
-    memcpy(b->opened + *opened_count, now, (size_t)open * sizeof *now);
     memcpy(b->ended + *ended_count, finished, (size_t)done * sizeof *finished);
-    *opened_count += open;
     *ended_count += done;
+    for (int32_t i = 0; i < open; i++) {
+        if (b->whole && has_end(b, now[i].last, eos))
+            b->ended[(*ended_count)++] = now[i];
+        else
+            b->opened[(*opened_count)++] = now[i];
+    }
     return FH_OK;
 }
 
@@ -139,7 +154,7 @@ static int32_t write_block(fh_work *w, state *b, int32_t last, int32_t node) {
 
 static int finish(fh_work *w, state *b, int32_t node, double total, int32_t passes, fh_found *found) {
     const slot_node *nodes = b->nodes.data;
-    int32_t length = 0;
+    int32_t length = 0, end = 0;
     for (int32_t at = node; at >= 0; at = nodes[at].parent) length++;
     if (fh_reserve(&b->line, (size_t)length * 2, sizeof(int32_t), &w->error)) return w->error.code;
     int32_t *words = b->line.data;
@@ -148,14 +163,14 @@ static int finish(fh_work *w, state *b, int32_t node, double total, int32_t pass
         words[i] = nodes[at].token;
         scores[i] = nodes[at].score;
     }
-    return fh_finish_blocks(w, words, scores, length, total, passes, found);
+    while (words[end] != w->model->shape.eos) end++;
+    return fh_finish_blocks(w, words, scores, end + 1, length, total, passes, found);
 }
 
 /* As in beam.c: the first child of a row keeps it. */
 static int go_on(fh_work *w, state *b, int32_t sentence, int32_t count) {
     int32_t base = sentence * b->beams;
-    open_hypothesis *open = b->open + base, *next = malloc((size_t)count * sizeof *next);
-    if (!next) return fh_out_of_memory(&w->error, (size_t)count * sizeof *next);
+    open_hypothesis *open = b->open + base, *next = b->next;
     memset(b->taken, 0, (size_t)b->beams);
     for (int32_t i = 0; i < count && !w->error.code; i++) {
         const open_hypothesis *parent = &open[b->opened[i].beam];
@@ -171,7 +186,6 @@ static int go_on(fh_work *w, state *b, int32_t sentence, int32_t count) {
         fh_row_copy(w, next[i].row, open[b->opened[i].beam].row);
     }
     if (!w->error.code) memcpy(open, next, (size_t)count * sizeof *next);
-    free(next);
     return w->error.code;
 }
 
@@ -182,11 +196,11 @@ static int advance(fh_work *w, state *b, int32_t sentence, int32_t first, int32_
     for (int32_t i = 0; i < b->counts[sentence]; i++)
         if (fold(w, b, i, first + i * b->z, open[i].total, &opened, &ended)) return w->error.code;
     opened = keep_best(b->opened, opened, beams);
-    ended = keep_best(b->ended, ended, beams);
-    /* As in one-word search: what has ended is finished if it is among the N best of all. */
-    for (int32_t i = 0, ahead = 0; i < ended && found->count < beams; i++) {
+    ended = keep_best(b->ended, ended, b->whole ? ended : beams);
+    /* As in one-word search: what has ended is finished if it is among the N best of all; by Algorithm 1 wherever it ranks. */
+    for (int32_t i = 0, ahead = 0; i < ended && (b->whole || found->count < beams); i++) {
         while (ahead < opened && b->opened[ahead].total > b->ended[i].total) ahead++;
-        if (i + ahead >= beams) break;
+        if (!b->whole && i + ahead >= beams) break;
         int32_t node = write_block(w, b, b->ended[i].last, open[b->ended[i].beam].node);
         if (node == -2 || finish(w, b, node, b->ended[i].total, step + 1, found)) return w->error.code;
     }
@@ -214,8 +228,7 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
             last_words(w, b, one->node, b->tokens + at * z);
             for (int32_t k = 0; k < z; k++) {
                 b->positions[at * z + k] = step * z + k;
-                fh_ask ask = fh_ask_at(w, s, step * z + k, w->options->min_len, limits[s]);
-                b->asks[at * z + k] = ask;
+                b->asks[at * z + k] = fh_ask_word(w, s, step * z + k, w->options->min_len, limits[s]);
             }
         }
     *rows = at;
@@ -225,22 +238,24 @@ static int predict(fh_work *w, state *b, const int32_t *limits, int32_t step, in
     float *features;
     if (fh_decode_step(w, &plan, &features)) return w->error.code;
     /* </s> is kept apart from the other words, so that it is offered wherever it is allowed. */
-    for (int32_t i = 0; i < at * z; i++) {
+    for (int32_t i = 0; i < at * z && !b->whole; i++) {
         if (b->asks[i].only < 0) fh_ban(&b->asks[i], shape->eos);
     }
     if (fh_best_lists(w, features, b->asks, at * z, b->beams, b->found_tokens, b->found_scores, b->found_counts, b->ends)) return w->error.code;
-    for (int32_t s = 0, i = 0; s < w->sentences; s++)
+    for (int32_t s = 0, i = 0; s < w->sentences && !b->whole; s++)
         for (int32_t n = 0; n < b->counts[s]; n++)
             for (int32_t k = 0; k < z; k++, i++) {
-                int32_t slot = step * z + k;
-                if (slot >= limits[s]) b->found_counts[i] = 0; /* only </s> */
-                else if (slot < w->options->min_len) b->ends[i] = -INFINITY;
+                if (b->asks[i].only == shape->eos)
+                    b->found_counts[i] = 0;
+                else if (b->asks[i].only >= 0 || step * z + k < w->options->min_len)
+                    b->ends[i] = -INFINITY;
             }
     return FH_OK;
 }
 
 int fh_beam_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
-    state b = {.beams = fh_beam_width(w), .z = w->model->shape.block};
+    state b = {.beams = fh_beam_width(w), .z = w->model->shape.block, .whole = w->options->block_scoring == FH_ALGORITHM1,
+               .memory = {.error = &w->error}};
     int32_t rows = 1;
     start(w, &b);
     for (int32_t step = 0; !w->error.code; step++) {
@@ -251,8 +266,11 @@ int fh_beam_blocks(fh_work *w, const int32_t *limits, fh_found *found) {
             first += mine * b.z;
         }
     }
-    for (int32_t s = 0; s < w->sentences; s++) fh_found_sort(&found[s]);
-    fh_release(&b.memory);
+    for (int32_t s = 0; s < w->sentences; s++) {
+        fh_found_sort(&found[s]);
+        fh_found_cut(&found[s], b.beams);
+    }
+    fh_arena_free(&b.memory);
     fh_release(&b.nodes);
     fh_release(&b.begun);
     fh_release(&b.line);

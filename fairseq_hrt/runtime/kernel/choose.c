@@ -30,6 +30,13 @@ fh_ask fh_ask_at(const fh_work *w, int32_t sentence, int32_t place, int32_t min_
     return ask;
 }
 
+fh_ask fh_ask_word(const fh_work *w, int32_t sentence, int32_t place, int32_t min_len, int32_t max_len) {
+    fh_ask ask = fh_ask_at(w, sentence, place, min_len, max_len);
+    const fh_beginning *given = w->beginnings ? &w->beginnings[sentence] : NULL;
+    if (given && place < max_len && place < given->count && given->words[place] != w->model->shape.pad) ask.only = given->words[place];
+    return ask;
+}
+
 /* Of values that are all minus infinity the log-probabilities are NaN too. */
 static int not_a_number(fh_work *w) {
     return fh_fail(&w->error, FH_NUMBER,
@@ -188,8 +195,9 @@ static int values_of(fh_work *w, const float *features, int32_t rows, const fh_m
     return FH_OK;
 }
 
+/* An infinite penalty forbids to choose <unk>; one that is given stands. */
 static float penalty_of(const fh_work *w, int32_t token) {
-    return token == w->model->shape.unk && w->options->unkpen != 0 ? (float)w->options->unkpen : 0.0f;
+    return token == w->model->shape.unk && !isinf(w->options->unkpen) ? (float)w->options->unkpen : 0.0f;
 }
 
 /* Score of a word whose values over the vocabulary are known; a word outside the shortlist has none. */

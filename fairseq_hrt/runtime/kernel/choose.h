@@ -20,6 +20,8 @@ fh_ask fh_plain_ask(const fh_work *work, int32_t sentence);
 void fh_ban(fh_ask *ask, int32_t token);
 /* The rules of a left-to-right choice of word number `place`: no </s> before min_len words, nothing else behind max_len. */
 fh_ask fh_ask_at(const fh_work *work, int32_t sentence, int32_t place, int32_t min_len, int32_t max_len);
+/* The same where the chosen words are the translation, one after the other: it begins with the given first words, up to max_len. */
+fh_ask fh_ask_word(const fh_work *work, int32_t sentence, int32_t place, int32_t min_len, int32_t max_len);
 
 /* The best word of each row of features [rows][width]. scores: log-probabilities less the penalty of <unk>; NULL: not wanted, which saves the
  * logsumexp. */

@@ -117,7 +117,8 @@ static int lookahead(fh_work *w, fh_graph *g, const fh_edges *edges) {
 static int decode_graph(fh_work *w, fh_graph *g, fh_found *found) {
     const fh_options *o = w->options;
     int32_t strategy = o->strategy, scores = o->scores;
-    int keeps = o->keep_repeats || strategy == FH_GREEDY, all = !keeps || strategy == FH_LOOKAHEAD || strategy == FH_JOINT_VITERBI || o->graphs;
+    int keeps = o->keep_repeats || o->repeats == FH_COLLAPSED || strategy == FH_GREEDY;
+    int all = !keeps || strategy == FH_LOOKAHEAD || strategy == FH_JOINT_VITERBI || o->graphs;
     fh_edges searched = {.graph = g}, counted = searched;
     if (fh_graph_links(w, g)) return w->error.code;
     if (all) {
@@ -148,18 +149,18 @@ static int decode_graph(fh_work *w, fh_graph *g, fh_found *found) {
 /* The graphs of some sentences, from one decoder pass. */
 static int decode_some(fh_work *w, const fh_graph *graphs, int32_t count, fh_found *found) {
     const fh_shape *s = &w->model->shape;
-    fh_buffer memory = {0}, kept = {0};
+    fh_arena memory = {.error = &w->error};
     size_t n = (size_t)count, vertices = 0, largest = 0, d = (size_t)w->model->decoder.shape.width;
     for (size_t i = 0; i < n; i++) {
         vertices += (size_t)graphs[i].size;
         if ((size_t)graphs[i].size > largest) largest = (size_t)graphs[i].size;
     }
-    size_t bytes = (2 * n + 2 * vertices + 3 * largest) * sizeof(int32_t) + (largest * largest + 1) * sizeof(double);
-    if (fh_reserve(&memory, bytes, 1, &w->error) || fh_rows(w, count)) goto end;
-    double *links = memory.data;
-    int32_t *rows = (int32_t *)(links + largest * largest), *counts = rows + n, *tokens = counts + n, *positions = tokens + vertices, *words = positions + vertices;
-    int32_t *path = words + largest, at = 0;
-    float *scores = (float *)(path + largest), *features;
+    double *links = fh_take(&memory, largest * largest, sizeof *links);
+    int32_t *rows = fh_take(&memory, n, sizeof *rows), *counts = fh_take(&memory, n, sizeof *counts);
+    int32_t *tokens = fh_take(&memory, vertices, sizeof *tokens), *positions = fh_take(&memory, vertices, sizeof *positions);
+    int32_t *words = fh_take(&memory, largest, sizeof *words), *path = fh_take(&memory, largest, sizeof *path), at = 0;
+    float *scores = fh_take(&memory, largest, sizeof *scores), *kept = fh_take(&memory, vertices * d, sizeof *kept), *features;
+    if (w->error.code || fh_rows(w, count)) goto end;
     for (int32_t i = 0; i < count; i++) {
         rows[i] = i;
         counts[i] = graphs[i].size;
@@ -170,12 +171,12 @@ static int decode_some(fh_work *w, const fh_graph *graphs, int32_t count, fh_fou
         }
     }
     fh_step step = {.rows = count, .row = rows, .count = counts, .tokens = tokens, .positions = positions, .stride = 1};
-    if (fh_decode_step(w, &step, &features) || fh_reserve(&kept, vertices * d, sizeof(float), &w->error)) goto end;
-    memcpy(kept.data, features, vertices * d * sizeof(float));
+    if (fh_decode_step(w, &step, &features)) goto end;
+    memcpy(kept, features, vertices * d * sizeof(float));
     at = 0;
     for (int32_t i = 0; i < count && !w->error.code; i++) {
         fh_graph g = graphs[i];
-        g.features = (float *)kept.data + (size_t)at * d;
+        g.features = kept + (size_t)at * d;
         g.links = links;
         g.tokens = words;
         g.scores = scores;
@@ -184,8 +185,7 @@ static int decode_some(fh_work *w, const fh_graph *graphs, int32_t count, fh_fou
         at += g.size;
     }
 end:
-    fh_release(&memory);
-    fh_release(&kept);
+    fh_arena_free(&memory);
     return w->error.code;
 }
 

@@ -1,4 +1,7 @@
-/* A step of the decoder: any number of new tokens of any number of rows, each row with a cache of its own. */
+/* A step of the decoder: any number of new tokens of any number of rows, each row with a cache of its own.
+ *
+ * A cache holds what a layer remembers of each token: its key and value, or the state of the recurrent cell behind it. So rows are rolled back by
+ * their length alone, whatever the layers are. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +11,7 @@
 #define FIRST_CAPACITY 32
 
 static size_t layer_floats(const fh_work *w, int32_t capacity) {
+    if (w->model->shape.cell == FH_SSRU) return (size_t)capacity * (size_t)w->model->decoder.shape.width;
     return fh_cache_size(w->model->decoder.shape.heads, w->model->decoder.head_width, capacity);
 }
 
@@ -119,6 +123,7 @@ static int make_plan(fh_work *w, const fh_step *step, plan *p) {
             one->wants++;
         }
     }
+    if (step->chosen && w->model->shape.cell == FH_SSRU) return fh_fail(&w->error, FH_INVALID, "a recurrent cell computes all tokens of a step");
     if (step->attention && step->chosen) return fh_fail(&w->error, FH_INVALID, "attention is given for all tokens of a step");
     if (wanted != (step->chosen ? step->chosen_count : 0)) return fh_fail(&w->error, FH_INVALID, "a token outside the step was asked for");
     return FH_OK;
@@ -180,13 +185,40 @@ static void keep_chosen(float *x, ptrdiff_t ld, int32_t width, const int32_t *ch
         if (chosen[i] != i) memmove(x + (size_t)i * ld, x + (size_t)chosen[i] * ld, (size_t)width * sizeof *x);
 }
 
-static int layer_step(fh_work *w, const plan *p, int32_t number, float *x, int32_t *rows) {
+/* The simpler simple recurrent unit (Kim et al., 2019): c = f * c + (1 - f) * candidate with f = sigmoid(forget), from the state behind the token
+ * before, or zeros; x += relu(c). gates: [tokens][2 width], forget and candidate, of all new tokens. */
+static void run_cell(fh_work *w, const plan *p, int32_t number, float *gates, float *x) {
+    int32_t d = w->model->decoder.shape.width;
+    for (int32_t r = 0; r < p->step->rows; r++) {
+        const piece *one = &p->pieces[r];
+        const fh_row *row = &w->rows[one->row];
+        float *state = (float *)row->cache.data + (size_t)number * layer_floats(w, row->capacity) + (size_t)row->length * d;
+        for (int32_t t = one->first; t < one->first + one->count; t++, state += d) {
+            const float *before = t > one->first || row->length ? state - d : NULL;
+            float *forget = gates + (size_t)t * 2 * d, *candidate = forget + d, *to = x + (size_t)t * d;
+            for (int32_t c = 0; c < d; c++) forget[c] = -forget[c];
+            w->model->operations->exponential(forget, d);
+            for (int32_t c = 0; c < d; c++) {
+                float kept = 1.0f / (1.0f + forget[c]);
+                state[c] = (before ? kept * before[c] : 0.0f) + (1.0f - kept) * candidate[c];
+                to[c] += state[c] < 0.0f ? 0.0f : state[c]; /* not a number stays so */
+            }
+        }
+    }
+}
+
+/* A layer's first part, x += what the earlier tokens say; its input is `in`, x or its norm. *rows: of x, fewer behind the last layer. */
+static int remember_before(fh_work *w, const plan *p, int32_t number, const float *in, float *x, int32_t *rows) {
     const fh_model *m = w->model;
     const fh_side *t = &m->decoder;
     const fh_layer *layer = &t->layers[number];
-    int32_t d = t->shape.width, pre = t->shape.pre_norm, last = number + 1 == t->shape.layers && p->step->chosen;
-    float eps = (float)m->shape.epsilon, *in = x, *qkv = w->projected.data, *mixed = w->mixed.data;
-    if (pre) m->operations->norm(x, d, *rows, d, layer->self_norm.gain, layer->self_norm.bias, eps, in = w->y.data, d);
+    int32_t d = t->shape.width, last = number + 1 == t->shape.layers && p->step->chosen;
+    float *qkv = w->projected.data;
+    if (m->shape.cell == FH_SSRU) {
+        if (fh_linear(w, &layer->cell, in, d, *rows, 0, qkv, 2 * d, 0, NULL, 0)) return w->error.code;
+        run_cell(w, p, number, qkv, x);
+        return FH_OK;
+    }
     if (fh_linear(w, &layer->self_input, in, d, *rows, 0, qkv, 3 * d, 0, NULL, 0)) return w->error.code;
     for (int32_t r = 0; r < p->step->rows; r++) {
         const piece *one = &p->pieces[r];
@@ -206,12 +238,22 @@ static int layer_step(fh_work *w, const plan *p, int32_t number, float *x, int32
         *rows = p->wants;
     }
     attend_rows(w, p, layer, number, qkv, 3 * d, last);
-    if (fh_linear(w, &layer->self_output, mixed, d, *rows, 0, x, d, 0, x, d)) return w->error.code;
+    return fh_linear(w, &layer->self_output, w->mixed.data, d, *rows, 0, x, d, 0, x, d);
+}
+
+static int layer_step(fh_work *w, const plan *p, int32_t number, float *x, int32_t *rows) {
+    const fh_model *m = w->model;
+    const fh_side *t = &m->decoder;
+    const fh_layer *layer = &t->layers[number];
+    int32_t d = t->shape.width, pre = t->shape.pre_norm, last = number + 1 == t->shape.layers && p->step->chosen;
+    float eps = (float)m->shape.epsilon, *in = x, *queries = w->projected.data, *mixed = w->mixed.data;
+    if (pre) m->operations->norm(x, d, *rows, d, layer->self_norm.gain, layer->self_norm.bias, eps, in = w->y.data, d);
+    if (remember_before(w, p, number, in, x, rows)) return w->error.code;
     if (!pre) m->operations->norm(x, d, *rows, d, layer->self_norm.gain, layer->self_norm.bias, eps, x, d);
     in = x;
     if (pre) m->operations->norm(x, d, *rows, d, layer->cross_norm.gain, layer->cross_norm.bias, eps, in = w->y.data, d);
-    if (fh_linear(w, &layer->cross_query, in, d, *rows, 0, qkv, d, 0, NULL, 0)) return w->error.code;
-    attend_source(w, p, number, qkv, last);
+    if (fh_linear(w, &layer->cross_query, in, d, *rows, 0, queries, d, 0, NULL, 0)) return w->error.code;
+    attend_source(w, p, number, queries, last);
     if (fh_linear(w, &layer->cross_output, mixed, d, *rows, 0, x, d, 0, x, d)) return w->error.code;
     if (!pre) m->operations->norm(x, d, *rows, d, layer->cross_norm.gain, layer->cross_norm.bias, eps, x, d);
     return fh_feed_forward(w, t, layer, x, *rows);

@@ -59,12 +59,15 @@ static void learn(void *context, int32_t sentence, const fh_settled *known, cons
 }
 
 int fh_decode_drafts(fh_work *w, int32_t chunk, const int32_t *limits, fh_found *found) {
-    fh_buffer memory = {0};
+    fh_arena memory = {.error = &w->error};
     size_t n = (size_t)w->sentences;
-    if (fh_reserve(&memory, n, sizeof(fh_found) + sizeof(drafted) + sizeof(int32_t), &w->error)) return w->error.code;
-    fh_found *written = memory.data;
-    drafts all = {.sentences = (drafted *)(written + n), .fixed = w->options->draft_width > 0};
-    int32_t *before = (int32_t *)(all.sentences + n), width = all.fixed ? w->options->draft_width : FIRST_WIDTH;
+    fh_found *written = fh_take(&memory, n, sizeof *written);
+    drafts all = {.sentences = fh_take(&memory, n, sizeof *all.sentences), .fixed = w->options->draft_width > 0};
+    int32_t *before = fh_take(&memory, n, sizeof *before), width = all.fixed ? w->options->draft_width : FIRST_WIDTH;
+    if (w->error.code) {
+        fh_arena_free(&memory);
+        return w->error.code;
+    }
     memset(written, 0, n * sizeof *written);
     if (!fh_two_stages(w, chunk, limits, 1, 1, 0, written)) {
         for (size_t s = 0; s < n; s++) {
@@ -75,6 +78,6 @@ int fh_decode_drafts(fh_work *w, int32_t chunk, const int32_t *limits, fh_found 
         fh_verify(w, limits, &guesser, before, found);
     }
     for (size_t s = 0; s < n; s++) fh_found_clear(&written[s]);
-    fh_release(&memory);
+    fh_arena_free(&memory);
     return w->error.code;
 }

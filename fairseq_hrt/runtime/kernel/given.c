@@ -25,15 +25,15 @@ static int add_hypothesis(fh_work *w, const given_row *row, const float *values,
 }
 
 static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found *found) {
-    fh_buffer memory = {0};
+    fh_arena memory = {.error = &w->error};
     size_t tokens = 0, n = (size_t)count;
     for (size_t r = 0; r < n; r++) tokens += (size_t)rows[r].length;
-    size_t bytes = tokens * (sizeof(fh_ask) + 4 * sizeof(int32_t)) + 2 * n * sizeof(int32_t);
-    if (fh_reserve(&memory, bytes, 1, &w->error)) return w->error.code;
-    fh_ask *asks = memory.data;
-    int32_t *input = (int32_t *)(asks + tokens), *positions = input + tokens, *words = positions + tokens, *row = words + tokens, *counts = row + n;
-    float *values = (float *)(counts + n), *features;
+    fh_ask *asks = fh_take(&memory, tokens, sizeof *asks);
+    int32_t *input = fh_take(&memory, tokens, sizeof *input), *positions = fh_take(&memory, tokens, sizeof *positions);
+    int32_t *words = fh_take(&memory, tokens, sizeof *words), *row = fh_take(&memory, n, sizeof *row), *counts = fh_take(&memory, n, sizeof *counts);
+    float *values = fh_take(&memory, tokens, sizeof *values), *features;
     int32_t at = 0;
+    if (w->error.code) goto end;
     for (int32_t r = 0; r < count; r++) {
         row[r] = r;
         counts[r] = rows[r].length;
@@ -54,7 +54,8 @@ static int score_rows(fh_work *w, const given_row *rows, int32_t count, fh_found
         add_hypothesis(w, &rows[r], values + at, &found[rows[r].sentence]);
         at += rows[r].length;
     }
-    fh_release(&memory);
+end:
+    fh_arena_free(&memory);
     return w->error.code;
 }
 

@@ -193,16 +193,18 @@ static int rows_of_word(fh_work *w, const fh_edges *e, int32_t u, double *values
 /* All rows at once: [size][size]. */
 static int all_rows(fh_work *w, const fh_edges *e, double *values) {
     size_t n = (size_t)e->graph->size;
-    fh_buffer memory = {0};
-    if (fh_reserve(&memory, n * TILE * sizeof(double) + 3 * n * sizeof(int32_t), 1, &w->error)) return w->error.code;
-    int32_t *columns = (int32_t *)((double *)memory.data + n * TILE), *known = columns + 2 * n;
+    fh_arena memory = {.error = &w->error};
+    double *tile = fh_take(&memory, n * TILE, sizeof *tile);
+    int32_t *columns = fh_take(&memory, 2 * n, sizeof *columns), *known = fh_take(&memory, n, sizeof *known);
+    if (w->error.code) goto end;
     memset(known, 0, n * sizeof *known);
     memset(values, 0, n * n * sizeof *values);
     for (int32_t u = 0; u < e->graph->size && !w->error.code; u++) {
-        if (!known[u]) rows_of_word(w, e, u, values, memory.data, columns);
+        if (!known[u]) rows_of_word(w, e, u, values, tile, columns);
         for (int32_t v = e->next[u]; v && !known[u]; v = e->next[v]) known[v] = 1;
     }
-    fh_release(&memory);
+end:
+    fh_arena_free(&memory);
     return w->error.code;
 }
 

@@ -9,10 +9,10 @@
 
 /* Stage I: found holds z_1 ... z_m of each sentence, </s> last. */
 static int skip_at(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam, int32_t scores, fh_found *found) {
-    fh_buffer memory = {0};
+    fh_arena memory = {.error = &w->error};
     size_t n = (size_t)w->sentences;
-    if (fh_reserve(&memory, 2 * n, sizeof(int32_t), &w->error)) return w->error.code;
-    int32_t *shortest = memory.data, *longest = shortest + n, place = 0;
+    int32_t *shortest = fh_take(&memory, n, sizeof *shortest), *longest = fh_take(&memory, n, sizeof *longest), place = 0;
+    if (w->error.code) goto end;
     for (int32_t s = 0; s < w->sentences; s++) {
         /* A translation of at most that many words and </s> fills this many chunks; the last token is </s>. */
         int32_t chunks = (limits[s] + 1) / chunk;
@@ -23,7 +23,8 @@ static int skip_at(fh_work *w, int32_t chunk, const int32_t *limits, int32_t bea
     fh_search search = {.start = w->model->decoder.shape.vocabulary + 1 + place, .stride = chunk, .min_len = shortest, .max_len = longest,
                         .beam = beam, .scores = scores};
     (beam == 1 ? fh_left_to_right : fh_beam)(w, &search, found);
-    fh_release(&memory);
+end:
+    fh_arena_free(&memory);
     return w->error.code;
 }
 
@@ -34,7 +35,7 @@ static fh_ask ask_mask(const fh_work *w, int32_t sentence, int32_t position, int
     return fh_ask_at(w, sentence, position - 1, earliest, limit);
 }
 
-/* The translation of one row: cut at the first </s>, scored by Eq. 2. words, values: of its masks. */
+/* The translation of one row: cut at the first </s>, scored by Eq. 2, which --hrt-scoring may divide by the length. words, values: of its masks. */
 static fh_hypothesis *complete(fh_work *w, const fh_hypothesis *z, int32_t chunk, const int32_t *words, const float *values) {
     int32_t length = chunk * z->length, end = 0, eos = w->model->shape.eos, mask = 0;
     for (int32_t i = 0; i < length && !end; i++) {
@@ -59,7 +60,7 @@ static fh_hypothesis *complete(fh_work *w, const fh_hypothesis *z, int32_t chunk
         }
     }
     h->passes = z->length + 1;
-    h->score = fh_rank(w->options, total, length);
+    h->score = w->options->hrt_scoring == FH_EQ2 ? total : fh_rank(w->options, total, length);
     return h;
 }
 
@@ -71,18 +72,19 @@ typedef struct {
 
 /* Stage II of some rows, their translations added to found. */
 static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const masked_row *rows, int32_t count, int32_t scores, fh_found *found) {
-    fh_buffer memory = {0};
+    fh_arena memory = {.error = &w->error};
     size_t tokens = 0, masks = 0, n = (size_t)count;
     for (size_t r = 0; r < n; r++) {
         tokens += (size_t)rows[r].z->length * chunk;
         masks += (size_t)rows[r].z->length * (chunk - 1);
     }
-    if (fh_reserve(&memory, masks * sizeof(fh_ask) + (2 * tokens + 2 * n + 3 * masks) * sizeof(int32_t), 1, &w->error)) return w->error.code;
-    fh_ask *asks = memory.data;
-    int32_t *input = (int32_t *)(asks + masks), *positions = input + tokens, *row = positions + tokens, *counts = row + n;
-    int32_t *chosen = counts + n, *words = chosen + masks;
-    float *values = scores ? (float *)(words + masks) : NULL, *features;
+    fh_ask *asks = fh_take(&memory, masks, sizeof *asks);
+    int32_t *input = fh_take(&memory, tokens, sizeof *input), *positions = fh_take(&memory, tokens, sizeof *positions);
+    int32_t *row = fh_take(&memory, n, sizeof *row), *counts = fh_take(&memory, n, sizeof *counts);
+    int32_t *chosen = fh_take(&memory, masks, sizeof *chosen), *words = fh_take(&memory, masks, sizeof *words);
+    float *values = scores ? fh_take(&memory, masks, sizeof *values) : NULL, *features;
     int32_t at = 0, mask = 0;
+    if (w->error.code) goto end;
     for (int32_t r = 0; r < count; r++) {
         const fh_hypothesis *z = rows[r].z;
         row[r] = r;
@@ -107,7 +109,8 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
         fh_found_add(w, &found[rows[r].sentence], complete(w, rows[r].z, chunk, words + mask, values ? values + mask : NULL));
         mask += rows[r].z->length * (chunk - 1);
     }
-    fh_release(&memory);
+end:
+    fh_arena_free(&memory);
     return w->error.code;
 }
 

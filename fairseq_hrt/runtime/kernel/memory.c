@@ -84,3 +84,47 @@ void fh_release(fh_buffer *buffer) {
     buffer->data = NULL;
     buffer->bytes = 0;
 }
+
+/* Blocks double, so that few are needed; most searches of a sentence fit into the first one. */
+enum { FIRST_BLOCK = 8192 };
+
+struct fh_arena_block {
+    struct fh_arena_block *before;
+    size_t bytes; /* behind the head */
+};
+
+/* The head's share of a block: what follows is aligned. */
+enum { BLOCK_HEAD = (sizeof(struct fh_arena_block) + FH_ALIGNMENT - 1) / FH_ALIGNMENT * FH_ALIGNMENT };
+
+void *fh_take(fh_arena *arena, size_t count, size_t size) {
+    if (size && count > SIZE_MAX / 4 / size) {
+        fh_out_of_memory(arena->error, SIZE_MAX);
+        return NULL;
+    }
+    size_t bytes = (count * size + FH_ALIGNMENT - 1) / FH_ALIGNMENT * FH_ALIGNMENT;
+    if (!arena->last || arena->left < bytes) {
+        size_t room = arena->last ? 2 * arena->last->bytes : FIRST_BLOCK;
+        if (room < bytes) room = bytes;
+        struct fh_arena_block *block = fh_aligned(BLOCK_HEAD + room);
+        if (!block && (block = fh_aligned(BLOCK_HEAD + bytes))) room = bytes;
+        if (!block) {
+            fh_out_of_memory(arena->error, bytes);
+            return NULL;
+        }
+        *block = (struct fh_arena_block){arena->last, room};
+        arena->last = block;
+        arena->left = room;
+    }
+    char *data = (char *)arena->last + BLOCK_HEAD + (arena->last->bytes - arena->left);
+    arena->left -= bytes;
+    return data;
+}
+
+void fh_arena_free(fh_arena *arena) {
+    for (struct fh_arena_block *block = arena->last, *before; block; block = before) {
+        before = block->before;
+        fh_aligned_free(block);
+    }
+    arena->last = NULL;
+    arena->left = 0;
+}

@@ -159,12 +159,17 @@ static int relative(builder *b, fh_relative *to, const char *prefix, int32_t win
     return b->error->code;
 }
 
-static int layer(builder *b, fh_layer *to, const char *side, int number, const fh_side_shape *s, int32_t source_width, int32_t window) {
+static int layer(builder *b, fh_layer *to, const char *side, int number, const fh_side_shape *s, int32_t source_width) {
     char prefix[64];
     snprintf(prefix, sizeof prefix, "%s.layers.%d.", side, number);
     int32_t d = s->width;
-    linear(b, &to->self_input, prefix, "self.input", 3 * d, d);
-    linear(b, &to->self_output, prefix, "self.output", d, d);
+    int32_t window = b->model->shape.relative_window;
+    if (source_width && b->model->shape.cell == FH_SSRU) {
+        linear(b, &to->cell, prefix, "cell", 2 * d, d);
+    } else {
+        linear(b, &to->self_input, prefix, "self.input", 3 * d, d);
+        linear(b, &to->self_output, prefix, "self.output", d, d);
+    }
     norm(b, &to->self_norm, prefix, "self.norm", d);
     if (source_width) {
         linear(b, &to->cross_query, prefix, "cross.query", d, d);
@@ -179,7 +184,8 @@ static int layer(builder *b, fh_layer *to, const char *side, int number, const f
     return b->error->code;
 }
 
-static int side(builder *b, fh_side *to, const char *name, const fh_side_shape *s, int32_t source_width, int32_t window) {
+/* source_width: of the encoder, for the decoder; else 0. */
+static int side(builder *b, fh_side *to, const char *name, const fh_side_shape *s, int32_t source_width) {
     char text[64];
     to->shape = *s;
     to->head_width = s->width / s->heads;
@@ -193,7 +199,7 @@ static int side(builder *b, fh_side *to, const char *name, const fh_side_shape *
     to->layers = part(b, (size_t)s->layers * sizeof *to->layers);
     if (!to->layers) return b->error->code;
     memset(to->layers, 0, (size_t)s->layers * sizeof *to->layers);
-    for (int i = 0; i < s->layers && !b->error->code; i++) layer(b, &to->layers[i], name, i, s, source_width, window);
+    for (int i = 0; i < s->layers && !b->error->code; i++) layer(b, &to->layers[i], name, i, s, source_width);
     return b->error->code;
 }
 
@@ -207,7 +213,7 @@ static int check_side(const fh_side_shape *s) {
 
 /* The same checks as in format.py, for what an index or a size is computed from. */
 static int check_shape(const fh_shape *s, fh_error *error) {
-    int fits = in_range(s->family, FH_AUTOREGRESSIVE, FH_DAG) && in_range(s->activation, FH_RELU, FH_TANH) && check_side(&s->encoder) &&
+    int fits = in_range(s->family, FH_AUTOREGRESSIVE, FH_DAG) && in_range(s->activation, FH_RELU, FH_SWISH) && check_side(&s->encoder) &&
                check_side(&s->decoder) && s->decoder.layers > 0 && s->epsilon > 0 && s->epsilon < 1;
     int32_t least = s->encoder.vocabulary < s->decoder.vocabulary ? s->encoder.vocabulary : s->decoder.vocabulary;
     fits = fits && in_range(s->bos, 0, least - 1) && in_range(s->pad, 0, least - 1) && in_range(s->eos, 0, least - 1) && in_range(s->unk, 0, least - 1);
@@ -224,6 +230,7 @@ static int check_shape(const fh_shape *s, fh_error *error) {
                (s->block == 1 || s->block % s->directions == 0) && (!s->middle_to_side || s->directions == 2);
     else
         fits = fits && s->directions == 1 && s->block == 1;
+    fits = fits && in_range(s->cell, FH_SELF_ATTENTION, FH_SSRU) && (s->family == FH_AUTOREGRESSIVE || (!s->cell && !s->zero_start));
     if (fits && s->family == FH_DAG)
         fits = s->decoder.longest >= 2 && in_range(s->link_heads, 1, s->decoder.width) && s->decoder.width % s->link_heads == 0 && in_range(s->link_rows, 1, 1 << 20) &&
                (s->link_rows == 1 || s->link_rows >= s->decoder.longest) && in_range(s->reach, 0, 1 << 20) && s->scale > 0 && s->scale <= 1e6 &&
@@ -234,8 +241,8 @@ static int check_shape(const fh_shape *s, fh_error *error) {
 static int build(builder *b) {
     fh_model *m = b->model;
     const fh_shape *s = &m->shape;
-    side(b, &m->encoder, "encoder", &s->encoder, 0, 0);
-    side(b, &m->decoder, "decoder", &s->decoder, s->encoder.width, s->relative_window);
+    side(b, &m->encoder, "encoder", &s->encoder, 0);
+    side(b, &m->decoder, "decoder", &s->decoder, s->encoder.width);
     int32_t width = s->decoder.width, words = s->decoder.vocabulary;
     const char *bias = s->output_bias ? "output.bias" : NULL;
     matrix(b, &m->target_embedding, "decoder.embedding", words, width, s->tied_output ? bias : NULL);

@@ -10,7 +10,9 @@ typedef struct {
 } fh_norm;
 
 typedef struct {
-    fh_matrix self_input, self_output, cross_query, cross_memory, cross_output, inner, outer;
+    fh_matrix self_input, self_output; /* of self-attention */
+    fh_matrix cell;                    /* or of FH_SSRU: [2 width][width], the forget gate on top of the candidate */
+    fh_matrix cross_query, cross_memory, cross_output, inner, outer;
     fh_norm self_norm, cross_norm, final_norm;
     fh_relative relative; /* data NULL: none */
 } fh_layer;

@@ -80,13 +80,14 @@ int fh_writes_in_order(const fh_model *m) {
 }
 
 int fh_decode_plain(fh_work *w, const int32_t *limits, fh_found *found) {
-    fh_buffer shortest = {0};
-    if (fh_reserve(&shortest, (size_t)w->sentences, sizeof(int32_t), &w->error)) return w->error.code;
-    for (int32_t s = 0; s < w->sentences; s++) ((int32_t *)shortest.data)[s] = w->options->min_len;
-    fh_search search = {.start = w->model->shape.eos, .stride = 1, .min_len = shortest.data, .max_len = limits, .beam = fh_beam_width(w),
+    fh_arena memory = {.error = &w->error};
+    int32_t *shortest = fh_take(&memory, (size_t)w->sentences, sizeof *shortest);
+    if (!shortest) return w->error.code;
+    for (int32_t s = 0; s < w->sentences; s++) shortest[s] = w->options->min_len;
+    fh_search search = {.start = w->model->shape.eos, .stride = 1, .min_len = shortest, .max_len = limits, .beam = fh_beam_width(w),
                         .scores = w->options->scores};
     (search.beam == 1 ? fh_left_to_right : fh_beam)(w, &search, found);
-    fh_release(&shortest);
+    fh_arena_free(&memory);
     return w->error.code;
 }
 
@@ -97,23 +98,22 @@ typedef struct {
     fh_ask *asks;
 } greedy;
 
-static int start(fh_work *w, const fh_search *search, fh_buffer *memory, greedy *g) {
+static int start(fh_work *w, const fh_search *search, fh_arena *memory, greedy *g) {
     size_t n = (size_t)w->sentences;
     g->most = 0;
     for (int32_t s = 0; s < w->sentences; s++)
         if (search->max_len[s] + 1 > g->most) g->most = search->max_len[s] + 1;
     size_t all = n * (size_t)g->most;
-    size_t bytes = n * sizeof(fh_ask) + (all * 2 + n * 6) * sizeof(int32_t);
-    if (fh_reserve(memory, bytes, 1, &w->error) || fh_rows(w, w->sentences)) return w->error.code;
-    g->asks = memory->data;
-    g->words = (int32_t *)(g->asks + n);
-    g->scores = (float *)(g->words + all);
-    g->length = (int32_t *)(g->scores + all);
-    g->rows = g->length + n;
-    g->current = g->rows + n;
-    g->positions = g->current + n;
-    g->tokens = g->positions + n;
-    g->values = (float *)(g->tokens + n);
+    g->asks = fh_take(memory, n, sizeof *g->asks);
+    g->words = fh_take(memory, all, sizeof *g->words);
+    g->scores = fh_take(memory, all, sizeof *g->scores);
+    g->length = fh_take(memory, n, sizeof *g->length);
+    g->rows = fh_take(memory, n, sizeof *g->rows);
+    g->current = fh_take(memory, n, sizeof *g->current);
+    g->positions = fh_take(memory, n, sizeof *g->positions);
+    g->tokens = fh_take(memory, n, sizeof *g->tokens);
+    g->values = fh_take(memory, n, sizeof *g->values);
+    if (w->error.code || fh_rows(w, w->sentences)) return w->error.code;
     memset(g->length, 0, n * sizeof *g->length);
     return FH_OK;
 }
@@ -151,11 +151,11 @@ static int32_t drop_full(fh_work *w, const fh_search *search, greedy *g, int32_t
 }
 
 int fh_left_to_right(fh_work *w, const fh_search *search, fh_found *found) {
-    fh_buffer memory = {0};
+    fh_arena memory = {.error = &w->error};
     greedy g = {0};
     int32_t open = w->sentences, eos = w->model->shape.eos;
     if (start(w, search, &memory, &g)) {
-        fh_release(&memory);
+        fh_arena_free(&memory);
         return w->error.code;
     }
     for (int32_t r = 0; r < open; r++) {
@@ -167,7 +167,7 @@ int fh_left_to_right(fh_work *w, const fh_search *search, fh_found *found) {
         if (!open) break;
         for (int32_t r = 0; r < open; r++) {
             g.positions[r] = place * search->stride;
-            g.asks[r] = fh_ask_at(w, g.rows[r], place, search->min_len[g.rows[r]], search->max_len[g.rows[r]]);
+            g.asks[r] = (search->stride == 1 ? fh_ask_word : fh_ask_at)(w, g.rows[r], place, search->min_len[g.rows[r]], search->max_len[g.rows[r]]);
         }
         fh_step step = {.rows = open, .row = g.rows, .tokens = g.current, .positions = g.positions, .causal = 1, .stride = search->stride};
         float *features;
@@ -185,6 +185,6 @@ int fh_left_to_right(fh_work *w, const fh_search *search, fh_found *found) {
         open = kept;
     }
     if (!w->error.code) finish(w, search, &g, found);
-    fh_release(&memory);
+    fh_arena_free(&memory);
     return w->error.code;
 }

@@ -42,7 +42,7 @@ double fh_rank(const fh_options *options, double total, int32_t length);
 /* All hypotheses of all sentences, copied. */
 fh_results *fh_results_new(const fh_found *found, int32_t sentences, fh_error *error);
 
-/* A left-to-right search: token i stands at position stride * (i + 1). */
+/* A left-to-right search: token i stands at position stride * (i + 1). With a stride of 1 the tokens are the translation. */
 typedef struct {
     int32_t start, stride;
     const int32_t *min_len, *max_len; /* [sentences] */

@@ -49,7 +49,8 @@ void fh_shortlists_free(fh_shortlists *lists) {
     free(lists);
 }
 
-static int build(fh_work *w, fh_choice_list *list, const int32_t *source, int32_t length) {
+static int build(fh_work *w, int32_t sentence, const int32_t *source, int32_t length) {
+    fh_choice_list *list = &w->lists[sentence];
     const fh_model *m = w->model;
     const fh_shortlists *all = w->shortlists;
     int32_t words = m->decoder.shape.vocabulary, count = 0;
@@ -57,6 +58,7 @@ static int build(fh_work *w, fh_choice_list *list, const int32_t *source, int32_
     uint8_t *marks = w->marks.data;
     marks[m->shape.bos] = marks[m->shape.pad] = marks[m->shape.eos] = marks[m->shape.unk] = 1;
     for (int64_t i = 0; i < all->always_count; i++) marks[all->always[i]] = 1;
+    for (int32_t i = 0; w->beginnings && i < w->beginnings[sentence].count; i++) marks[w->beginnings[sentence].words[i]] = 1;
     for (int32_t s = 0; s < length; s++)
         for (int64_t i = all->offsets[source[s]]; i < all->offsets[source[s] + 1]; i++) marks[all->candidates[i]] = 1;
     for (int pass = 0; pass < 2; pass++) {
@@ -96,7 +98,7 @@ int fh_shortlist_batch(fh_work *w, const int32_t *const *sources, const int32_t 
         memset(w->marks.data, 0, w->marks.bytes);
     }
     for (int32_t s = 0; s < sentences; s++)
-        if (build(w, &w->lists[s], sources[s], lengths[s])) {
+        if (build(w, s, sources[s], lengths[s])) {
             /* The marks of a list that was not finished must not reach the next one. */
             memset(w->marks.data, 0, w->marks.bytes);
             return w->error.code;

@@ -18,7 +18,7 @@ typedef struct {
     float *values;
     fh_ask *asks;
     int32_t room; /* inputs that fit */
-    fh_buffer memory;
+    fh_arena memory;
 } state;
 
 static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -34,24 +34,22 @@ static int start(fh_work *w, const int32_t *limits, const fh_guesser *guesser, s
     }
     if (v->room < MOST_TOKENS) v->room = together < MOST_TOKENS ? (int32_t)together : MOST_TOKENS;
     size_t wide = (size_t)v->room;
-    size_t bytes = n * (sizeof(fh_settled) + sizeof(part)) + wide * sizeof(fh_ask) + (3 * all + 2 * n + 4 * wide) * sizeof(int32_t);
-    if (fh_reserve(&v->memory, bytes, 1, &w->error) || fh_rows(w, w->sentences)) return w->error.code;
-    v->known = v->memory.data;
-    v->asks = (fh_ask *)(v->known + n);
-    v->parts = (part *)(v->asks + wide);
-    int32_t *at = (int32_t *)(v->parts + n);
-    for (size_t s = 0; s < n; s++) {
-        size_t most = (size_t)limits[s] + 1;
-        v->known[s] = (fh_settled){.limit = limits[s], .words = at, .steps = at + most, .scores = (float *)(at + 2 * most)};
-        at += 3 * most;
-    }
-    v->rows = at;
-    v->counts = v->rows + n;
-    v->tokens = v->counts + n;
-    v->positions = v->tokens + wide;
-    v->answers = v->positions + wide;
-    v->values = (float *)(v->answers + wide);
-    return FH_OK;
+    fh_arena *memory = &v->memory;
+    v->known = fh_take(memory, n, sizeof *v->known);
+    v->asks = fh_take(memory, wide, sizeof *v->asks);
+    v->parts = fh_take(memory, n, sizeof *v->parts);
+    v->rows = fh_take(memory, n, sizeof *v->rows);
+    v->counts = fh_take(memory, n, sizeof *v->counts);
+    v->tokens = fh_take(memory, wide, sizeof *v->tokens);
+    v->positions = fh_take(memory, wide, sizeof *v->positions);
+    v->answers = fh_take(memory, wide, sizeof *v->answers);
+    v->values = fh_take(memory, wide, sizeof *v->values);
+    int32_t *words = fh_take(memory, all, sizeof *words), *steps = fh_take(memory, all, sizeof *steps);
+    float *scores = fh_take(memory, all, sizeof *scores);
+    if (w->error.code) return w->error.code;
+    for (size_t s = 0, at = 0; s < n; at += (size_t)limits[s++] + 1)
+        v->known[s] = (fh_settled){.limit = limits[s], .words = words + at, .steps = steps + at, .scores = scores + at};
+    return fh_rows(w, w->sentences);
 }
 
 /* Adds the inputs of a sentence's next pass behind the first `at`; returns how many. */
@@ -63,7 +61,7 @@ static int32_t add_inputs(fh_work *w, const fh_guesser *guesser, state *v, part 
     v->tokens[at] = place ? known->words[place - 1] : w->model->shape.eos;
     for (int32_t i = 0; i < one->count; i++) {
         v->positions[at + i] = place + i;
-        v->asks[at + i] = fh_ask_at(w, one->sentence, place + i, w->options->min_len, known->limit);
+        v->asks[at + i] = fh_ask_word(w, one->sentence, place + i, w->options->min_len, known->limit);
         v->asks[at + i].guessed = 1; /* settle() complains of what is settled */
     }
     return one->count;
@@ -90,9 +88,9 @@ static int settle(fh_work *w, const fh_guesser *guesser, state *v, const part *o
     return 0;
 }
 
-/* Without scores a sentence that has reached its maximum length needs no more passes: </s> follows. */
+/* Without scores a sentence that has reached its maximum length needs no more passes, unless they are to be counted: </s> follows. */
 static int ends_here(const fh_work *w, fh_settled *known, int32_t pass) {
-    if (w->options->scores || known->length < known->limit) return 0;
+    if (w->options->scores || w->options->jacobi_known_length || known->length < known->limit) return 0;
     known->words[known->length] = w->model->shape.eos;
     known->steps[known->length++] = pass;
     return 1;
@@ -128,11 +126,9 @@ static int finish(fh_work *w, const fh_settled *known, int32_t passes, fh_found 
 static int32_t number(const int32_t *before, int32_t sentence, int32_t pass) { return pass + (before ? before[sentence] : 0); }
 
 int fh_verify(fh_work *w, const int32_t *limits, const fh_guesser *guesser, const int32_t *before, fh_found *found) {
-    fh_buffer waiting = {0};
-    state v = {0};
-    int32_t open = w->sentences;
-    if (!fh_reserve(&waiting, (size_t)open, sizeof(int32_t), &w->error)) start(w, limits, guesser, &v);
-    int32_t *sentences = waiting.data;
+    state v = {.memory = {.error = &w->error}};
+    int32_t open = w->sentences, *sentences = fh_take(&v.memory, (size_t)open, sizeof *sentences);
+    if (sentences) start(w, limits, guesser, &v);
     for (int32_t s = 0; s < open && !w->error.code; s++) sentences[s] = s;
     for (int32_t pass = 1; open && !w->error.code; pass++) {
         int32_t kept = 0, next = 0;
@@ -161,7 +157,6 @@ int fh_verify(fh_work *w, const int32_t *limits, const fh_guesser *guesser, cons
         }
         open = kept;
     }
-    fh_release(&v.memory);
-    fh_release(&waiting);
+    fh_arena_free(&v.memory);
     return w->error.code;
 }

@@ -78,6 +78,17 @@ int fh_linear(fh_work *w, const fh_matrix *matrix, const float *x, ptrdiff_t ldx
     return FH_OK;
 }
 
+/* x / (1 + exp(-x)) in place, some at a time. */
+static void swish(const fh_operations *operations, float *x, size_t count) {
+    float part[256];
+    for (size_t first = 0, n; first < count; first += n, x += n) {
+        n = count - first < 256 ? count - first : 256;
+        for (size_t i = 0; i < n; i++) part[i] = -x[i];
+        operations->exponential(part, (int32_t)n);
+        for (size_t i = 0; i < n; i++) x[i] /= 1.0f + part[i];
+    }
+}
+
 /* In place, for what is not relu (that is part of the product). */
 static void activate(float *x, size_t count, int32_t activation) {
     for (size_t i = 0; i < count; i++) {
@@ -100,7 +111,10 @@ int fh_feed_forward(fh_work *w, const fh_side *side, const fh_layer *layer, floa
         m->operations->norm(x, d, rows, d, layer->final_norm.gain, layer->final_norm.bias, eps, in, d);
     }
     if (fh_linear(w, &layer->inner, in, d, rows, 0, h, inner, relu, NULL, 0)) return w->error.code;
-    if (!relu) activate(h, (size_t)rows * inner, m->shape.activation);
+    if (m->shape.activation == FH_SWISH)
+        swish(m->operations, h, (size_t)rows * inner);
+    else if (!relu)
+        activate(h, (size_t)rows * inner, m->shape.activation);
     if (fh_linear(w, &layer->outer, h, inner, rows, relu, x, d, 0, x, d)) return w->error.code;
     if (!side->shape.pre_norm) m->operations->norm(x, d, rows, d, layer->final_norm.gain, layer->final_norm.bias, eps, x, d);
     return FH_OK;
@@ -109,13 +123,15 @@ int fh_feed_forward(fh_work *w, const fh_side *side, const fh_layer *layer, floa
 int fh_embed(fh_work *w, const fh_side *side, const int32_t *tokens, const int32_t *positions, int32_t rows, float *x) {
     const fh_model *m = w->model;
     int32_t d = side->shape.width, words = side->shape.vocabulary;
-    int32_t special = side == &m->decoder ? m->shape.special_symbols : 0;
+    int32_t special = side == &m->decoder ? m->shape.special_symbols : 0, blank = side == &m->decoder && m->shape.zero_start ? m->shape.eos : -1;
     float scale = (float)side->shape.scale;
     for (int32_t r = 0; r < rows; r++, x += d) {
         int32_t token = tokens[r], position = positions[r];
         if (token < 0 || token >= words + special)
             return fh_fail(&w->error, FH_INVALID, "token %d is not in the dictionary of %d words", (int)token, (int)words);
-        if (token < words) {
+        if (token == blank) {
+            memset(x, 0, (size_t)d * sizeof *x);
+        } else if (token < words) {
             fh_matrix_row(side->embedding, token, x);
             if (side->rest) {
                 const int8_t *finer = side->rest + (size_t)token * d;

@@ -17,6 +17,12 @@ typedef struct {
     int32_t source;           /* the sentence it translates, a number within the batch */
 } fh_row;
 
+/* Words that a translation has to begin with; padding: any word. */
+typedef struct {
+    const int32_t *words;
+    int32_t count;
+} fh_beginning;
+
 /* A sentence's own output layer, see shortlist.h. */
 typedef struct {
     fh_matrix matrix;
@@ -34,6 +40,7 @@ typedef struct fh_work {
     /* The encoded batch. */
     int32_t sentences;
     const int32_t *source_lengths; /* [sentences] */
+    const fh_beginning *beginnings; /* [sentences]; NULL: no first words are given */
     fh_buffer memory;              /* cross-attention caches */
     fh_buffer memory_starts;       /* size_t [sentences] */
     fh_buffer encoded;             /* [tokens][encoder width] */

@@ -3,10 +3,7 @@
 
 const PAUSE = 250; // milliseconds without a key before anything is sent
 const STEP = 350; // milliseconds of a step when all systems are watched
-const EXAMPLES = {
-  en: "A man in a red shirt is running through the park.",
-  de: "Ein Mann in einem roten Hemd läuft durch den Park.",
-};
+const AUTO = "auto";
 const element = (name, attributes = {}, ...children) => {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -20,6 +17,7 @@ let systems = [];
 let cards = [];
 let timer = 0;
 let watching = 0;
+let detected = "";
 let requests = new AbortController();
 
 // One hue a step, around the circle by the golden angle, so that neighbouring steps differ; light enough for dark letters.
@@ -27,38 +25,100 @@ const colour = (step) => `hsl(${(step * 137.5) % 360} 75% 78%)`;
 // Marks of subwords: "@@" at the end (subword-nmt), "▁" at the beginning (SentencePiece) of a token.
 const readable = (token) => (token === "</s>" ? "■" : token === "<s>" ? "▶" : token.replace(/@@$/, "·").replace(/^▁/, "") || "·");
 const counted = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
-const pairOf = (system) => `${system.source} → ${system.target}`;
+const names = new Intl.DisplayNames(undefined, { type: "language" });
+const languageName = (code) => {
+  try { return names.of(code.replace("_", "-")); } catch { return code; } // a code of the model's own
+};
+const distinct = (values) => [...new Set(values)];
+// Those of the chosen languages; a source that is detected is known only when a text has been sent.
+const fitting = () => {
+  const source = byId("source").value === AUTO ? detected : byId("source").value;
+  return systems.filter((system) => (!source || system.source === source) && system.target === byId("target").value);
+};
+const examples = () => distinct(fitting().flatMap((system) => system.examples));
 
 function say(message, wrong = false) {
   byId("status").textContent = message;
   byId("status").className = wrong ? "error" : "";
 }
 
+function showTargets() {
+  const source = byId("source").value;
+  const reachable = distinct(systems.filter((system) => [AUTO, system.source].includes(source)).map((system) => system.target));
+  const before = byId("target").value;
+  byId("target").replaceChildren(...reachable.map((code) => element("option", { value: code }, languageName(code))));
+  if (reachable.includes(before)) byId("target").value = before;
+}
+
+// What has no choice is not shown.
 function showSystems() {
-  const chosen = byId("pair").value;
-  const fitting = systems.filter((system) => pairOf(system) === chosen);
-  const boxes = fitting.map((system, number) => {
+  const source = byId("source").value;
+  const found = fitting();
+  const known = found.map((system) => system.name).join("\n");
+  byId("swap").hidden = !systems.some((system) => system.source === byId("target").value && system.target === (source === AUTO ? detected : source));
+  byId("alternatives-field").hidden = !found.some((system) => system.alternatives);
+  byId("systems").hidden = found.length < 2;
+  if (byId("systems").dataset.known === known) return;
+  byId("systems").dataset.known = known;
+  const boxes = found.map((system, number) => {
     const box = element("input", { type: "checkbox", value: system.name, checked: number < 2 });
     return element("label", {}, box, system.name);
   });
   byId("systems").replaceChildren(element("legend", {}, "Systems"), ...boxes);
   const text = byId("text");
-  text.lang = fitting[0].source;
-  if (!text.value.trim() || Object.values(EXAMPLES).includes(text.value)) {
-    text.value = EXAMPLES[fitting[0].source] || "";
-    text.select();
-  }
+  text.lang = source === AUTO ? detected : source;
+  const all = systems.flatMap((system) => system.examples);
+  if (!text.value.trim() || all.includes(text.value)) text.value = examples()[0] || "";
+}
+
+function showSuggestions() {
+  const offered = examples();
+  const make = (example) => {
+    const button = element("button", { type: "button", lang: byId("text").lang }, example);
+    button.addEventListener("click", () => { byId("text").value = example; translate(); });
+    return button;
+  };
+  byId("suggestions").replaceChildren(element("p", {}, offered.length ? "Translations appear here. Try one of these:" : "Translations appear here."), ...offered.map(make));
+  byId("suggestions").hidden = Boolean(byId("text").value.trim());
+}
+
+function swap() {
+  const source = byId("target").value;
+  const target = byId("source").value === AUTO ? detected : byId("source").value;
+  byId("source").value = source;
+  showTargets();
+  byId("target").value = target;
+  // What was read is now to be written, and the other way round.
+  const translation = document.querySelector("article .translation");
+  if (translation) byId("text").value = translation.textContent;
+  showSystems();
+  translate();
+}
+
+async function detect(text, signal) {
+  if (byId("source").value !== AUTO) return;
+  const answer = await post("detect", { q: text }, signal);
+  detected = answer[0].confidence > 0 ? answer[0].language : "";
+  const option = byId("source").selectedOptions[0];
+  // Nobody translates from a language into itself: the first language that there is from the detected one.
+  if (detected && !fitting().length) byId("target").value = systems.find((system) => system.source === detected).target;
+  option.textContent = detected ? `${languageName(detected)} (detected)` : "Detect language";
+  showSystems();
 }
 
 async function ask(system, text, signal) {
   const body = { q: text, source: system.source, target: system.target, system: system.name };
   if (byId("alternatives").checked && system.alternatives) body.alternatives = 3;
   if (system.graph) body.graph = true;
+  return post("v1/translate", body, signal);
+}
+
+async function post(path, body, signal) {
   if (byId("key").value) body.api_key = byId("key").value;
   const headers = { "Content-Type": "application/json" };
   let response;
   try {
-    response = await fetch("v1/translate", { method: "POST", headers, body: JSON.stringify(body), signal });
+    response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
   } catch (error) {
     throw error.name === "AbortError" ? error : new Error("The server does not answer.");
   }
@@ -74,28 +134,34 @@ class Card {
     const { sentences } = found;
     const sum = (values) => values.reduce((total, value) => total + value, 0);
     const tokens = sum(sentences.map((sentence) => sentence.tokens.length));
-    const steps = sum(sentences.map((sentence) => sentence.steps));
-    this.last = Math.max(1, ...sentences.flatMap((sentence) => sentence.token_steps));
+    const starts = sentences.map((_, place) => sum(sentences.slice(0, place).map((sentence) => sentence.steps)));
+    // One sentence after the other: the last step is the number of all steps.
+    this.last = Math.max(1, ...sentences.flatMap((sentence, place) => sentence.token_steps.map((step) => starts[place] + step)));
     this.words = [];
-    this.label = element("label", {});
+    this.label = element("label", { hidden: this.last === 1 });
     this.slider = element("input", { type: "range", min: 1, max: this.last, value: this.last });
     this.slider.addEventListener("input", () => { stopWatching(); this.show(Number(this.slider.value)); });
     this.label.append("", this.slider);
+    const unknown = distinct(sentences.flatMap((sentence) => sentence.unknown));
+    const steps = sum(sentences.map((sentence) => sentence.steps));
+    const rate = steps && tokens > steps ? `, ${(tokens / steps).toFixed(1)} tokens per step` : "";
     this.article = element(
-      "article", { "aria-label": system.name }, element("h2", {}, system.name),
-      element("p", { className: "facts" }, `${answer.milliseconds.toFixed(1)} ms · ${counted(tokens, "token")} in ${counted(steps, "decoder call")}`),
+      "article", { "aria-label": system.name },
+      element("header", {}, element("h2", {}, system.name), ...copyButton(found.text)),
+      ...(unknown.length ? [element("p", { className: "unknown" }, `This model does not know most of these words: ${unknown.join(", ")}`)] : []),
       element("p", { className: "translation", lang: system.target, dir: "auto" }, found.text),
+      element("p", { className: "facts" }, `${counted(tokens, "token")} in ${counted(steps, "step")}${rate}`),
       this.label,
-      ...sentences.flatMap((sentence) => [
-        this.steps(sentence, system.target), ...graph(sentence, system.target), ...(scores ? alternatives(sentence, system.target) : []),
+      ...sentences.flatMap((sentence, place) => [
+        this.steps(sentence, system.target, starts[place]), ...graph(sentence, system.target), ...(scores ? alternatives(sentence, system.target) : []),
       ]),
     );
     this.show(this.last);
   }
 
-  steps(sentence, language) {
+  steps(sentence, language, start) {
     const items = sentence.tokens.map((token, place) => {
-      const step = sentence.token_steps[place];
+      const step = start + sentence.token_steps[place];
       const item = element("li", { title: `written in step ${step}` }, readable(token), element("sup", {}, String(step)));
       item.style.background = colour(step);
       this.words.push({ item, step });
@@ -115,6 +181,16 @@ class Card {
       item.ariaHidden = written > now ? "true" : null;
     }
   }
+}
+
+function copyButton(text) {
+  if (!navigator.clipboard) return []; // browsers offer it on this machine and over HTTPS
+  const button = element("button", { type: "button" }, "Copy");
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  });
+  return [button];
 }
 
 // What the system wrote in its one step: many words at once, and ways through them.
@@ -159,23 +235,33 @@ async function translate() {
   requests.abort();
   requests = new AbortController();
   const { signal } = requests;
-  const names = [...byId("systems").querySelectorAll("input:checked")].map((box) => box.value);
-  const chosen = systems.filter((system) => pairOf(system) === byId("pair").value && names.includes(system.name));
+  showSuggestions();
   let failure = "";
   let made = [];
-  if (text.trim() && chosen.length) {
+  let chosen = [];
+  if (text.trim()) {
     say("Translating …");
-    const answers = await Promise.allSettled(chosen.map((system) => ask(system, text, signal)));
+    try {
+      await detect(text, signal);
+    } catch (error) {
+      failure = error.message;
+    }
     if (signal.aborted) return; // more was typed meanwhile
+    const wanted = [...byId("systems").querySelectorAll("input:checked")].map((box) => box.value);
+    chosen = fitting().filter((system) => wanted.includes(system.name));
+    const answers = failure ? [] : await Promise.allSettled(chosen.map((system) => ask(system, text, signal)));
+    if (signal.aborted) return;
     const scores = byId("alternatives").checked;
     made = answers.flatMap((answer, place) => (answer.status === "fulfilled" ? [new Card(chosen[place], answer.value, scores)] : []));
-    failure = answers.filter((answer) => answer.status === "rejected").map((answer) => answer.reason.message)[0] || "";
+    failure ||= answers.filter((answer) => answer.status === "rejected").map((answer) => answer.reason.message)[0] || "";
   }
   stopWatching();
   cards = made;
   byId("results").replaceChildren(...cards.map((card) => card.article));
-  byId("watch").disabled = !cards.length;
-  if (failure) say(failure, true); else say(text.trim() && !chosen.length ? "Choose a system." : "");
+  byId("watch").hidden = !cards.some((card) => card.last > 1);
+  byId("watch").textContent = cards.length > 1 ? "Watch them write" : "Watch it write";
+  const nothing = fitting().length ? "Choose a system." : "No system translates between these languages.";
+  if (failure) say(failure, true); else say(text.trim() && !chosen.length ? nothing : "");
 }
 
 function soon() {
@@ -193,10 +279,17 @@ async function start() {
   }
   byId("text").maxLength = settings.charLimit;
   byId("key-field").hidden = !settings.keyRequired;
-  const pairs = [...new Set(systems.map(pairOf))];
-  byId("pair").replaceChildren(...pairs.map((pair) => element("option", { value: pair }, pair)));
+  const sources = distinct(systems.map((system) => system.source));
+  const options = sources.map((code) => element("option", { value: code }, languageName(code)));
+  if (sources.length > 1) options.push(element("option", { value: AUTO }, "Detect language"));
+  byId("source").replaceChildren(...options);
+  showTargets();
   showSystems();
-  byId("pair").addEventListener("change", () => { showSystems(); soon(); });
+  byId("source").addEventListener("change", () => { detected = ""; showTargets(); });
+  for (const id of ["source", "target"]) byId(id).addEventListener("change", () => { showSystems(); soon(); });
+  byId("swap").addEventListener("click", swap);
+  // On a touch screen a keyboard would cover half of the page.
+  if (matchMedia("(hover: hover) and (pointer: fine)").matches) { byId("text").focus(); byId("text").select(); }
   for (const id of ["text", "key"]) byId(id).addEventListener("input", soon);
   for (const id of ["systems", "alternatives"]) byId(id).addEventListener("change", soon);
   byId("watch").addEventListener("click", watch);

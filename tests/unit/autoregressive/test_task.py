@@ -55,4 +55,5 @@ def test_only_what_every_task_has_is_added():
         "rescore_lenpen",
         "engine",
         "weights",
+        "forced_start",
     ]

@@ -66,10 +66,10 @@ def two_targets(count):
     }
 
 
-def make_generator(tiny, model, symbols=12, *, paper=False, collapse=False, penalty="power", **options):
+def make_generator(tiny, model, symbols=12, *, scoring="canonical", collapse=False, penalty="power", **options):
     """The generator of one model; options of decoding by their names."""
     chosen = DecodingOptions(
-        bidirectional_scoring="paper" if paper else "canonical",
+        bidirectional_scoring=scoring,
         bidirectional_length_penalty=penalty,
         bidirectional_deduplicate=collapse,
         **options,
@@ -187,7 +187,11 @@ class BlockOracle:
             finished = best(finished, size)
         return [(words[: words.index(EOS) + 1], score) for words, score in finished]
 
-    def beam(self, size, *, paper):
+    def expected(self, scoring, size, *, nbest=1):
+        """[(words up to the first ``</s>``, score)] of each scoring, best first."""
+        return self.released(size, nbest=nbest) if scoring == "paper" else self.beam(size, paper=scoring == "algorithm1")
+
+    def beam(self, size, *, paper=False):
         """[(words up to the first ``</s>``, score)], best first; ``paper``: the printed algorithm."""
         opened, done = [((), 0.0)], []
         while opened and len(done) < size:

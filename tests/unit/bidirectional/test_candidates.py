@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.bidirectional.candidates import canonical_candidates, paper_candidates
+from fairseq_hrt.bidirectional.candidates import algorithm1_candidates, canonical_candidates, paper_candidates
 
 EOS, PAD = 2, 1
 
@@ -25,9 +25,10 @@ def test_folding_equals_writing_out_all_blocks(data):
     before = log_probs.clone()
     canonical = canonical_candidates(log_probs, scores, eos=EOS, pad=PAD)
     paper = paper_candidates(log_probs, scores, eos=EOS)
+    printed = algorithm1_candidates(log_probs, scores, eos=EOS)
     assert torch.equal(log_probs, before)
     for row in range(2):
-        whole, outcomes = [], {}
+        whole, blocks, outcomes = [], [], {}
         for parent in range(beams):
             mine = [(float(scores[row, parent]), parent, ())]
             for costs in log_probs[row, parent].tolist():
@@ -35,11 +36,15 @@ def test_folding_equals_writing_out_all_blocks(data):
                 mine = [(s + more, parent, words + (word,)) for s, parent, words in mine[:beams] for word, more in likely]
                 mine.sort(reverse=True)
             whole += mine
+            all_blocks = []
             for words in itertools.product(range(vocabulary), repeat=block):
                 costs = [float(log_probs[row, parent, place, word]) for place, word in enumerate(words)]
                 end = words.index(EOS) + 1 if EOS in words else block
                 score = float(scores[row, parent])
+                all_blocks.append((score + sum(costs), parent, words))
                 outcomes[(parent, *words[:end], *[PAD] * (block - end))] = score + sum(costs[:end])
+            blocks += sorted(all_blocks, reverse=True)[:beams]
+        blocks.sort(reverse=True)
         whole = sorted(whole, reverse=True)[: 2 * beams]
         outcomes = sorted(((score, key[0], key[1:]) for key, score in outcomes.items()), reverse=True)
         expected = [
@@ -47,8 +52,10 @@ def test_folding_equals_writing_out_all_blocks(data):
             [c for c in outcomes[:beams] if EOS in c[2]],
             [c for c in whole if EOS not in c[2]][:beams],
             [c for c in whole if EOS in c[2]],
+            [c for c in blocks if EOS not in c[2]][:beams],
+            [c for c in blocks if EOS in c[2]],
         ]
-        for candidates, wanted in zip((*canonical, *paper), expected):
+        for candidates, wanted in zip((*canonical, *paper, *printed), expected):
             listed = zip(*(part[row].tolist() for part in candidates))
             got = [(score, parent, tuple(words)) for score, parent, words in listed if score > -1e9]
             wanted = [candidate for candidate in wanted if candidate[0] > -1e9]

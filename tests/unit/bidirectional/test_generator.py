@@ -125,8 +125,12 @@ def test_prefixes_of_semi_autoregressive_models(family):
     for beam in (1, 3):
         found = family.generator(model, beam=beam, max_len_b=9).generate(None, sample, prefix_tokens=prefix)
         assert found[0][0]["tokens"][:4].tolist() == [7, 8, 9, 10] and found[1][0]["tokens"][0] == 5
+        forced = family.generator(model, beam=beam, max_len_b=9, forced_start="w3 w4 w5 w6").generate(None, sample)
+        assert forced[0][0]["tokens"].equal(found[0][0]["tokens"]) and forced[0][0]["score"] == found[0][0]["score"]
     with pytest.raises(ValueError, match="--prefix-size"):
         family.generator(family.bidirectional(directions=2), beam=1).generate(None, sample, prefix_tokens=prefix)
+    with pytest.raises(ValueError, match="--forced-start w1: a given beginning .*--bidirectional-directions 1"):
+        family.generator(family.bidirectional(directions=2), forced_start="w1")
 
 
 def test_what_cannot_be_done_is_refused(family):
@@ -138,11 +142,16 @@ def test_what_cannot_be_done_is_refused(family):
 def test_one_word_a_step_knows_every_scoring(family):
     """Asked for what the plain search does not know, block search decodes models of one word a step as well."""
     model, sample = family.bidirectional(directions=1, symbols=5), family.sample([4, 3], symbols=5)
-    for options in (dict(paper=True), dict(penalty="gnmt"), dict(paper=True, penalty="gnmt")):
+    for options in (
+        dict(scoring="paper"),
+        dict(scoring="algorithm1"),
+        dict(penalty="gnmt"),
+        dict(scoring="paper", penalty="gnmt"),
+    ):
         mine = family.generator(model, 5, beam=3, max_len_b=5, lenpen=0.6, **options)
         for row, best in enumerate(mine.generate(None, sample)):
             oracle = family.oracle(model, family.one(sample, row), limit=5, lenpen=0.6, gnmt="penalty" in options)
-            expected = oracle.released(3) if "paper" in options else oracle.beam(3, paper=False)
+            expected = oracle.expected(options.get("scoring", "canonical"), 3)
             assert [h["tokens"].tolist() for h in best] == [list(words) for words, _ in expected]
             assert [float(h["score"]) for h in best] == pytest.approx([score for _, score in expected], abs=TOLERANCE)
         with pytest.raises(ValueError, match="--no-repeat-ngram-size with --bidirectional-scoring paper"):

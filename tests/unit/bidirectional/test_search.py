@@ -1,5 +1,7 @@
 """Block search against exhaustive enumeration, and against itself in other batches."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from host_reads import HostReads
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.bidirectional.search import BlockPlan, block_search
 from fairseq_hrt.engine.constraints import Constraints
+from fairseq_hrt.schema import SCORINGS
 
 EOS, PAD = 2, 1
 TOLERANCE = 2e-5
@@ -17,9 +20,9 @@ SMALL = [(1, 1, 5), (1, 2, 5), (2, 1, 5), (1, 3, 2), (4, 1, 1), (2, 2, 1)]
 
 
 @pytest.mark.parametrize("directions, count, symbols", SMALL)
-@pytest.mark.parametrize("paper", [False, True])
+@pytest.mark.parametrize("scoring", SCORINGS)
 @torch.no_grad()
-def test_the_beam_equals_enumeration(family, directions, count, symbols, paper):
+def test_the_beam_equals_enumeration(family, directions, count, symbols, scoring):
     vocabulary = 4 + symbols
     compared = 0
     for seed in range(3):
@@ -27,14 +30,14 @@ def test_the_beam_equals_enumeration(family, directions, count, symbols, paper):
         sample = family.sample([4, 3], symbols=symbols, seed=seed)
         for beam in (2, 3, vocabulary - 1):
             for nbest, options in ((1, dict(max_len_b=3)), (beam, dict(max_len_b=5, min_len=3, lenpen=0.4))):
-                mine = family.generator(model, symbols, paper=paper, beam=beam, nbest=nbest, **options)
+                mine = family.generator(model, symbols, scoring=scoring, beam=beam, nbest=nbest, **options)
                 found = mine.generate(None, sample)
                 for row in range(2):
                     oracle = family.oracle(
                         model, family.one(sample, row), limit=options["max_len_b"],
                         min_length=options.get("min_len", 1), lenpen=options.get("lenpen", 1.0),
                     )  # fmt: skip
-                    expected = oracle.released(beam, nbest=nbest) if paper else oracle.beam(beam, paper=False)
+                    expected = oracle.expected(scoring, beam, nbest=nbest)
                     got = [(h["tokens"].tolist(), float(h["score"])) for h in found[row]]
                     assert [family.natural(list(words), directions) for words, _ in expected] == [words for words, _ in got]
                     for (_, a), (_, b) in zip(expected, got):
@@ -58,7 +61,7 @@ def test_greedy_takes_the_best_word_of_each_slot(family, directions, count, min_
         assert float(best["score"]) == pytest.approx(float(best["positional_scores"].mean()), abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("paper", [False, True])
+@pytest.mark.parametrize("scoring", SCORINGS)
 @pytest.mark.parametrize(
     "options",
     [
@@ -70,13 +73,13 @@ def test_greedy_takes_the_best_word_of_each_slot(family, directions, count, min_
 )  # fmt: skip
 @pytest.mark.parametrize("beam", [1, 3])
 @torch.no_grad()
-def test_every_option_reaches_the_search(family, paper, options, beam):
+def test_every_option_reaches_the_search(family, scoring, options, beam):
     """Against enumeration; an option that is lost on its way gives another score or another translation somewhere."""
     changed = False
     for seed in range(3):
         model, sample = family.bidirectional(directions=2, symbols=4, seed=seed), family.sample([4, 3], symbols=4, seed=seed)
         found, plain = (
-            family.generator(model, 4, paper=paper, beam=beam, max_len_b=6, **some).generate(None, sample)
+            family.generator(model, 4, scoring=scoring, beam=beam, max_len_b=6, **some).generate(None, sample)
             for some in (options, {})
         )
         for row in range(2):
@@ -91,7 +94,7 @@ def test_every_option_reaches_the_search(family, paper, options, beam):
             )
             got = [(h["tokens"].tolist(), float(h["score"])) for h in found[row]]
             if beam > 1:
-                expected = oracle.released(3) if paper else oracle.beam(3, paper=False)
+                expected = oracle.expected(scoring, 3)
                 assert [family.natural(list(words), 2) for words, _ in expected] == [words for words, _ in got]
                 assert [score for _, score in expected] == pytest.approx([score for _, score in got], abs=TOLERANCE)
             else:
@@ -122,7 +125,7 @@ def test_batch_mates_change_nothing(family, data):
         temperature=data.draw(st.sampled_from([0.5, 1.0, 2.0])),
         unnormalized=data.draw(st.booleans()),
         penalty=data.draw(st.sampled_from(["power", "gnmt"])),
-        paper=data.draw(st.booleans()),
+        scoring=data.draw(st.sampled_from(SCORINGS)),
         collapse=data.draw(st.booleans()),
     )
     options["nbest"] = data.draw(st.integers(1, options["beam"]))
@@ -144,7 +147,7 @@ def test_ablations_decode_what_they_train(family, ablation, beam):
     found = family.generator(model, 4, beam=beam, nbest=beam, max_len_b=5).generate(None, sample)
     for row in range(2):
         oracle = family.oracle(model, family.one(sample, row), limit=5)
-        expected = [oracle.greedy()] if beam == 1 else [list(words) for words, _ in oracle.beam(2, paper=False)]
+        expected = [oracle.greedy()] if beam == 1 else [list(words) for words, _ in oracle.beam(2)]
         middle = ablation == "middle_to_side"
         assert [h["tokens"].tolist() for h in found[row]] == [family.natural(words, 2, middle) for words in expected]
 
@@ -161,7 +164,7 @@ def test_distinct_starts(family, directions, count, beam):
     different = False
     for row in range(2):
         oracle, plain = (family.oracle(model, family.one(sample, row), limit=5, start=own) for own in (start, None))
-        expected = [oracle.greedy()] if beam == 1 else [list(words) for words, _ in oracle.beam(2, paper=False)]
+        expected = [oracle.greedy()] if beam == 1 else [list(words) for words, _ in oracle.beam(2)]
         assert [h["tokens"].tolist() for h in found[row]] == [family.natural(words, directions) for words in expected]
         different |= oracle.log_probs([]) != plain.log_probs([])
     assert different
@@ -200,13 +203,13 @@ def test_nan_is_named(family):
             family.generator(model, beam=beam).generate(None, family.sample([3]))
 
 
-@pytest.mark.parametrize("paper", [False, True])
+@pytest.mark.parametrize("scoring", SCORINGS)
 @pytest.mark.parametrize("beam", [1, 3])
 @torch.no_grad()
-def test_a_step_reads_the_device_once(family, beam, paper):
+def test_a_step_reads_the_device_once(family, beam, scoring):
     """However many hypotheses end in it; sentences that end early leave the batch without a further read."""
     model, sample = family.bidirectional(directions=2, independent_directions=True), family.sample([5, 3, 6, 2, 7, 4])
-    mine = family.generator(model, paper=paper, beam=beam, nbest=beam, max_len_a=1.0, max_len_b=6)
+    mine = family.generator(model, scoring=scoring, beam=beam, nbest=beam, max_len_a=1.0, max_len_b=6)
     memories, inner = mine.ensemble.encode(sample["net_input"]), []
 
     def counted(ensemble, memories, plan, **more):
@@ -275,18 +278,15 @@ def test_paper_scoring_does_not_cut_translations(family):
     rules = Constraints(dictionary, min_length=1, max_lengths=torch.full((5,), slots - 3))
     plan = BlockPlan(
         start=torch.tensor([EOS, EOS]), block=2, constraints=rules, causal=False, visible=lambda first, device: None, slots=torch.arange(slots),
-        positions=torch.arange(slots), beam=4, nbest=1, paper_scoring=True, lenpen=0.6, length_penalty="gnmt", normalize=True, temperature=1.0,
+        positions=torch.arange(slots), beam=4, nbest=1, scoring="paper", lenpen=0.6, length_penalty="gnmt", normalize=True, temperature=1.0,
     )  # fmt: skip
 
     def bleu(translations):
         texts = [[" ".join(map(str, words[:-1])) for words in some] for some in (translations, truths)]
         return BLEU(tokenize="none").corpus_score(texts[0], [texts[1]]).score
 
-    def printed(row):
-        oracle = family.oracle.__new__(family.oracle)
-        oracle.block, oracle.lenpen, oracle.gnmt, oracle.normalize = 2, 0.6, True, True
-        oracle.log_probs = lambda words: table[row, len(words) : len(words) + 2].log().tolist()
-        return oracle.beam(4, paper=True)[0][0]
-
-    assert bleu([best[0].tokens for best in block_search(_Table(table), [], plan)]) == pytest.approx(100)
-    assert bleu([printed(row) for row in range(5)]) < 50
+    released, printed = (
+        [best[0].tokens for best in block_search(_Table(table), [], replace(plan, scoring=scoring))]
+        for scoring in ("paper", "algorithm1")
+    )
+    assert bleu(released) == pytest.approx(100) and bleu(printed) < 50

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from fairseq_hrt.bundles import examples, pretrained, runtime_bundle
 from fairseq_hrt.cli import bundle as verb
-from fairseq_hrt.hub import pretrained, runtime_bundle
 
 ARGUMENTS = ["a.pt", "b.pt", "--data", "bin", "--output", "out"]
 
@@ -15,7 +15,9 @@ ARGUMENTS = ["a.pt", "b.pt", "--data", "bin", "--output", "out"]
 def made(monkeypatch):
     """What :func:`make_bundle` is called with, and what it calls itself: ``loaded`` to check, ``added`` for the native engine."""
     found = SimpleNamespace(positional=None, named=None, loaded=[], added=[])
-    bundle = SimpleNamespace(folder="out", source_lang="de", target_lang="en", task="translation_hrt")
+    bundle = found.bundle = SimpleNamespace(
+        folder="out", examples=[], source_lang="de", target_lang="en", task="translation_hrt"
+    )
 
     def make(*positional, check, complete, **named):
         found.positional, found.named = positional, named
@@ -25,6 +27,7 @@ def made(monkeypatch):
         return bundle
 
     monkeypatch.setattr(verb, "make_bundle", make)
+    monkeypatch.setattr(examples, "example_sentences", lambda bundle, data: [f"from {data}"])
     monkeypatch.setattr(pretrained, "from_pretrained", lambda folder, **named: found.loaded.append((folder, named)))
     monkeypatch.setattr(runtime_bundle, "add_runtime", lambda *given, **named: found.added.append((given, named)))
     return found
@@ -35,7 +38,22 @@ def test_defaults(made, capsys):
     assert made.positional == (Path("out"), [Path("a.pt"), Path("b.pt")], Path("bin"))
     assert made.named == dict(tokenizer="moses", subwords="subword-nmt", codes=None, task=None, options={}, card={})
     assert made.loaded == [(Path("out"), {"device": "cpu", "engine": "torch"})] and made.added == []
-    assert capsys.readouterr().out == "out: de -> en, task translation_hrt\n"
+    assert made.bundle.examples == ["from bin"]
+    assert capsys.readouterr().out.splitlines() == [
+        "out: de -> en, task translation_hrt", "1 sentences of bin go with it as examples (--examples)",
+    ]  # fmt: skip
+
+
+def test_examples_of_ones_own(made, tmp_path, capsys):
+    for content, expected in ((b"\xef\xbb\xbf One. \n\nTwo!\n", ["One.", "Two!"]), (b"", [])):
+        (tmp_path / "x").write_bytes(content)
+        verb.main([*ARGUMENTS, "--examples", str(tmp_path / "x")])
+        assert made.bundle.examples == expected
+    assert "go with it" not in capsys.readouterr().out
+    (tmp_path / "x").write_text("a\n" * 11)
+    with pytest.raises(SystemExit):
+        verb.main([*ARGUMENTS, "--examples", str(tmp_path / "x")])
+    assert "x has the examples" in capsys.readouterr().err
 
 
 def test_what_is_said_of_text_decoding_and_quality(made):

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.cli import command
 from fairseq_hrt.cli.command import data_arguments, execute, given_systems, given_text, language_arguments, write_results
-from fairseq_hrt.hub.bundle import Bundle
+from fairseq_hrt.cli.parser import verb_parser
 from fairseq_hrt.systems import SystemSpec
 
 
 @pytest.fixture
 def options():
     """Parses as a verb does that looks at sentences of data."""
-    parser = command.verb_parser("look", "What it does.")
+    parser = verb_parser("look", "What it does.")
     command.add_data_arguments(parser, "valid")
     command.add_sentence_arguments(parser)
     parser.add_argument("--system", action="append")
@@ -113,7 +114,7 @@ def test_results_are_written_in_every_form(tmp_path, monkeypatch):
 
 
 def test_a_verb_is_run_with_its_options_and_log(capsys):
-    parser = command.verb_parser("look", "First line.\n\n    as it is")
+    parser = verb_parser("look", "First line.\n\n    as it is")
     assert "\n    as it is\n" in parser.format_help() and parser.prog == "fairseq-hrt look"
     parser.add_argument("file", type=Path)
     seen = []

@@ -42,7 +42,7 @@ def test_bash_completes_verbs_and_options(complete):
 def test_every_shell_gets_every_verb(shell, capsys):
     main(["completion", shell])
     shown = capsys.readouterr().out
-    assert all(verb in shown for verb in VERBS) and "--dag-decode" not in shown
+    assert all(verb in shown for verb in VERBS) and "--dag-upsample" not in shown
 
 
 def test_without_shtab(monkeypatch, capsys):

@@ -10,7 +10,7 @@ from fairseq_hrt import systems
 from fairseq_hrt.cli import distill as verb
 from fairseq_hrt.cli.distill import binarise, data_files, gpu_of, require_preprocess, shard_of
 from fairseq_hrt.files import content_hash
-from fairseq_hrt.hub.resume import identified_options, model_files
+from fairseq_hrt.resuming import identified_options, model_files
 
 
 def test_launchers_choose_shard_and_gpu():

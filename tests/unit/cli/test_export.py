@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 from fairseq import tasks
 
+from fairseq_hrt.bundles import ctranslate2_model
+from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.cli import export as verb
-from fairseq_hrt.hub import ctranslate2_model
-from fairseq_hrt.hub.bundle import Bundle
-from fairseq_hrt.loading import models
+from fairseq_hrt.engine import models
 
 
 def parse(*arguments):

@@ -7,9 +7,9 @@ import pytest
 import torch
 from fairseq import tasks
 
+from fairseq_hrt.bundles import lexical_table
 from fairseq_hrt.cli import shortlist as verb
-from fairseq_hrt.hub import lexical_table
-from fairseq_hrt.loading import models
+from fairseq_hrt.engine import models
 
 
 class Pairs:

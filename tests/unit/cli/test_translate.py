@@ -2,22 +2,25 @@
 
 import errno
 import gzip
+import io
 import json
 import os
 import random
 import re
+from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_hrt import resuming
+from fairseq_hrt.bundles import pretrained
+from fairseq_hrt.bundles.bundle import Bundle
+from fairseq_hrt.bundles.translator import Translation
 from fairseq_hrt.cli import translate
 from fairseq_hrt.cli.translate import plan_jobs, read_line
-from fairseq_hrt.hub import pretrained, resume
-from fairseq_hrt.hub.translator import Translation
 
 
 class Killed(BaseException):
@@ -28,8 +31,7 @@ class Backwards:
     """Translates by turning lines round; its scores depend on what is translated together, as those of real models may."""
 
     def __init__(self, folder, **decoding):
-        self.bundle = SimpleNamespace(folder=folder, models=["model.pt"], codes=None, source_lang="de", target_lang="en")
-        self.bundle.rules = self.bundle.runtime = self.bundle.shortlist = None
+        self.bundle = Bundle(folder, "translation_hrt", "de", "en", "space", "none")
         self.defaults, self.device, self.calls_left = dict(decoding), torch.device("cpu"), 10**9
 
     def translate(self, lines, *, details, batch_size):
@@ -41,6 +43,9 @@ class Backwards:
 
     def identity(self):
         return {"device": self.device.type}
+
+    def mostly_unknown(self, line):
+        return [word for word in line.split() if word.startswith("q")]
 
 
 @pytest.fixture
@@ -153,8 +158,8 @@ def test_through_links_and_pipes(run, tmp_path):
         ("A/x B/y --output B/y", "B/y is a file"),
         ("A/x - --output out", "no name to have in out"),
         ("- -", "- is given twice"),
-        ("A/no", "A/no is no file"),
-        ("A", "A is no file"),
+        ("A/no", "A/no is not a file"),
+        ("A", "A is a folder"),
         ("A/x --resume", "--resume needs a file"),
         ("A/x --resume --output stdout", "--resume needs a file"),
         ("A/x B/y --resume --output -", "--resume needs a file"),
@@ -168,7 +173,7 @@ def test_what_is_refused_changes_nothing(run, tmp_path, arguments, message):
     for name in ("A/x", "B/x", "B/y"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
-    (tmp_path / "A/cut.gz").write_bytes(gzip.compress(os.urandom(500))[:-9])
+    (tmp_path / "A/cut.gz").write_bytes(gzip.compress(os.urandom(500).hex().encode())[:-9])
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked/x").symlink_to("y")
     (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
@@ -260,7 +265,7 @@ def test_a_damaged_part_is_translated_again(run, model):
 def test_two_processes_do_not_share_a_partial_file(run, model, tmp_path):
     begun(run, model)
     with open("y.partial") as other:
-        assert resume.lock(other.fileno())
+        assert resuming.lock(other.fileno())
         status, _, error = run("x", "--output", "y", "--resume")
     assert status == 2 and "another process is writing it" in error
     assert run("x", "--output", "y", "--resume")[0] == 0 and files(tmp_path) == {"x", "y"}
@@ -273,7 +278,7 @@ def test_killed_while_finishing(run, model, tmp_path, monkeypatch, moment):
     def killed(*arguments, **named):
         raise Killed
 
-    place = resume.ResumableOutput if moment == "_write_notes" else resume
+    place = resuming.ResumableOutput if moment == "_write_notes" else resuming
     original, count = getattr(place, moment), [4]
 
     def counted(*arguments, **named):
@@ -343,3 +348,107 @@ def test_no_two_inputs_share_an_output(tmp_path_factory, names):
 def test_what_is_no_option_of_decoding(run, setting, flag):
     status, out, error = run("--set=" + setting)
     assert (status, out) == (2, b"") and error.endswith(f"is not an option of decoding: give {flag}\n")
+
+
+# ---------------------------------------------------------------------- what a newcomer types
+
+
+def test_a_text_in_the_place_of_files(run):
+    assert run("--text", "ab", "--text", "cd\nef", "--quiet")[:2] == (0, b"ba\ndc\nfe\n")
+    assert run("--text", "ab", "-o", "y")[0] == 0 and Path("y").read_bytes() == b"ba\n"
+    status, _, error = run("Hello you.")
+    assert status == 2 and error == "error: Hello you. is not a file; to translate a text itself give --text 'Hello you.'\n"
+    Path("x").write_text("a\n")
+    for more in (["x"], ["--resume", "-o", "y"]):
+        assert run("--text", "ab", *more)[2] == (
+            "error: --text stands for files, and needs no --resume: leave out the others\n"
+        )
+    Path("folder").mkdir()
+    status, _, error = run("--text", "ab", "-o", "folder")
+    assert status == 2 and error == "error: folder is a folder, in which --text has no name to have: give an --output file\n"
+
+
+@pytest.mark.parametrize("through", ["file", "gzip", "input"])
+@pytest.mark.parametrize("content, kind", [
+    (b"PK\x03\x04..word/document.xml", "a Word document (docx)"), (b"PK\x03\x04....", "a ZIP archive"), (b"%PDF-1.7\n\xe2\xe3", "a PDF file"),
+    ("Grüße und so weiter\n".encode("utf-16"), "UTF-16 text"), ("Grüße und so weiter\n".encode("utf-16-le"), "UTF-16 text"),
+    (b"x\x00\x00\x00y\nab\ncd\n", "binary data"), (b"{\\rtf1", "an RTF file"), (b"\x89PNG\r\n", "a PNG picture"),
+    (b"PK\x03\x04mimetypeapplication/vnd.oasis.opendocument.text", "an OpenDocument file (odt)"),
+])  # fmt: skip
+def test_what_is_not_text_is_refused(run, monkeypatch, model, through, content, kind):
+    Path("letter").write_bytes(gzip.compress(content) if through == "gzip" else content)
+    if through == "input":
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+        status, _, error = run("-o", "y")
+    else:
+        # Told before a model is loaded.
+        monkeypatch.setattr(pretrained, "from_pretrained", None)
+        status, _, error = run("letter", "-o", "y")
+    name = "the standard input" if through == "input" else "letter"
+    assert status == 2 and error.startswith(f"error: {name} is not text: it looks like {kind}") and error.count("\n") == 1
+    assert not Path("y").exists()
+
+
+def test_reading_from_a_terminal_is_said(run, monkeypatch, model):
+    class Terminal:
+        buffer, closed = [b"ab\n", b"cd\n"], False
+
+        def isatty(self):
+            return True
+
+    sizes = []
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr(translate, "reading", lambda source: nullcontext(Terminal.buffer))
+    original = model.translate
+    model.translate = lambda lines, **named: sizes.append(len(lines)) or original(lines, **named)
+    status, out, error = run()
+    assert (status, out) == (0, b"ba\ndc\n") and error == "reading from the terminal: one sentence per line, Ctrl-D to end\n"
+    assert sizes == [1, 1]
+    Path("x").write_text("ab\n")
+    assert run("x")[2] == "" and run("--text", "a")[2] == ""
+
+
+def test_options_as_flags(run, model):
+    Path("x").write_text("a\n")
+    assert run("x", "--json", "--beam", "4", "--nbest=2", "--lenpen", "0.6", "--unnormalized", "--set", "min-len=2")[0] == 0
+    assert model.defaults == {"beam": "4", "nbest": "2", "lenpen": "0.6", "unnormalized": "true", "min_len": "2"}
+    assert run("x", "--set", "nbest=false")[0] == 0
+    status, _, error = run("x", "--nbest", "2")
+    assert status == 2 and error == "error: --nbest 2: further translations are written with --json alone; add it\n"
+
+
+def test_words_that_the_model_does_not_know(run, model):
+    Path("x").write_text("a\nqa q\x1bb\n" + "q\n" * 4)
+    assert run("x", "-o", "y", "--quiet")[2].splitlines() == [
+        "x, line 2: the model does not know most of these words: qa, q\\x1bb",
+        "x, line 3: the model does not know most of these words: q",
+        "x, line 4: the model does not know most of these words: q",
+        "x: the model does not know most words of 5 lines; it translates de to en",
+    ]
+    assert run("--text", "q" * 2)[2] == "--text, line 1: the model does not know most of these words: qq\n"
+    assert run("--text", " ".join(f"q{n}" for n in range(9)))[2].endswith(": q0, q1, q2, q3, q4, …\n")
+
+
+def test_lines_of_several_sentences(run, model):
+    pytest.importorskip("sentencex")
+    model.bundle.source_lang = "en"
+    Path("x").write_text("This is one. And another!\n\n  \nAlone\n")
+    assert run("x", "--split-sentences")[1].decode() == ".eno si sihT !rehtona dnA\n\n\nenolA\n"
+    rows = [json.loads(line) for line in run("x", "--split-sentences", "--json")[1].decode().splitlines()]
+    assert [(row["source"], row["text"]) for row in rows] == [
+        ("This is one. And another!", ".eno si sihT !rehtona dnA"), ("", ""), ("  ", ""), ("Alone", "enolA"),
+    ]  # fmt: skip
+    assert "leave out --split-sentences" in run("x", "--split-sentences", "--alignments")[2]
+
+
+def test_alignments_as_fairseq_prints_them(run, model):
+    Path("x").write_text("ab\n\n")
+
+    def translated(lines, *, details, batch_size):
+        assert details and model.defaults["print_alignment"] == "hard"
+        return [
+            Translation(line, line, tokens=["p", "q", "</s>"][3 - 3 * bool(line) :], alignment=[1, 0, 2]) for line in lines
+        ]
+
+    model.translate = translated
+    assert run("x", "--alignments")[:2] == (0, b"ab\t1-0 0-1\n\t\n")

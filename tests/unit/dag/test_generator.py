@@ -145,6 +145,30 @@ def test_viterbi_equals_enumeration(family, graphs, strategy, beta, keep_repeats
     assert all(len(best[0]["tokens"]) == 2 for best in limited.generate([model], sample))
 
 
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6), strategy=st.sampled_from(["lookahead", "viterbi", "joint-viterbi"]), beta=st.sampled_from([1.0, 0.3, 2.0]),
+    lengths=st.lists(st.integers(2, 5), min_size=1, max_size=3), symbols=st.integers(1, 3),
+)  # fmt: skip
+def test_collapsed_repeats_are_dropped_from_the_path_of_the_graph_itself(
+    family, graphs, seed, strategy, beta, lengths, symbols
+):
+    """As published: argmax over links and tokens step by step, or over all paths, and consecutive equal tokens printed once."""
+    model, sample = family.dag(seed=seed, symbols=symbols), family.sample(lengths, seed=seed, symbols=symbols)
+    own = {"decode_beta" if strategy == "lookahead" else "decode_length_beta": beta}
+    generator = make_generator(family, [model], strategy, symbols=symbols, repeats="collapsed", **own)
+    for row, (best, length) in enumerate(zip(generator.generate([model], sample), lengths)):
+        truth = Truth(model, sample, row, 2 * length)
+        if strategy == "lookahead":
+            path = truth.greedy(truth.links, beta)
+        else:
+            path = truth.viterbi(graphs, truth.links, strategy == "joint-viterbi", beta, limit=2 * length)
+        tokens, vertices = collapse(path, [truth.tokens[v] for v in path])
+        assert best[0]["tokens"].tolist() == tokens and best[0]["token_vertices"].tolist() == vertices
+        # The repeats' part is in the score.
+        assert float(best[0]["score"]) == pytest.approx(truth.score(truth.links, path) / len(tokens), abs=1e-4)
+
+
 BEAMS = [
     (1.0, 1.0, True),
     (0.0, 1.0, True),
@@ -496,6 +520,8 @@ def test_a_graph_has_no_prefix(family):
     generator = make_generator(family, [model], "greedy")
     with pytest.raises(ValueError, match="--prefix-size"):
         generator.generate([model], family.sample([3]), prefix_tokens=torch.tensor([[5]]))
+    with pytest.raises(ValueError, match="--forced-start w1: a graph has no given beginning; leave it out"):
+        make_generator(family, [model], "greedy", options=dict(forced_start="w1"))
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5])

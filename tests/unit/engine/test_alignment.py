@@ -7,12 +7,16 @@ from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.options import DecodingOptions
 
 
+@pytest.mark.parametrize("arch", ["transformer", "marian_transformer"])
 @pytest.mark.parametrize("left_pad", [True, False])
 @pytest.mark.parametrize("pre_norm", [True, False])
 @torch.no_grad()
-def test_words_are_aligned_by_the_last_layers_attention(tiny, left_pad, pre_norm):
+def test_words_are_aligned_by_the_last_layers_attention(tiny, left_pad, pre_norm, arch):
     """fairseq's decoder gives that attention when it is asked for an alignment."""
-    models = [tiny.model(seed=seed, decoder_normalize_before=pre_norm, encoder_normalize_before=pre_norm) for seed in (1, 2)]
+    options = dict(decoder_normalize_before=pre_norm, encoder_normalize_before=pre_norm)
+    if arch == "marian_transformer":
+        options["marian_cell"] = "ssru"
+    models = [tiny.model(arch, seed=seed, **options) for seed in (1, 2)]
     sample = tiny.sample([5, 3, 1, 7], left_pad=left_pad)
     generator = AutoregressiveGenerator(models, tiny.dictionary(), DecodingOptions(beam=3, max_len_b=8))
     assert generator.find(sample)[0][0].alignment == []

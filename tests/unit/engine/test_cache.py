@@ -121,3 +121,39 @@ def test_rows_never_get_longer_by_forgetting():
     assert state.lengths.tolist() == [1, 3] and state.length == 3
     state.rollback(1)
     assert state.lengths.tolist() == [1, 1] and state.length == 1
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_states_of_recurrent_cells(data):
+    """The last state of each row after any steps, rollbacks and reorderings; zeros before the first word."""
+    rows = data.draw(st.integers(1, 4))
+    cache = torch.full((LAYERS, 1, rows, 1, 1, 5), float("nan"))
+    state = DecoderState(make_memory(rows), 1, cache, torch.zeros(1, 1, dtype=torch.long))
+    known = [[] for _ in range(rows)]
+    for action in data.draw(st.lists(st.sampled_from(["step", "step", "back", "back of each", "reorder"]), max_size=8)):
+        if action == "step":
+            count = data.draw(st.integers(1, 3))
+            new = torch.randn(LAYERS, rows, count, 5)
+            state.reserve(state.length + count)
+            for layer in range(LAYERS):
+                state.append_states(layer, new[layer])
+            state.length += count
+            if state.lengths is not None:
+                state.lengths = state.lengths + count
+            known = [[*states, *new[:, row].unbind(1)] for row, states in enumerate(known)]
+        elif action == "back":
+            shortest = min(map(len, known))
+            state.rollback(shortest)
+            known = [states[:shortest] for states in known]
+        elif action == "back of each":
+            lengths = [data.draw(st.integers(0, len(states))) for states in known]
+            state.rollback(torch.tensor(lengths))
+            known = [states[:length] for states, length in zip(known, lengths)]
+        else:
+            order = [data.draw(st.integers(0, rows - 1)) for _ in range(rows)]
+            state.reorder(torch.tensor(order))
+            known = [list(known[row]) for row in order]
+        for layer in range(LAYERS):
+            expected = torch.stack([states[-1][layer] if states else torch.zeros(5) for states in known])
+            assert state.last_states(layer).equal(expected)

@@ -95,3 +95,16 @@ def test_a_table_of_its_own_follows_its_weights():
     assert packed.table[1].tolist() == [1.0] * 4
     packed.refresh()
     assert packed.table.tolist() == [[0.0] * 4, [3.0] * 4, [6.0] * 4]
+
+
+@pytest.mark.parametrize("projected", [False, True])
+def test_a_word_of_zeros(projected):
+    projection = torch.randn(4, 4) if projected else None
+    positions = SinusoidalPositionalEmbedding(4, PAD)
+    packed, plain = (embedding(positions, projection=projection, zero=zero) for zero in (5, None))
+    for one in (packed, plain):
+        one.reserve(3)
+    before = packed.tokens.clone()
+    found, expected = packed(TOKENS, None), plain(TOKENS, None)
+    assert found[0, 1].equal(packed.table[PAD + 2]) and not found[0, 1].equal(expected[0, 1])
+    assert found[:, ::2].equal(expected[:, ::2]) and packed.tokens.equal(before)

@@ -2,6 +2,9 @@
 
 import pytest
 import torch
+from fairseq.sequence_generator import SequenceGenerator
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fairseq_hrt.decoding.hypothesis import Hypothesis
 from fairseq_hrt.engine.generator import AutoregressiveGenerator, EngineGenerator
@@ -113,3 +116,41 @@ def test_models_that_do_not_write_from_left_to_right_are_refused(tiny):
     model.decoder.only_task = "translation_dag"
     with pytest.raises(ValueError, match="--replace-unk: .*TransformerModel.*--unkpen inf"):
         AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions()).align_words()
+
+
+FORCING = {
+    "Transformer": ("transformer", {}),
+    "Marian": ("marian_transformer", {}),
+    "SSRU": ("marian_transformer", {"marian_cell": "ssru"}),
+}
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(FORCING)),
+    words=st.lists(st.sampled_from(["w0", "w3", "w7", "<unk>"]), min_size=1, max_size=4),
+    beam=st.integers(1, 4),
+    normalised=st.booleans(),
+    seed=st.integers(1, 4),
+)
+def test_a_forced_start_is_fairseqs_prefix(tiny, kind, words, beam, normalised, seed):
+    """Tokens, scores of each token, and their sum."""
+    arch, options = FORCING[kind]
+    model, sample, dictionary = tiny.lively(arch, seed=seed, **options), tiny.sample([5, 3, 6], seed=seed), tiny.dictionary()
+    chosen = DecodingOptions(beam=beam, nbest=beam, max_len_b=9, unnormalized=not normalised, forced_start=" ".join(words))
+    found = AutoregressiveGenerator([model], dictionary, chosen).generate(None, sample)
+    prefix = torch.tensor([[dictionary.index(word) for word in words]] * 3)
+    stock = SequenceGenerator([model], dictionary, beam_size=beam, max_len_b=9, normalize_scores=normalised)
+    for mine, theirs in zip(found, stock.generate([model], sample, prefix_tokens=prefix)):
+        assert len(mine) == len(theirs)
+        for one, other in zip(mine, theirs):
+            assert one["tokens"][: len(words)].tolist() == prefix[0].tolist()
+            assert one["tokens"].tolist() == other["tokens"].tolist()
+            torch.testing.assert_close(one["positional_scores"], other["positional_scores"], rtol=0, atol=2e-5)
+            assert float(one["score"]) == pytest.approx(float(other["score"]), abs=2e-5)
+
+
+def test_a_forced_start_and_given_words_contradict_each_other(tiny):
+    generator = AutoregressiveGenerator([tiny.model()], tiny.dictionary(), DecodingOptions(forced_start="w1", max_len_b=5))
+    with pytest.raises(ValueError, match="--forced-start with given first words"):
+        generator.generate(None, tiny.sample([3]), prefix_tokens=torch.tensor([[5]]))

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 
 from fairseq_hrt.engine.layers import (
+    PackedCell,
     PackedCrossAttention,
     PackedDecoderLayer,
     PackedFeedForward,
@@ -18,6 +19,7 @@ from fairseq_hrt.engine.layers import (
     attend,
     check_attention,
 )
+from fairseq_hrt.engine.recurrence import recur
 
 WIDTH, HEADS = 8, 2
 
@@ -147,3 +149,15 @@ def test_variants_of_attention_are_refused_by_name():
         for build in (check_attention, lambda given: PackedSelfAttention(given, reorder=False)):
             with pytest.raises(UnsupportedModelError, match=f"{name}, which .*--task translation"):
                 build(module)
+
+
+@torch.no_grad()
+def test_recurrent_cells():
+    """One product of both matrices gives what two give; the parameters stay the module's own."""
+    cell = Namespace(forget=torch.nn.Linear(WIDTH, WIDTH), candidate=torch.nn.Linear(WIDTH, WIDTH, bias=False))
+    packed, x, before = PackedCell(cell, reorder=False), torch.randn(2, 3, WIDTH), torch.randn(2, WIDTH)
+    for _ in range(2):
+        expected = recur(torch.sigmoid(cell.forget(x)), cell.candidate(x), before)
+        assert_close(packed.states(x, before), expected)
+        # In place, as optimisers do it.
+        cell.candidate.weight.data.add_(1), cell.forget.weight.data.mul_(2), cell.forget.bias.data.add_(0.5)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from tiny_weights import sharpen
 
@@ -138,7 +139,6 @@ def no_native_decoding(monkeypatch):
 @pytest.mark.parametrize(
     "more",
     [
-        dict(prefix_tokens=torch.tensor([[5, 6], [7, 1]])),
         dict(bos_token=5),
         dict(prefix_tokens=torch.tensor([[5], [7]]), bos_token=6),
     ],
@@ -151,6 +151,63 @@ def test_what_is_given_with_a_batch_is_left_to_pytorch(tiny, no_native_decoding,
     assert mine.counters.sentences == 2 and mine.counters.decoder_calls == theirs.counters.decoder_calls
     with pytest.raises(ValueError, match="--constraints: not supported"):
         mine.generate([model], sample, constraints=torch.zeros(2, 1))
+
+
+@pytest.mark.parametrize("family, own, given", [
+    ("autoregressive", {}, dict(beam=1)), ("autoregressive", {}, dict(beam=3, nbest=3, unkpen=1.0)),
+    ("jacobi", dict(jacobi_mode="pgj"), dict(beam=1)), ("hrt", dict(hrt_decode_chunk="1"), dict(beam=3, nbest=2)),
+])  # fmt: skip
+def test_given_first_words_need_no_pytorch(tiny, family, own, given):
+    """As fairseq-generate hands them over with --prefix-size: of each sentence the first words, padded."""
+    model, sample, prefix = model_of(tiny, family), tiny.sample([5, 3, 6]), torch.tensor([[5, 6], [7, 1], [8, 2]])
+    mine, theirs = both(tiny, family, [model], own=own, max_len_b=6, prefix_size=2, **given)
+    assert type(mine) is PackedGenerator
+    found, expected = (generator.generate([model], sample, prefix_tokens=prefix) for generator in (mine, theirs))
+    assert_same(found, expected, given.get("nbest", 1))
+    assert [best[0]["tokens"][0].item() for best in found] == [5, 7, 8] and mine._torch is None
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_given_first_words_are_those_of_fairseqs_generator(tiny, beam):
+    model, sample, prefix = model_of(tiny, "autoregressive"), tiny.sample([4, 6, 2]), torch.tensor([[5, 6], [7, 1], [9, 9]])
+    mine = generator_of(tiny, "autoregressive", [model], max_len_b=8, beam=beam, nbest=beam, prefix_size=2)
+    stock = SequenceGenerator([model], tiny.dictionary(), beam_size=beam, max_len_b=8)
+    found, expected = (generator.generate([model], sample, prefix_tokens=prefix) for generator in (mine, stock))
+    for own, theirs in zip(found, expected):
+        assert [one["tokens"].tolist() for one in own] == [one["tokens"].tolist() for one in theirs]
+        for one, other in zip(own, theirs):
+            assert float(one["score"]) == pytest.approx(float(other["score"]), abs=1e-4)
+            assert one["positional_scores"].tolist() == pytest.approx(other["positional_scores"].tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_forced_start_needs_no_pytorch(tiny, beam):
+    model, sample = model_of(tiny, "autoregressive"), tiny.sample([5, 3, 6])
+    own = dict(forced_start="w3 <unk>")
+    mine, theirs = both(tiny, "autoregressive", [model], own=own, max_len_b=6, beam=beam, nbest=beam)
+    found, expected = (generator.generate([model], sample) for generator in (mine, theirs))
+    assert_same(found, expected, beam)
+    assert all(best[0]["tokens"][:2].tolist() == [7, 3] for best in found) and mine._torch is None
+    with pytest.raises(ValueError, match="--forced-start with given first words"):
+        mine.generate([model], sample, prefix_tokens=torch.tensor([[5], [7], [7]]))
+    with pytest.raises(ValueError, match="--forced-start w99: w99 is not a word of the target dictionary"):
+        generator_of(tiny, "autoregressive", [model], own=dict(forced_start="w99"))
+
+
+def test_first_words_where_they_cannot_be_given(tiny):
+    """PyTorch says why, and one asks for them on the command line is told at once."""
+    model, sample = model_of(tiny, "hrt"), tiny.sample([5, 3])
+    with pytest.raises(ValueError, match="chunks cannot continue a given prefix; use --hrt-decode-chunk 1"):
+        generator_of(tiny, "hrt", [model], max_len_b=6).generate([model], sample, prefix_tokens=torch.tensor([[5], [7]]))
+    with pytest.raises(
+        ValueError, match="--prefix-size 1: first words can be given to models that write from left to right"
+    ):
+        generator_of(tiny, "hrt", [model], max_len_b=6, prefix_size=1)
+    # Where all sentences are decoded word by word it is done, by PyTorch.
+    own = dict(hrt_decode_chunk="auto", hrt_chunk_table="9:1,inf:2")
+    mine, theirs = both(tiny, "hrt", [model], own=own, max_len_b=6)
+    found, expected = (one.generate([model], sample, prefix_tokens=torch.tensor([[5], [7]])) for one in (mine, theirs))
+    assert_same([best[:1] for best in found], expected)
 
 
 def test_watched_steps_are_those_of_pytorch(tiny, monkeypatch):
@@ -341,7 +398,7 @@ def test_an_engine_that_is_there_already(tiny):
     assert_same(generator.generate([], sample), expected, 2)
     assert [best[0].tokens for best in generator.find(sample)] == [best[0]["tokens"].tolist() for best in expected]
     assert generator.header is engine.header and generator.counters.sentences == 4
-    for given in (dict(prefix_tokens=torch.tensor([[5], [7]])), dict(bos_token=5), dict(constraints=torch.zeros(2, 1))):
+    for given in (dict(bos_token=5), dict(constraints=torch.zeros(2, 1))):
         with pytest.raises(ValueError, match="the native engine leaves them to PyTorch"):
             generator.generate([], sample, **given)
     with pytest.raises(UnsupportedOption, match="--temperature 0.5"):

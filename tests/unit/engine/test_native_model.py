@@ -36,6 +36,27 @@ def test_the_header_of_chunks(tiny):
     assert (header.family, header.special_symbols, header.chunk_sizes, header.weights) == ("hrt", 3, (2, 3), "int8")
 
 
+@pytest.mark.parametrize("cell", ["ssru", "attention"])
+def test_the_header_of_marians_models(tiny, cell):
+    model = tiny.model("marian_transformer", marian_cell=cell, marian_epsilon=1e-3, share_all_embeddings=True)
+    header, tensors = convert(model, tiny.dictionary(), tiny.dictionary(), weights="float32")
+    assert (header.family, header.cell, header.zero_start) == ("autoregressive", cell, True)
+    assert (header.activation, header.epsilon, header.output_bias, header.tied_output) == ("swish", 1e-3, True, True)
+    assert ("decoder.layers.0.cell" in tensors) == (cell == "ssru") != ("decoder.layers.0.self.input" in tensors)
+    assert "encoder.layers.0.self.input" in tensors
+    # The first word's sinusoids: sin 0 and cos 0.
+    assert tensors["decoder.positions"][0].tolist() == [0.0] * 8 + [1.0] * 8
+    if cell == "ssru":
+        assert tensors["decoder.layers.0.cell"].shape == (32, 16) and not tensors["decoder.layers.0.cell.bias"][16:].any()
+
+
+def test_all_norms_have_one_epsilon(tiny):
+    model = tiny.model("marian_transformer")
+    model.encoder.layers[1].final_layer_norm.eps = 1e-5
+    with pytest.raises(UnsupportedModelError, match="layer normalisations of different epsilons, which the native engine"):
+        check_convertible(model, tiny.dictionary(), tiny.dictionary())
+
+
 @pytest.mark.parametrize("weights", ["int8", "float32"])
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
 def test_a_number_that_is_not_finite_is_named(tiny, weights, value):
@@ -72,6 +93,19 @@ def test_symbols_are_the_same_on_both_sides(tiny, name, side):
 def test_what_the_runtime_does_not_know(tiny, options, message):
     with pytest.raises(UnsupportedModelError, match=message):
         check_convertible(tiny.model(**options), tiny.dictionary(), tiny.dictionary())
+
+
+@pytest.mark.parametrize("arch", ["hrt_transformer", "bidirectional_transformer"])
+def test_conventions_of_students(tiny, arch):
+    """Positions from 0, where the model counts from there; epsilon and output bias."""
+    more = dict(hrt_chunk_sizes=[2]) if arch == "hrt_transformer" else dict(bidirectional_directions=1)
+    options = dict(marian_first_position=0, marian_epsilon=1e-6, marian_output_bias="yes", **more)
+    header, tensors = convert(tiny.model(arch, **options), tiny.dictionary(), tiny.dictionary(), weights="float32")
+    assert header.epsilon == 1e-6 and header.output_bias and tensors["output.bias"].any()
+    for side in ("encoder", "decoder"):
+        angles = np.arange(5)[:, None] * 10_000.0 ** (-np.arange(8) / 7)
+        expected = np.concatenate([np.sin(angles), np.cos(angles)], 1)
+        np.testing.assert_allclose(tensors[f"{side}.positions"][:5], expected, atol=1e-5)
 
 
 def test_the_rest_of_a_row_makes_its_integers_finer():

@@ -37,12 +37,14 @@ def log_probabilities(models, source, tokens, eos):
     return (sum(parts) / len(parts)).log()
 
 
+@pytest.mark.parametrize("cell", [None, "ssru"])
 @pytest.mark.parametrize("left_pad", [True, False])
 @pytest.mark.parametrize("seeds", [[2], [2, 3]])
 @pytest.mark.parametrize("lenpen", [0.0, 1.0, 2.0])
-def test_translations_are_ranked_by_the_other_model(tiny, monkeypatch, left_pad, seeds, lenpen):
+def test_translations_are_ranked_by_the_other_model(tiny, monkeypatch, left_pad, seeds, lenpen, cell):
     monkeypatch.setattr("fairseq_hrt.engine.ensemble.SCORED_AT_ONCE", 7)
-    model, rescoring = tiny.model(seed=1), [tiny.lively(seed=seed) for seed in seeds]
+    judge = ("transformer", {}) if cell is None else ("marian_transformer", dict(marian_cell=cell))
+    model, rescoring = tiny.model(seed=1), [tiny.lively(judge[0], seed=seed, **judge[1]) for seed in seeds]
     sample = tiny.sample([5, 3, 1, 7], left_pad=left_pad)
     own = generator_of(tiny, model).generate([model], sample)
     generator = generator_of(tiny, model, rescoring, lenpen)

@@ -51,10 +51,20 @@ def random_tokens(rows, length, seed=0):
     return tokens
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+MARIAN = {
+    "Marian": {},
+    "SSRU": dict(marian_cell="ssru"),
+    "SSRU, pre-norm": dict(marian_cell="ssru", encoder_normalize_before=True, decoder_normalize_before=True),
+    "SSRU, tied": dict(marian_cell="ssru", share_all_embeddings=True),
+    "SSRU, projected embeddings": dict(marian_cell="ssru", decoder_input_dim=12, decoder_output_dim=12),
+    "learned positions of Marian": dict(encoder_learned_pos=True, decoder_learned_pos=True),
+}
+
+
+@pytest.mark.parametrize("variant", [*VARIANTS, *MARIAN])
 @torch.no_grad()
 def test_steps_equal_the_full_pass(tiny, variant):
-    model = tiny.model(**VARIANTS[variant])
+    model = tiny.model("marian_transformer", **MARIAN[variant]) if variant in MARIAN else tiny.model(**VARIANTS[variant])
     sample, tokens = tiny.sample([5, 3, 6]), random_tokens(3, 7)
     expected = module_logits(model, sample, tokens)
     for cuts in (range(1, 8), [7], [3, 4, 7]):
@@ -86,12 +96,18 @@ def test_an_unknown_encoder_is_run_as_it_is(tiny):
     assert_close(stepwise_logits(TransformerEngine(model), sample, tokens, [4]), expected)
 
 
-@settings(max_examples=25, deadline=None)
+ROLLED_BACK = (("hrt_transformer", dict(hrt_chunk_sizes=[2], hrt_relative_window=3)), *(
+    ("marian_transformer", dict(marian_cell=cell)) for cell in ("attention", "ssru")
+))  # fmt: skip
+
+
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_rollback_to_any_lengths(tiny, data):
     """Rows rolled back to different lengths go on as if they had never been longer."""
     with torch.no_grad():
-        model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2], hrt_relative_window=3)
+        arch, options = data.draw(st.sampled_from(ROLLED_BACK))
+        model = tiny.model(arch, **options)
         sample, tokens = tiny.sample([5, 3, 6]), random_tokens(3, 9, seed=data.draw(st.integers(0, 9)))
         engine = TransformerEngine(model)
         state = engine.start(engine.encode(sample["net_input"]), capacity=1)
@@ -128,9 +144,11 @@ def test_positions_known_beforehand(tiny):
     assert_close(*(engine.step(state, tokens.gather(1, places), positions[places]) for state in (known, unknown)))
 
 
+@pytest.mark.parametrize("cell", [None, "attention", "ssru"])
 @torch.no_grad()
-def test_reordered_rows_and_dropped_sentences(tiny):
-    model, sample = tiny.model(), tiny.sample([5, 3, 6])
+def test_reordered_rows_and_dropped_sentences(tiny, cell):
+    model = tiny.model() if cell is None else tiny.model("marian_transformer", marian_cell=cell)
+    sample = tiny.sample([5, 3, 6])
     engine = TransformerEngine(model)
     tokens = random_tokens(6, 4)
     state = engine.start(engine.encode(sample["net_input"]), beams=2)
@@ -236,3 +254,22 @@ def test_known_distances_survive_growing_buffers(tiny):
         # From here on every row counts its own distances, also to tokens that were cached before.
         state.rollback(places[:, 0])
     assert_close(*(engine.step(state, tokens.gather(1, places), positions[places]) for state in states))
+
+
+@torch.no_grad()
+def test_recurrent_cells_see_what_stands_before(tiny):
+    """Only some columns of the last layer, nothing remembered, the attention to the source; other views are refused."""
+    model, sample, tokens = tiny.model("marian_transformer", marian_cell="ssru"), tiny.sample([5, 3, 6]), random_tokens(3, 7)
+    engine, positions = TransformerEngine(model), torch.arange(7)
+    memory, looked = engine.encode(sample["net_input"]), []
+    logits, extra = model.decoder(tokens, encoder_out=model.encoder(**sample["net_input"]), alignment_layer=1)
+    for remember in (True, False):
+        state, chosen = engine.start(memory, capacity=7 if remember else 0), torch.tensor([1, 4, 6])
+        found = engine.step(state, tokens, positions, remember=remember, only=chosen)
+        assert_close(engine.logits(found), logits[:, chosen])
+        assert state.length == (7 if remember else 0)
+    engine.step(engine.start(memory), tokens, positions, attention=looked)
+    assert_close(looked[0], extra["attn"][0])
+    for more in (dict(causal=False), dict(visible=torch.ones(7, 7, dtype=torch.bool))):
+        with pytest.raises(ValueError, match="recurrent cells sees all words before each word and none after it"):
+            engine.step(engine.start(memory), tokens, positions, **more)

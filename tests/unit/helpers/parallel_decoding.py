@@ -16,6 +16,8 @@ MODE_OPTIONS = [
     dict(mode="pj"),
     dict(mode="pgj", block_size=2),
     dict(mode="pgj", block_size=5),
+    dict(mode="pj", known_length=True),
+    dict(mode="pgj", block_size=4, known_length=True),
     dict(mode="hgj", block_size=3, prefix_length=4),
     dict(mode="hgj", block_size=3, prefix_length=0),
     dict(mode="hgj", block_size=4),

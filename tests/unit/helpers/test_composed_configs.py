@@ -1,10 +1,7 @@
 """What the tests compose is what hydra composes."""
 
-from pathlib import Path
-
 import composed_configs
 import fairseq.dataclass.utils
-import hydra
 import pytest
 from fairseq import options
 
@@ -35,9 +32,7 @@ def test_it_equals_that_of_hydra(monkeypatch, parser, arguments):
 
 @pytest.fixture
 def initialised():
-    """As fairseq calls it."""
-    folder = Path(fairseq.__file__).parent / "config"
-    with hydra.initialize_config_dir(str(folder), version_base="1.1"):
+    with composed_configs.initialised():
         yield
 
 
@@ -66,3 +61,19 @@ def test_what_hydra_does_with_other_overrides_is_done(initialised, override):
             return type(error), str(error)
 
     assert outcome(composed_configs.compose) == outcome(composed_configs.COMPOSE)
+
+
+def test_what_was_asked_elsewhere_is_remembered(monkeypatch):
+    """Whatever it is: hydra refuses what it refuses when the command asks for it."""
+    parser = options.get_generation_parser()
+    arguments = [*GENERATION, "--task", "translation", "--seed", "271"]
+    namespace = options.parse_args_and_arch(parser, arguments)
+    expected = fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace)
+    asked = composed_configs.asked[-1]
+    composed_configs.chosen_groups.cache_clear()
+    composed_configs.parsed.cache_clear()
+    for name, overrides in (asked, ("config", ["nosuch=1"]), ("config", ["task.data=["])):
+        composed_configs.remember(name, overrides)
+    monkeypatch.setattr(composed_configs, "COMPOSE", None)
+    monkeypatch.setattr(composed_configs, "OverridesParser", None)
+    assert fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace) == expected

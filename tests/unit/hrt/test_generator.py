@@ -58,8 +58,11 @@ def stage_one(models, dictionary, sample, chunk, *, max_len, lenpen=1.0, beam=5,
     return [[(h["tokens"].tolist(), float(h["score"])) for h in hypotheses] for hypotheses in found]
 
 
-def decode(models, dictionary, sample, chunk, *, nat_beam=None, eos_last_chunk=False, table="inf:1", **options):
+def decode(
+    models, dictionary, sample, chunk, *, nat_beam=None, eos_last_chunk=False, table="inf:1", scoring="normalized", **options
+):
     chosen = DecodingOptions(
+        hrt_scoring=scoring,
         hrt_decode_chunk=str(chunk),
         hrt_chunk_table=table,
         hrt_nat_beam=nat_beam,
@@ -69,10 +72,14 @@ def decode(models, dictionary, sample, chunk, *, nat_beam=None, eos_last_chunk=F
     return HRTGenerator(models, dictionary, chosen).generate(models, sample)
 
 
-def expected_translations(hrt, models, dictionary, sources, chunk, *, nat_beam, lenpen, eos_last_chunk=False, **options):
+def expected_translations(
+    hrt, models, dictionary, sources, chunk, *, nat_beam, lenpen, eos_last_chunk=False, scoring="normalized", **options
+):
     """What the paper says, sentence by sentence: [[(tokens, score, positional scores)]] best first."""
+    power = lenpen if scoring == "normalized" else 0
     everything = []
     for source in sources:
+        # Its length penalty counts in either scoring.
         (kept,) = stage_one(models, dictionary, hrt.sample([source]), chunk, lenpen=lenpen, **options)
         scorer = hrt.Scorer(models, source, options.get("temperature", 1.0))
         mine = []
@@ -80,7 +87,7 @@ def expected_translations(hrt, models, dictionary, sources, chunk, *, nat_beam, 
             tokens, total, scores = scorer.complete(
                 z, chunk, eos_last_chunk=eos_last_chunk, min_len=options.get("min_len", 0)
             )
-            mine.append((tokens, total / (len(z) * chunk) ** lenpen, scores))
+            mine.append((tokens, total / (len(z) * chunk) ** power, scores))
         everything.append(sorted(mine, key=lambda translation: -translation[1]))
     return everything
 
@@ -105,13 +112,14 @@ def assert_equal(got, expected, count=None):
     eos_last_chunk=st.booleans(),
     tail=st.sampled_from(["eos", "pad"]),
     min_len=st.sampled_from([0, 1, 3]),
+    scoring=st.sampled_from(["normalized", "eq2"]),
 )
-def test_equals_the_paper(hrt, seed, chunk, beams, lenpen, eos_last_chunk, tail, min_len):
+def test_equals_the_paper(hrt, seed, chunk, beams, lenpen, eos_last_chunk, tail, min_len, scoring):
     beam, nat_beam = beams
     model = hrt.model(symbols=SYMBOLS, seed=seed, hrt_tail_target=tail, decoder_normalize_before=bool(seed % 2))
     sources = hrt.sources([5, 3, 4], SYMBOLS, seed)
     dictionary = hrt.dictionary(SYMBOLS)
-    options = dict(beam=beam, lenpen=lenpen, min_len=min_len)
+    options = dict(beam=beam, lenpen=lenpen, min_len=min_len, scoring=scoring)
     expected = expected_translations(
         hrt, [model], dictionary, sources, chunk, nat_beam=nat_beam, eos_last_chunk=eos_last_chunk, max_len=8, **options
     )
@@ -554,6 +562,11 @@ def test_a_prefix_needs_chunk_size_one(hrt):
         build(hrt, model, 2).generate([model], sample, prefix_tokens=torch.tensor([[5]]))
     (hypotheses,) = build(hrt, model, 1).generate([model], sample, prefix_tokens=torch.tensor([[5, 7]]))
     assert hypotheses[0]["tokens"].tolist()[:2] == [5, 7]
+    (forced,) = build(hrt, model, 1, forced_start="w1 w3").generate([model], sample)
+    assert forced[0]["tokens"].equal(hypotheses[0]["tokens"]) and forced[0]["score"] == hypotheses[0]["score"]
+    for chunk in (2, "auto"):
+        with pytest.raises(ValueError, match="--forced-start w1: chunks cannot continue a .*--hrt-decode-chunk 1"):
+            build(hrt, model, chunk, forced_start="w1")
 
 
 def test_an_ensemble_of_different_chunk_sizes_is_refused(hrt):

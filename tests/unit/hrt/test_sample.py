@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from fairseq_hrt.hrt.sample import (
     check_chunk_size,
     padded_length,
-    skip_at_sample,
     skip_cmlm_input,
-    skip_cmlm_sample,
     training_views,
 )
 
@@ -39,6 +37,28 @@ def words(length):
     return torch.arange(11, 11 + length)
 
 
+def views_of(target, chunk, *, bos=0, mask=MASK):
+    """The training views of one sentence; a chunk size of 1 masks nothing."""
+    targets = torch.cat([target, target.new_tensor([EOS])]).unsqueeze(0)
+    return training_views(
+        targets,
+        torch.tensor([chunk]),
+        starts=torch.tensor([bos]),
+        masked=torch.zeros_like(targets, dtype=torch.bool),
+        eos=EOS,
+        mask=mask,
+        pad=PAD,
+    )
+
+
+def skip_at_sample(target, chunk, *, bos):
+    return [part[0] for part in views_of(target, chunk, bos=bos).causal]
+
+
+def skip_cmlm_sample(target, chunk):
+    return [part[0] for part in views_of(target, chunk).parallel]
+
+
 def ids(text, chunk):
     special = {"B": START[chunk], "M": MASK, "E": EOS, ".": PAD}
     return [special[word] if word in special else 10 + int(word) for word in text.split()]
@@ -46,11 +66,11 @@ def ids(text, chunk):
 
 @pytest.mark.parametrize("chunk, length, at_in, at_places, at_out, cmlm_in, cmlm_out", TABLE)
 def test_table_of_the_papers(chunk, length, at_in, at_places, at_out, cmlm_in, cmlm_out):
-    tokens, positions, target = skip_at_sample(words(length), chunk, eos=EOS, bos=START[chunk])
+    tokens, positions, target = skip_at_sample(words(length), chunk, bos=START[chunk])
     assert tokens.tolist() == ids(at_in, chunk)
     assert positions.tolist() == at_places
     assert target.tolist() == ids(at_out, chunk)
-    tokens, positions, target = skip_cmlm_sample(words(length), chunk, eos=EOS, mask=MASK, pad=PAD)
+    tokens, positions, target = skip_cmlm_sample(words(length), chunk)
     assert tokens.tolist() == ids(cmlm_in, chunk)
     assert positions.tolist() == list(range(1, len(tokens) + 1))
     assert target.tolist() == ids(cmlm_out, chunk)
@@ -60,8 +80,8 @@ def test_table_of_the_papers(chunk, length, at_in, at_places, at_out, cmlm_in, c
 def test_samples_equal_the_loop(hrt, chunk, length):
     start = START.get(chunk, EOS)
     expected = hrt.views(words(length).tolist(), chunk, start=start, mask=MASK)
-    causal = skip_at_sample(words(length), chunk, eos=EOS, bos=start)
-    parallel = skip_cmlm_sample(words(length), chunk, eos=EOS, mask=MASK, pad=PAD)
+    causal = skip_at_sample(words(length), chunk, bos=start)
+    parallel = skip_cmlm_sample(words(length), chunk)
     for name, view in (("causal", causal), ("parallel", parallel)):
         for part, tensor in zip(("input", "positions", "target"), view):
             assert tensor.tolist() == expected[f"{name}_{part}"], (name, part)
@@ -70,8 +90,8 @@ def test_samples_equal_the_loop(hrt, chunk, length):
 
 @every_length
 def test_targets_and_loss_positions_partition_the_sentence(chunk, length):
-    _, starts, _ = skip_at_sample(words(length), chunk, eos=EOS, bos=0)
-    _, positions, target = skip_cmlm_sample(words(length), chunk, eos=EOS, mask=MASK, pad=PAD)
+    _, starts, _ = skip_at_sample(words(length), chunk, bos=0)
+    _, positions, target = skip_cmlm_sample(words(length), chunk)
     predicted_first = (starts + chunk).tolist()
     predicted_second = positions[target.ne(PAD)].tolist()
     assert sorted(predicted_first + predicted_second) == list(range(1, padded_length(length, chunk) + 1))
@@ -79,8 +99,8 @@ def test_targets_and_loss_positions_partition_the_sentence(chunk, length):
 
 @every_length
 def test_both_targets_together_give_the_sentence_back(chunk, length):
-    _, _, kept = skip_at_sample(words(length), chunk, eos=EOS, bos=0)
-    tokens, _, target = skip_cmlm_sample(words(length), chunk, eos=EOS, mask=MASK, pad=PAD)
+    _, _, kept = skip_at_sample(words(length), chunk, bos=0)
+    tokens, _, target = skip_cmlm_sample(words(length), chunk)
     assert skip_cmlm_input(kept.tolist(), chunk, mask=MASK) == tokens.tolist()
     filled = torch.where(tokens == MASK, target, tokens).tolist()
     assert filled[: filled.index(EOS)] == words(length).tolist()
@@ -88,11 +108,11 @@ def test_both_targets_together_give_the_sentence_back(chunk, length):
 
 
 def test_chunk_size_one_is_the_ordinary_transformer():
-    tokens, positions, target = skip_at_sample(words(3), 1, eos=EOS, bos=EOS)
+    tokens, positions, target = skip_at_sample(words(3), 1, bos=EOS)
     assert tokens.tolist() == [EOS, 11, 12, 13]
     assert positions.tolist() == [0, 1, 2, 3]
     assert target.tolist() == [11, 12, 13, EOS]
-    tokens, _, target = skip_cmlm_sample(words(3), 1, eos=EOS, mask=MASK, pad=PAD)
+    tokens, _, target = skip_cmlm_sample(words(3), 1)
     assert tokens.tolist() == [11, 12, 13, EOS]
     assert target.tolist() == [PAD] * 4
 
@@ -105,10 +125,6 @@ def test_stage_two_input():
 def test_impossible_chunk_sizes_are_named(chunk):
     with pytest.raises(ValueError, match=f"{chunk!r}.*positive integer"):
         check_chunk_size(chunk)
-    with pytest.raises(ValueError, match="positive integer"):
-        skip_at_sample(words(3), chunk, eos=EOS, bos=0)
-    with pytest.raises(ValueError, match="positive integer"):
-        skip_cmlm_sample(words(3), chunk, eos=EOS, mask=MASK, pad=PAD)
 
 
 @st.composite
@@ -178,8 +194,8 @@ def test_a_word_stands_at_one_position_in_all_four_samples():
     target = words(7)
     for chunk in (1, 2, 3, 4):
         for tokens, positions in (
-            skip_at_sample(target, chunk, eos=EOS, bos=0)[:2],
-            skip_cmlm_sample(target, chunk, eos=EOS, mask=MASK, pad=PAD)[:2],
+            skip_at_sample(target, chunk, bos=0)[:2],
+            skip_cmlm_sample(target, chunk)[:2],
         ):
             places = {t: p for t, p in zip(tokens.tolist(), positions.tolist()) if t in target}
             assert all(t - 10 == p for t, p in places.items())

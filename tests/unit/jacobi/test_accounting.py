@@ -28,6 +28,9 @@ def test_statistics(tiny):
     # Written out for one layer of the formula: 8d²q + 4dqk + 4d²q + 4dqm + 4d·ffn·q, and 2dVq.
     layer = 8 * 256 * 3 + 4 * 16 * 3 * 5 + 4 * 256 * 3 + 4 * 16 * 3 * 7 + 4 * 16 * 24 * 3
     assert size.flops(3, 5, 7) == 2 * layer + 2 * 16 * 16 * 3
+    # Recurrent cells have two matrices of D by D instead, whatever stands before.
+    recurrent = DecoderSize.of(tiny.model("marian_transformer", marian_cell="ssru"))
+    assert size.flops(3, 5, 7) - recurrent.flops(3, 5, 7) == 2 * (4 * 256 * 3 + 4 * 16 * 3 * 5)
     sources = [6, 3]
     expected = sum(size.flops(len(item.answers), item.first + len(item.answers), sources[item.sentence]) for item in seen)
     assert statistics.flops == expected + sum(size.source_flops(length) for length in sources)
@@ -78,6 +81,9 @@ def test_the_figures_of_a_run():
     )
     statistics.draft_seconds = 0.25
     assert "1.50 s, 0.25 s of them for drafts; tokens proved" in statistics.report()
+    assert "iterations" not in statistics.report()
+    statistics.iterations = 6
+    assert "drafts; 6 iterations as the paper counts them; tokens proved" in statistics.report()
     document = statistics.to_json()
     assert list(document["proved"].items()) == [(1, 3), (3, 2)] and document["iteration_speedup"] == 2.4
     assert document["plain_flops"] == 4_000_000_000 and set(vars(statistics)) < set(document)

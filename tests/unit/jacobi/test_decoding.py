@@ -49,7 +49,8 @@ def test_lossless(tiny, greedily_decoded, mode, rules):
         found = generator.generate([model], sample)
         assert_same(found, expected)
         longest = max(len(best[0]["tokens"]) for best in expected)
-        assert generator.counters.decoder_calls <= longest
+        # To know the length beforehand takes a translation.
+        assert generator.counters.decoder_calls <= longest * (1 + mode.get("known_length", False))
         for best, other in zip(found, expected):
             assert best[0]["steps"] <= len(other[0]["tokens"])
 
@@ -89,6 +90,51 @@ def test_a_perfect_draft_needs_as_few_passes_as_windows(tiny):
     assert generator.statistics.row_passes == needed
 
 
+def iterations(model, source, tokens, block, rules):
+    """Those of the paper's Algorithms 1 and 2 with a known length: one forward pass over all positions after the other, until a
+    block is as it was before; fairseq's module, without caches. ``tokens`` is what they have to find."""
+    # -1: not written yet, which no word is equal to.
+    count, target = 0, [-1] * len(tokens)
+    for first in range(0, len(tokens), block):
+        end = min(first + block, len(tokens))
+        for _ in range(end - first):
+            before = list(target)
+            with torch.no_grad():
+                logits = model(source, torch.tensor([source.size(1)]), torch.tensor([[2, *target[:-1]]]).clamp(min=0))[0][0]
+            logits[:, 1] = logits[: rules.get("min_len", 1), 2] = -torch.inf
+            target[first:end] = logits.argmax(1)[first:end].tolist()
+            target[-1] = 2 if end == len(tokens) else -1
+            count += 1
+            if target == before:
+                break
+    assert target == tokens
+    return count
+
+
+@given(
+    seed=st.integers(1, 60), lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4), block=st.sampled_from([None, 1, 2, 3, 5, 50]),
+    rules=st.sampled_from([dict(max_len_b=13), dict(max_len_b=6), dict(max_len_b=9, min_len=4)]),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_iterations_with_a_known_length_are_those_of_the_paper(tiny, seed, lengths, block, rules):
+    model, sample = tiny.lively(seed=seed), tiny.sample(lengths, seed=seed)
+    with torch.no_grad():
+        # fairseq's modules do not count padding as a position: <s>, which then looks the same, stands for it below.
+        model.decoder.embed_tokens.weight[0] = model.decoder.embed_tokens.weight[1]
+    expected = greedy(tiny, [model], sample, options=rules)
+    mode = dict(mode="pj") if block is None else dict(mode="pgj", block_size=block)
+    generator = make_generator(tiny, [model], options=rules, known_length=True, **mode)
+    found = generator.generate([model], sample)
+    assert_same(found, expected)
+    for row, (best, length) in enumerate(zip(found, lengths)):
+        tokens, source = best[0]["tokens"].tolist(), sample["net_input"]["src_tokens"][row : row + 1, -length:]
+        assert best[0]["steps"] == iterations(model, source, tokens, block or len(tokens), rules)
+    assert generator.statistics.iterations == sum(best[0]["steps"] for best in found)
+    # No position beyond the end is read.
+    passes = generator.statistics.row_passes
+    assert block != 1 or generator.statistics.pushed == passes == sum(len(best[0]["tokens"]) for best in expected)
+
+
 def test_an_ensemble(tiny):
     models, sample = [tiny.lively(seed=1), tiny.lively(seed=2)], tiny.sample([6, 3])
     expected = greedy(tiny, models, sample, options=dict(max_len_b=12))
@@ -113,8 +159,9 @@ def test_single_precision_differs_only_where_the_best_two_are_close(tiny):
     assert total == 32
 
 
+@pytest.mark.parametrize("cell", [None, "ssru"])
 @pytest.mark.parametrize("mistake", ["one too many", "one too few", "never"])
-def test_the_tests_see_a_wrong_cache(tiny, monkeypatch, mistake):
+def test_the_tests_see_a_wrong_cache(tiny, monkeypatch, mistake, cell):
     """What the equality tests are worth: with a cache rolled back to a wrong length they fail."""
     right = DecoderState.rollback
 
@@ -131,12 +178,14 @@ def test_the_tests_see_a_wrong_cache(tiny, monkeypatch, mistake):
     monkeypatch.setattr(DecoderState, "rollback", wrong)
     different = False
     for seed in range(1, 6):
-        model, sample = tiny.lively(seed=seed), tiny.sample([7, 5], seed=seed)
+        model = tiny.lively(seed=seed) if cell is None else tiny.lively("marian_transformer", seed=seed, marian_cell=cell)
+        sample = tiny.sample([7, 5], seed=seed)
         expected = greedy(tiny, [model], sample, options=dict(max_len_b=12))
         found = make_generator(tiny, [model], options=dict(max_len_b=12), mode="frontier", window=3).generate(
             [model], sample
         )
-        different |= any(a[0]["tokens"].tolist() != b[0]["tokens"].tolist() for a, b in zip(found, expected))
+        pairs = [(a[0]["positional_scores"], b[0]["positional_scores"]) for a, b in zip(found, expected)]
+        different |= any(a.shape != b.shape or not torch.allclose(a, b, atol=1e-4) for a, b in pairs)
     assert different
 
 

@@ -8,9 +8,9 @@ import torch
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
 
+from fairseq_hrt.engine import models
 from fairseq_hrt.jacobi import drafts as module
 from fairseq_hrt.jacobi.drafts import ModelDrafter, NGramDrafter, SourceDrafter, load_draft_model
-from fairseq_hrt.loading import models
 
 
 @pytest.mark.parametrize("wrong", [None, "source", "target", "language", "task", "option", "text"])

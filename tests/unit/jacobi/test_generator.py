@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from parallel_decoding import MODE_OPTIONS, assert_same, greedy, make_generator
 
-from fairseq_hrt.jacobi.drafts import Drafter, NGramDrafter
+from fairseq_hrt.jacobi.drafts import Drafter, ModelDrafter, NGramDrafter
 from fairseq_hrt.jacobi.generator import JacobiGenerator
 from fairseq_hrt.options import DecodingOptions
 
@@ -91,3 +93,33 @@ def test_every_pass_is_counted(tiny):
     generator.ensemble.log_probabilities = lambda *arguments, **more: executed.append(1) or right(*arguments, **more)
     best = generator.generate([model], sample)
     assert len(executed) == generator.counters.decoder_calls == best[0][0]["steps"] == generator.statistics.passes
+
+
+@pytest.mark.parametrize("forced", [None, "w3 w0"])
+@pytest.mark.parametrize("cell", ["attention", "ssru"])
+@pytest.mark.parametrize("mode", MODE_OPTIONS, ids=str)
+def test_marians_models(tiny, mode, cell, forced):
+    """The states of recurrent cells are rolled back with wrong guesses; translations may have to begin with given words."""
+    for seed in (1, 2):
+        model, sample = tiny.lively("marian_transformer", seed=seed, marian_cell=cell), tiny.sample([7, 3, 5, 1], seed=seed)
+        options = dict(max_len_b=11, forced_start=forced)
+        expected = greedy(tiny, [model], sample, options=options)
+        assert_same(make_generator(tiny, [model], options=options, **mode).generate([model], sample), expected)
+        if forced is not None:
+            assert all(best[0]["tokens"][:2].tolist() == [7, 4] for best in expected)
+
+
+@given(seed=st.integers(1, 60), lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4), data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_drafts_for_recurrent_cells(tiny, seed, lengths, data):
+    """Right and wrong ones: the translation is the greedy one."""
+    model, sample = tiny.lively("marian_transformer", seed=seed, marian_cell="ssru"), tiny.sample(lengths, seed=seed)
+    options = dict(max_len_b=12)
+    expected = greedy(tiny, [model], sample, options=options)
+    drafts = [
+        [data.draw(st.sampled_from([token, token, token, 3, 5])) for token in best[0]["tokens"].tolist()]
+        for best in expected
+    ]
+    drafter, window = ModelDrafter(lambda net_input, memories: drafts), data.draw(st.integers(2, 5))
+    generator = make_generator(tiny, [model], drafter=drafter, options=options, mode="frontier", window=window)
+    assert_same(generator.generate([model], sample), expected)

@@ -55,6 +55,7 @@ def decode_all(engine, generator, *, rounds=1, damaged=True):
             )
             try:
                 found = engine.decode(rows, options)
+                begin_with(engine, generator, rows, options)
                 # All threads on one sentence, where the model is large enough.
                 found += engine.decode(rows[:1], options)
             except NumericalError:
@@ -69,6 +70,21 @@ def decode_all(engine, generator, *, rounds=1, damaged=True):
                     assert result.tokens[-1] == header.eos and all(
                         0 <= token < header.target_vocabulary for token in result.tokens
                     )
+
+
+def begin_with(engine, generator, rows, options):
+    """Random first words, padding among them; models that do not write from left to right refuse them."""
+    from fairseq_hrt.runtime.engine import NumericalError, UnsupportedOption
+
+    header, limit = engine.header, options.max_len_b
+    given = [generator.choices(range(header.target_vocabulary), k=generator.choice((0, 1, 3, 40))) for _ in rows]
+    try:
+        found = engine.decode(rows, options, first_words=given)
+    except (NumericalError, UnsupportedOption):
+        return
+    for words, best in zip(given, found):
+        for result in best:
+            assert all(own in (word, header.pad) for own, word in zip(words[:limit], result.tokens[:-1])), (words, result)
 
 
 def end_early(engine, generator):

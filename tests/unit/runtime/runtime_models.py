@@ -8,6 +8,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from tiny_weights import TINY, sharpen
 
+from fairseq_hrt.autoregressive.model import MarianTransformerModel
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
 from fairseq_hrt.dag.generator import DagGenerator
@@ -26,13 +27,14 @@ from fairseq_hrt.runtime.engine import Engine
 NEAR = 1e-4
 CLASSES = {
     "transformer": TransformerModel, "hrt_transformer": HRTTransformerModel, "dag_transformer": DagTransformerModel,
-    "bidirectional_transformer": BidirectionalTransformerModel,
+    "bidirectional_transformer": BidirectionalTransformerModel, "marian_transformer": MarianTransformerModel,
 }  # fmt: skip
 
 # What there are model files of, and how they differ from the plain ones.
 ARCHITECTURES = {
     "transformer": {}, "hrt_transformer": dict(share_all_embeddings=True), "bidirectional_transformer": dict(bidirectional_tokens_per_step=2),
     "dag_transformer": dict(dag_upsample_base="predict", dag_upsample_scale="1.5"),
+    "marian_transformer": dict(marian_cell="ssru"),
 }  # fmt: skip
 
 
@@ -107,7 +109,7 @@ def eager_graphs(model, rows, options):
     return found
 
 
-def eager_results(model, rows, options, *, align=False, judge=None, lenpen=1.0):
+def eager_results(model, rows, options, *, align=False, judge=None, lenpen=1.0, first_words=None):
     """The eager engine's hypotheses of each source, one sentence at a time; judge: a model that ranks them."""
     generator = generator_of(model, options)
     if align:
@@ -116,10 +118,11 @@ def eager_results(model, rows, options, *, align=False, judge=None, lenpen=1.0):
         scorer = ModelScorer([judge], model.dictionaries[1], generator.counters, like=model)
         generator.rank_by(Rescorer(scorer, lenpen=lenpen))
     found = []
-    for row in rows:
+    for row, given in zip(rows, first_words or [None] * len(rows)):
         tokens = torch.tensor([row])
         sample = {"net_input": {"src_tokens": tokens, "src_lengths": torch.tensor([len(row)])}}
-        found.append(generator.generate([model], sample)[0][: options.nbest])
+        prefix = None if given is None else torch.tensor([given])
+        found.append(generator.generate([model], sample, prefix_tokens=prefix)[0][: options.nbest])
     return found
 
 
@@ -142,11 +145,11 @@ def same_hypothesis(expected, got, *, steps=True):
     return True
 
 
-def check_equal(model, rows, options, **engine_options):
+def check_equal(model, rows, options, *, first_words=None, **engine_options):
     """Demands that the runtime in float32 finds what the eager engine finds; returns the runtime's results."""
-    expected = eager_results(model, rows, options)
+    expected = eager_results(model, rows, options, first_words=first_words)
     with runtime_engine(model, **engine_options) as engine:
-        got = engine.decode(rows, options)
+        got = engine.decode(rows, options, first_words=first_words)
     for row, best, mine in zip(rows, expected, got):
         assert len(best) == len(mine), (row, best, mine)
         for one, other in zip(best, mine):

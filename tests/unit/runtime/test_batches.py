@@ -18,8 +18,11 @@ WAYS = {
     "hrt, beam": ("hrt_transformer", dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="6:1,12:3,inf:2")),
     "hrt, drafts": ("hrt_transformer", dict(beam=1, hrt_decode_chunk="1", hrt_draft_chunk=2, hrt_draft_width=8)),
     "bidirectional": ("bidirectional_transformer", dict(beam=1)), "bidirectional, beam": ("bidirectional_transformer", dict(beam=3)),
+    "ssru": ("marian_transformer", dict(beam=1)), "ssru, beam": ("marian_transformer", dict(beam=4, nbest=2)),
+    "ssru, jacobi": ("marian_transformer", dict(beam=1, jacobi_mode="pj")),
     "dag": ("dag_transformer", dict(beam=1)), "dag, viterbi": ("dag_transformer", dict(beam=1, dag_decode_strategy="joint-viterbi")),
 }  # fmt: skip
+MORE = {"dag_transformer": dict(dag_upsample_scale="2"), "marian_transformer": dict(marian_cell="ssru")}
 
 
 def plain(found):
@@ -30,8 +33,7 @@ def plain(found):
 @pytest.mark.parametrize("way", WAYS)
 def test_batches_and_threads(runtime, way, weights):
     arch, options = WAYS[way]
-    more = dict(dag_upsample_scale="2") if arch == "dag_transformer" else {}
-    model = runtime.build(arch, seed=9, **more)
+    model = runtime.build(arch, seed=9, **MORE.get(arch, {}))
     generator = random.Random(way)
     rows = runtime.sources([generator.randint(1, 24) for _ in range(40)], seed=3)
     options = dict(max_len_b=10, **options)
@@ -49,9 +51,10 @@ def test_batches_and_threads(runtime, way, weights):
 
 @pytest.mark.parametrize("weights", ("int8", "float32"))
 def test_instruction_sets(runtime, kernel, weights):
-    for way in ("at, beam", "hrt", "bidirectional", "dag"):
+    for way in ("at, beam", "ssru, beam", "hrt", "bidirectional", "dag"):
         arch, options = WAYS[way]
-        model, rows = runtime.build(arch, seed=4), runtime.sources((4, 9, 30))
+        more = MORE[arch] if arch == "marian_transformer" else {}
+        model, rows = runtime.build(arch, seed=4, **more), runtime.sources((4, 9, 30))
         found = {}
         for isa in library.instruction_sets(kernel).usable:
             with runtime.runtime_engine(model, weights=weights, isa=isa) as engine:
@@ -347,6 +350,25 @@ def test_shortlists(runtime, way):
                 engine.set_shortlist(wrong)
         engine.set_shortlist(None)
         assert plain(engine.decode(rows, options)) == plain(whole)
+
+
+@pytest.mark.parametrize("beam", (1, 3))
+def test_given_first_words_are_in_the_shortlist(runtime, beam):
+    """Of their own sentence alone; and a beginning does not depend on others in the batch."""
+    model, rows = runtime.build(seed=5), runtime.sources((4, 9, 30))
+    count, given = len(model.dictionaries[0]) + 1, [[11, 12], [], [13]]
+    nothing = np.zeros(0, np.int32)
+    with runtime.runtime_engine(model) as engine:
+        engine.set_shortlist(Shortlist(np.zeros(count, np.int64), nothing, np.array([7, 5], np.int32)))
+        options = runtime.options(max_len_b=8, beam=beam)
+        found = engine.decode(rows, options, first_words=given)
+        alone = [engine.decode([row], options, first_words=[words])[0] for row, words in zip(rows, given)]
+        assert plain(found) == plain(alone)
+        for best, words in zip(found, given):
+            assert best[0].tokens[: len(words)] == words and np.isfinite(best[0].score)
+            assert set(best[0].tokens) <= {0, 2, 3, 5, 7, *words}
+        assert plain(engine.decode(rows, options)) != plain(found), "the words are forgotten again"
+        assert plain(engine.decode(rows, options, first_words=[[], [], []])) == plain(engine.decode(rows, options))
 
 
 @pytest.mark.parametrize("weights", ("float32", "int8"))

@@ -1,6 +1,7 @@
 """What ctypes is told of the kernel, against the kernel's own header."""
 
 import ctypes as C
+import dataclasses
 import math
 import re
 
@@ -12,12 +13,13 @@ from fairseq_hrt.families import MODEL_FAMILIES
 from fairseq_hrt.options import KINDS as VALUES
 from fairseq_hrt.options import SCHEMA
 from fairseq_hrt.runtime import binding, build, engine
+from fairseq_hrt.runtime.format import CELLS
 from fairseq_hrt.runtime.options import options_for
 from fairseq_hrt.schema import JACOBI_MODES, NATIVE_DRAFTS, NATIVE_STRATEGIES
 
 STRUCTURES = {
     "fh_side_shape": binding.SideShape, "fh_shape": binding.Shape, "fh_tensor": binding.Tensor, "fh_options": binding.Options,
-    "fh_targets": binding.Targets, "fh_results": binding.Results,
+    "fh_targets": binding.Targets, "fh_first_words": binding.FirstWords, "fh_results": binding.Results,
 }  # fmt: skip
 KINDS = {
     "int32_t": C.c_int32, "int64_t": C.c_int64, "double": C.c_double, "float": C.c_float, "fh_side_shape": binding.SideShape,
@@ -74,6 +76,7 @@ def test_numbers_are_those_of_the_header(header):
         assert values[name.upper()] == number
     for number, name in enumerate(NATIVE_DRAFTS):
         assert values[name.upper()] == number
+    assert [values[f"{'SELF_' * (name == 'attention')}{name.upper()}"] for name in CELLS] == [0, 1]
     for number, name in enumerate(MODEL_FAMILIES):
         assert values[name.upper()] == number
     assert {name: values[{"GELU_FAST": "GELU_TANH", "GELU_ACCURATE": "GELU_TANH"}.get(name.upper(), name.upper())]
@@ -86,6 +89,23 @@ def test_every_function_is_declared(kernel, header):
         count = 0 if parameters == "void" else parameters.count(",") + 1
         assert len(getattr(found, name).argtypes) == count, name
         assert (getattr(found, name).restype is None) == (result.strip() == "void"), name
+
+
+@pytest.mark.parametrize(
+    "arch, changes",
+    [("hrt_transformer", dict(cell="ssru")), ("dag_transformer", dict(zero_start=True)), ("transformer", dict(cell=2))],
+)
+def test_the_kernel_checks_the_cell_itself(runtime, monkeypatch, arch, changes):
+    """Also where the tensors are there."""
+    model = runtime.build(arch)
+    header, tensors = convert(model, *model.dictionaries, weights="float32")
+    width = header.decoder_width
+    for number in range(header.decoder_layers):
+        tensors[f"decoder.layers.{number}.cell"] = np.zeros((2 * width, width), np.float32)
+        tensors[f"decoder.layers.{number}.cell.bias"] = np.zeros(2 * width, np.float32)
+    monkeypatch.setattr(binding, "CELLS", (*CELLS, 2))
+    with pytest.raises(ValueError, match="the sizes of the model do not fit together"):
+        engine.Engine(dataclasses.replace(header, **changes), tensors)
 
 
 WRONG_OPTIONS = [
@@ -122,7 +142,7 @@ def test_the_kernel_checks_options_itself(runtime, monkeypatch, arch, values):
             return made, kept
 
         monkeypatch.setattr(engine, "options_for", wrong)
-        with pytest.raises(ValueError, match="the decoding options do not fit the model"):
+        with pytest.raises(ValueError, match=f"the decoding option ({'|'.join(values)})=.* does not fit the model"):
             found.decode([[4, 2]], runtime.options(beam=1, max_len_b=8))
 
 

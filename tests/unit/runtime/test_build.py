@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import sys
 
 import pytest
 from small_kernel import built
@@ -117,6 +118,55 @@ def test_the_command_says_what_came_of_it(monkeypatch, capsys, tmp_path):
         assert build.main() == status and "".join(capsys.readouterr()) == text
 
 
-def test_the_tag_of_a_wheel():
+def cross_compiler(folder, macro, spelling):
+    """Says that it compiles for another processor; knows one spelling of an instruction set's flags and leaves out flags of processors."""
+    wrapper = folder / "cross-cc"
+    wrapper.write_text(
+        f"""#!/bin/sh
+case " $* " in *" -dM "*) echo "#define {macro} 1"; exit 0;; esac
+for word; do
+    shift
+    case $word in
+    {spelling}) ;;
+    -march=* | -mcpu=*) echo "unknown processor $word"; exit 1;;
+    *) set -- "$@" "$word";;
+    esac
+done
+exec {" ".join(build.compiler())} "$@"
+"""
+    )
+    wrapper.chmod(0o755)
+    return str(wrapper)
+
+
+@needs_compiler
+@pytest.mark.parametrize("spelling", ["-march=armv8.2-a+dotprod", "-mcpu=generic+v8_2a+dotprod"])
+def test_instruction_sets_are_those_of_the_target(small, tmp_path, monkeypatch, spelling):
+    """What the compiler compiles for decides, not the machine that it runs on; and it may spell its flags as zig does."""
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setenv("CC", cross_compiler(tmp_path, "__aarch64__", spelling))
+    result = built(small, tmp_path)
+    assert (result.machine, list(result.instruction_sets)) == ("aarch64", ["neon_dotprod", "plain"]), result.reason
+    assert json.loads((small[0] / build.REPORT).read_text())["machine"] == "aarch64"
+
+
+@needs_compiler
+def test_a_target_that_is_not_known_is_taken_for_this_machine(tmp_path):
+    assert build.target_machine([cross_compiler(tmp_path, "__riscv", "none")]) == platform.machine()
+    assert build.target_machine(["/no/such/compiler"]) == platform.machine()
+    here = build.target_machine(build.compiler())
+    assert build.instruction_sets(here) == build.instruction_sets(platform.machine())
+
+
+def test_the_tag_of_a_wheel(monkeypatch):
     tag = build.platform_tag()
     assert "-" not in tag and "." not in tag and tag.endswith(platform.machine().replace("-", "_"))
+    monkeypatch.setattr(sys, "platform", "linux")
+    # As cross builds choose it, where the compiler does not tell.
+    monkeypatch.setenv("_PYTHON_HOST_PLATFORM", "linux-riscv64")
+    assert build.platform_tag() == build.platform_tag("riscv64") == "linux_riscv64"
+    assert build.platform_tag("aarch64") == "linux_aarch64" and build.platform_tag("x86_64") == "linux_x86_64"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    assert build.platform_tag() == build.platform_tag("aarch64") == "macosx_11_0_arm64"
+    assert build.platform_tag("x86_64") == "macosx_11_0_x86_64"

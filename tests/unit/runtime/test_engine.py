@@ -30,6 +30,43 @@ def test_long_and_odd_sources(runtime):
             engine.decode([[4, 2]], runtime.options())
 
 
+@pytest.mark.parametrize("first_words, message", [
+    ([[5]], "2 sources but first words of 1"), ([[5], [16]], "the given word 0 of sentence 1 is 16, which is not in the dictionary of 16 words"),
+    ([[5, -1], []], "-1 is no token id; each beginning is a list of integers"), ([[5], 7], "beginning 1: 7 is no list"),
+])  # fmt: skip
+def test_first_words_that_are_none(runtime, first_words, message):
+    with runtime.runtime_engine(runtime.build()) as engine:
+        with pytest.raises(ValueError, match=message):
+            engine.decode([[4, 2], [5, 2]], runtime.options(beam=1), first_words=first_words)
+        with pytest.raises(ValueError, match="--forced-start w1: an engine has no dictionary; give the ids as first_words"):
+            engine.decode([[4, 2]], runtime.options(beam=1, forced_start="w1"))
+
+
+@pytest.mark.parametrize("arch, options", [
+    ("dag_transformer", {}), ("bidirectional_transformer", {}), ("hrt_transformer", {}),
+    ("hrt_transformer", dict(hrt_decode_chunk="auto", hrt_chunk_table="3:1,inf:2")),
+])  # fmt: skip
+def test_models_that_cannot_be_given_first_words(runtime, arch, options):
+    with runtime.runtime_engine(runtime.build(arch)) as engine:
+        options, rows = runtime.options(beam=1, max_len_b=6, **options), [[4, 2], [5, 6, 7, 4, 5, 2]]
+        assert engine.decode(rows, options, first_words=[[], []]) == engine.decode(rows, options)
+        with pytest.raises(UnsupportedOption, match="sentence 1 has given first words"):
+            engine.decode(rows, options, first_words=[[], [5]])
+
+
+def test_drafts_begin_with_given_words(runtime):
+    """Whatever the draft itself begins with."""
+    with runtime.runtime_engine(runtime.build("hrt_transformer")) as engine:
+        rows, given = runtime.sources((3, 9, 14)), [[5, 6], [7, 1, 8], [9]]
+        plain, drafted = (
+            runtime.options(beam=1, max_len_b=12, hrt_decode_chunk="1", **more)
+            for more in ({}, dict(hrt_draft_chunk=2, hrt_draft_width=4))
+        )
+        expected, found = (engine.decode(rows, options, first_words=given) for options in (plain, drafted))
+        assert [best[0].tokens for best in found] == [best[0].tokens for best in expected]
+        assert [best[0].positional_scores for best in found] == [best[0].positional_scores for best in expected]
+
+
 def test_not_a_number_is_named(runtime):
     """Weights so large that sums overflow: finite in the file, broken in use."""
     for arch in ARCHITECTURES:

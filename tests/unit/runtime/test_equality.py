@@ -42,12 +42,78 @@ def test_options_of_the_search(runtime, options):
     runtime.check_equal(runtime.build(seed=4), runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 12, **options}))
 
 
+MARIAN = {
+    "ssru": dict(marian_cell="ssru"),
+    "ssru, pre-norm": dict(
+        marian_cell="ssru", encoder_normalize_before=True, decoder_normalize_before=True, marian_epsilon=1e-2
+    ),
+    "ssru, odd sizes": {**SHAPES["odd sizes"], "marian_cell": "ssru", "activation_fn": "relu"},
+    "ssru, shared": dict(marian_cell="ssru", share_all_embeddings=True, marian_zero_start="no", marian_first_position=3),
+    "attention": {},
+    "attention, shared": dict(share_all_embeddings=True, layernorm_embedding=True, marian_output_bias="no"),
+}
+WAYS = (
+    dict(beam=1), dict(beam=4, nbest=4), dict(beam=3, nbest=3, max_len_b=5, min_len=4, unkpen=1.5), dict(beam=1, jacobi_mode="pj"),
+    dict(beam=1, jacobi_mode="frontier", jacobi_window=3), dict(beam=1, jacobi_mode="pgj", jacobi_block_size=4),
+    dict(beam=1, jacobi_mode="hgj", jacobi_block_size=3), dict(beam=1, jacobi_mode="frontier", jacobi_window=5, jacobi_draft="source"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", MARIAN)
+def test_marian(runtime, shape):
+    for seed, way in enumerate(WAYS):
+        model = runtime.build("marian_transformer", symbols=5, seed=seed, **MARIAN[shape])
+        rows = runtime.sources(LENGTHS, symbols=5, seed=seed)
+        found = runtime.check_equal(model, rows, runtime.options(**{"max_len_b": 24, **way}))
+        if "jacobi_mode" in way:
+            with runtime.runtime_engine(model) as engine:
+                greedy = engine.decode(rows, runtime.options(beam=1, max_len_b=24))
+            assert [best[0].positional_scores for best in found] == [best[0].positional_scores for best in greedy]
+
+
+@pytest.mark.parametrize("arch, beam", [("hrt_transformer", 3), ("bidirectional_transformer", 1)])
+def test_students_with_marians_conventions(runtime, arch, beam):
+    conventions = dict(activation_fn="swish", marian_first_position=0, marian_epsilon=1e-3, marian_output_bias="yes")
+    model = runtime.build(arch, seed=3, share_all_embeddings=True, **conventions)
+    runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(beam=beam, max_len_b=14))
+
+
+GIVEN = [[5, 6], [7], [3, 2], [], [8, 1, 6], [4] * 30]
+FROM_LEFT_TO_RIGHT = {
+    "transformer": ("transformer", {}, WAYS), "ssru": ("marian_transformer", dict(marian_cell="ssru"), WAYS[:5]),
+    "hrt": ("hrt_transformer", {}, [dict(beam=beam, nbest=beam, hrt_decode_chunk="1") for beam in (1, 3)]),
+    "one word": ("bidirectional_transformer", dict(bidirectional_directions=1, bidirectional_block=1), WAYS[:3]),
+    "three words": ("bidirectional_transformer", dict(bidirectional_directions=1, bidirectional_tokens_per_step=3), WAYS[:3]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FROM_LEFT_TO_RIGHT)
+def test_given_first_words(runtime, kind):
+    """Words, </s> and <unk> among them, whatever the rules say; padding stands for any word; not beyond the maximum length."""
+    arch, overrides, ways = FROM_LEFT_TO_RIGHT[kind]
+    rules = (
+        dict(),
+        dict(max_len_b=1, min_len=1),
+        dict(max_len_b=6, min_len=5, unkpen=float("inf")),
+        dict(max_len_b=12, unkpen=1.5),
+    )
+    for seed, way in enumerate(ways):
+        model, rows = runtime.build(arch, seed=seed, **overrides), runtime.sources((3, 1, 23, 9, 6, 2), seed=seed)
+        for rule in rules:
+            options = runtime.options(**{"max_len_b": 9, **way, **rule})
+            got = runtime.check_equal(model, rows, options, first_words=GIVEN, threads=2)
+            for given, best in zip(GIVEN, got):
+                written = best[0].tokens[: options.max_len_b]
+                assert all(word in (own, 1) for own, word in zip(written, given)), (given, best)
+
+
 WINDOWS = (
     dict(jacobi_mode="frontier", jacobi_window=3), dict(jacobi_mode="pj"), dict(jacobi_mode="pgj", jacobi_block_size=4), dict(jacobi_mode="hgj"),
     dict(jacobi_mode="hgj", jacobi_block_size=2, jacobi_prefix_length=5), dict(jacobi_mode="frontier", jacobi_window=1),
     dict(jacobi_mode="frontier", jacobi_window=4, jacobi_draft="source"), dict(jacobi_mode="frontier", jacobi_window=90),
     dict(jacobi_mode="frontier", jacobi_window=2, jacobi_draft="source"), dict(jacobi_mode="hgj", jacobi_prefix_length=0),
-    dict(jacobi_mode="pgj", jacobi_block_size=70),
+    dict(jacobi_mode="pgj", jacobi_block_size=70), dict(jacobi_mode="pj", jacobi_known_length=True),
+    dict(jacobi_mode="pgj", jacobi_block_size=4, jacobi_known_length=True),
 )  # fmt: skip
 LIMITS = (
     dict(),
@@ -110,7 +176,7 @@ def test_small_and_odd_vocabularies(runtime, symbols):
 HYBRID = (
     dict(beam=1), dict(beam=4, nbest=4), dict(beam=4, hrt_nat_beam=1), dict(beam=3, hrt_decode_chunk="3", nbest=2, lenpen=0.5),
     dict(beam=1, hrt_decode_chunk="1"), dict(beam=3, hrt_decode_chunk="auto", hrt_chunk_table="4:1,9:3,inf:2", hrt_nat_beam=2),
-    dict(beam=1, hrt_eos_last_chunk=True, min_len=3),
+    dict(beam=1, hrt_eos_last_chunk=True, min_len=3), dict(beam=4, nbest=4, hrt_scoring="eq2"),
 )  # fmt: skip
 
 
@@ -156,12 +222,25 @@ SLOTS = (
     dict(beam=1), dict(beam=1, min_len=4, max_len_b=7, unkpen=1.0), dict(beam=4, nbest=4), dict(beam=3, nbest=2, lenpen=0.0, max_len_b=5),
     dict(beam=5, nbest=3, min_len=5, max_len_b=9, bidirectional_deduplicate=True),
 )  # fmt: skip
+PRINTED = (
+    dict(beam=1), dict(beam=4, nbest=4), dict(beam=3, nbest=2, lenpen=0.6, max_len_b=5), dict(beam=5, nbest=5, min_len=5, max_len_b=9, unkpen=1.0),
+    dict(beam=2, unnormalized=True),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("order, options", [(order, SLOTS[(n + k) % 5]) for n, order in enumerate(ORDERS) for k in (0, 2)])
 def test_bidirectional(runtime, order, options):
     model = runtime.build("bidirectional_transformer", seed=3, **ORDERS[order])
     runtime.check_equal(model, runtime.sources(LENGTHS), runtime.options(**{"max_len_b": 14, **options}))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_algorithm_1(runtime, order):
+    """The printed search, also of models that write one word a step."""
+    for seed, options in enumerate(PRINTED):
+        model = runtime.build("bidirectional_transformer", symbols=6, seed=seed, **ORDERS[order])
+        chosen = runtime.options(**{"max_len_b": 14, "bidirectional_scoring": "algorithm1", **options})
+        runtime.check_equal(model, runtime.sources(LENGTHS, symbols=6, seed=seed), chosen)
 
 
 @pytest.mark.parametrize("shape, beam", [(shape, 1 + 2 * (n % 2)) for n, shape in enumerate(SHAPES)])
@@ -188,13 +267,16 @@ PATHS = (
 @pytest.mark.parametrize(
     "graph, options", [(graph, PATHS[(n * 4 + k) % 10]) for n, graph in enumerate(GRAPHS) for k in range(4)]
 )
-@pytest.mark.parametrize("keep", (True, False))
+@pytest.mark.parametrize("keep", (True, False, "collapsed"))
 def test_graphs(runtime, graph, options, keep):
     ops = pytest.importorskip("fairseq_hrt.ops")
     if not keep and options.get("dag_decode_strategy") != "greedy" and not hasattr(ops, "without_repeats"):
         pytest.skip("the eager searches do not know of repeats here")
     model = runtime.build("dag_transformer", seed=5, **{"dag_upsample_scale": "3", **GRAPHS[graph]})
-    options = runtime.options(**{"beam": 1, "max_len_b": 30, "dag_keep_repeats": keep, **options})
+    if keep == "collapsed" and options.get("dag_decode_strategy") == "greedy":
+        pytest.skip("greedy follows links of the graph itself")
+    repeats = {"dag_repeats": keep} if keep == "collapsed" else {"dag_keep_repeats": keep}
+    options = runtime.options(**{"beam": 1, "max_len_b": 30, **repeats, **options})
     runtime.check_equal(model, runtime.sources(LENGTHS), options)
 
 
@@ -224,10 +306,11 @@ def test_best_paths_through_longer_graphs(runtime, seed):
     )
     strategy = draw.choice(("viterbi", "joint-viterbi", "joint-viterbi", "lookahead"))
     exponent = draw.choice((-1.0, 0.0, 0.5, 1.0, 1.0, 1.4, 3.0))
+    repeats = draw.choice((dict(), dict(dag_keep_repeats=True), dict(dag_repeats="collapsed")))
     options = runtime.options(
         beam=1,
         dag_decode_strategy=strategy,
-        dag_keep_repeats=draw.random() < 0.5,
+        **repeats,
         dag_decode_upsample_scale=draw.choice((3.0, 5.0)),
         max_len_b=draw.choice((2, 5, 12, 30, 1000)),
         **({} if strategy == "lookahead" else dict(dag_decode_length_beta=exponent)),
@@ -272,6 +355,20 @@ def test_without_scores_the_words_are_the_same(runtime):
                     assert one.tokens == other.tokens
                     assert (one.steps, one.token_steps) == (other.steps, other.token_steps)
                     assert other.score is None and other.positional_scores == []
+
+
+def test_iterations_are_counted_without_scores_too(runtime):
+    """Although the last word, of which only the place is asked, is known beforehand."""
+    unchanged = 0
+    for seed in range(6):
+        model, rows = runtime.build(symbols=4, seed=seed), runtime.sources(LENGTHS, symbols=4, seed=seed)
+        options = dict(beam=1, max_len_b=14, jacobi_mode="pgj", jacobi_block_size=4, jacobi_known_length=True)
+        with runtime.runtime_engine(model) as engine:
+            full, bare = (engine.decode(rows, runtime.options(scores=scores, **options)) for scores in (True, False))
+        for (one,), (other,) in zip(full, bare):
+            assert (one.tokens, one.steps, one.token_steps) == (other.tokens, other.steps, other.token_steps)
+            unchanged += one.steps - one.token_steps[-1]
+    assert unchanged > 0
 
 
 ALIGNED = {

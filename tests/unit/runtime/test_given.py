@@ -52,6 +52,7 @@ def test_against_fairseq(runtime, overrides, lenpen):
         ("transformer", {}, {}),
         ("hrt_transformer", {}, dict(hrt_decode_chunk="1")),
         ("bidirectional_transformer", dict(bidirectional_directions=1), {}),
+        ("marian_transformer", dict(marian_cell="ssru"), {}),
     ],
 )
 def test_what_the_search_found_has_its_scores(runtime, arch, overrides, way, weights):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from fairseq_hrt.runtime.engine import ModelFileError, read_model
-from fairseq_hrt.runtime.header import Header, needed_positions
+from fairseq_hrt.runtime.header import Header
 
 PLAIN = Header(
     family="autoregressive", weights="float32", source_vocabulary=20, target_vocabulary=18, bos=0, pad=1, eos=2, unk=3,
@@ -18,6 +18,7 @@ PLAIN = Header(
 )  # fmt: skip
 CHUNKS = dataclasses.replace(PLAIN, family="hrt", chunk_sizes=(2, 5), special_symbols=3, relative_window=4)
 SLOTS = dataclasses.replace(PLAIN, family="bidirectional", directions=2, block=4, middle_to_side=True)
+RECURRENT = dataclasses.replace(PLAIN, cell="ssru", zero_start=True, activation="swish")
 GRAPH = dataclasses.replace(PLAIN, family="dag", link_heads=3, link_rows=1, scale=4.0, length_classes=9)
 
 
@@ -43,7 +44,9 @@ def test_wrong_headers(files, tmp_path, change, message):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("header", [PLAIN, CHUNKS, SLOTS, GRAPH], ids=lambda header: header.family)
+@pytest.mark.parametrize(
+    "header", [PLAIN, RECURRENT, CHUNKS, SLOTS, GRAPH], ids=lambda header: f"{header.family} {header.cell}"
+)
 def test_what_is_written_is_read(header):
     again = Header.from_json(header.to_json())
     assert again == header and again.chunk_sizes == header.chunk_sizes
@@ -53,7 +56,7 @@ def test_what_is_written_is_read(header):
 
 
 @pytest.mark.parametrize("header, changes, message", [
-    (PLAIN, dict(weights="int4"), "weights='int4'"), (PLAIN, dict(activation="swish"), "activation='swish'"), (PLAIN, dict(unk=18), "unk=18"),
+    (PLAIN, dict(weights="int4"), "weights='int4'"), (PLAIN, dict(activation="elu"), "activation='elu'"), (PLAIN, dict(unk=18), "unk=18"),
     (PLAIN, dict(encoder_heads=3), "encoder_width=8, encoder_heads=3"), (PLAIN, dict(encoder_positions=29), "encoder_positions=29, longest_source=30"),
     (PLAIN, dict(decoder_positions=39), "decoder_positions=39"), (PLAIN, dict(epsilon=0.0), "epsilon=0.0"), (PLAIN, dict(longest_target=0), "longest_target=0"),
     (PLAIN, dict(shared_embedding=True), "source_vocabulary=20, target_vocabulary=18"), (PLAIN, dict(decoder_layers=0), "decoder_layers=0"),
@@ -64,11 +67,24 @@ def test_what_is_written_is_read(header):
     (GRAPH, dict(link_heads=5), "link_heads=5"), (GRAPH, dict(link_rows=7), "link_rows=7"), (GRAPH, dict(scale=0.0), "scale=0.0"),
     (PLAIN, dict(encoder_inner=65537), "encoder_inner=65537"), (PLAIN, dict(decoder_width=65544), "decoder_width=65544"),
     (GRAPH, dict(longest_target=1, decoder_positions=1), "longest_target=1"), (GRAPH, dict(length_classes=1), "length_classes=1"), (GRAPH, dict(block=2), "block=2"),
+    (PLAIN, dict(cell="lstm"), "cell='lstm'"), (CHUNKS, dict(cell="ssru"), "family='hrt', cell='ssru'"), (GRAPH, dict(cell="ssru"), "family='dag', cell='ssru'"),
+    (SLOTS, dict(zero_start=True), "family='bidirectional', zero_start=True"),
 ])  # fmt: skip
 def test_values_that_no_model_has(header, changes, message):
     header.check()
     with pytest.raises(ModelFileError, match=f"its header holds .*{message}.*, which no model has"):
         dataclasses.replace(header, **changes).check()
+
+
+def test_files_of_earlier_releases_are_read():
+    """They lack the later fields; and what does not use these is written for earlier releases, too."""
+    assert not {"cell", "zero_start"} & set(json.loads(PLAIN.to_json()))
+    values = json.loads(RECURRENT.to_json())
+    assert (values.pop("cell"), values.pop("zero_start")) == ("ssru", True)
+    assert Header.from_json(json.dumps(values)) == dataclasses.replace(RECURRENT, cell="attention", zero_start=False)
+    for name, value in (("cell", 1), ("zero_start", "yes")):
+        with pytest.raises(ModelFileError, match=f"the field '{name}' of its header holds"):
+            Header.from_json(json.dumps({**values, name: value}))
 
 
 @pytest.mark.parametrize("text, message", [
@@ -88,8 +104,3 @@ def test_every_field_has_its_type(name, value):
         Header.from_json(json.dumps(values))
     # A whole number is a number as well.
     assert Header.from_json(json.dumps({**json.loads(PLAIN.to_json()), "decoder_scale": 3})).decoder_scale == 3.0
-
-
-def test_positions_of_the_longest_target():
-    # <s> and 40 tokens, and what is written at once behind them; vertices stand in for tokens.
-    assert [needed_positions(header) for header in (PLAIN, CHUNKS, SLOTS, GRAPH)] == [42, 46, 45, 40]

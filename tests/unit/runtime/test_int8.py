@@ -47,7 +47,10 @@ class Model:
         vectors = (self.t[name] + self.t[f"{name}.rest"] / np.float32(254)) * self.t[f"{name}.scale"][:, None]
         if side == "decoder" and self.h.special_symbols:
             vectors = np.concatenate([vectors, self.t["decoder.special"]])
-        x = np.float32(getattr(self.h, f"{side}_scale")) * vectors[tokens] + self.t[f"{side}.positions"][positions]
+        vectors = vectors[tokens]
+        if side == "decoder" and self.h.zero_start:
+            vectors[tokens == self.h.eos] = 0
+        x = np.float32(getattr(self.h, f"{side}_scale")) * vectors + self.t[f"{side}.positions"][positions]
         return self.norm(f"{side}.embedding_norm", x)
 
     def attend(self, queries, keys, values, heads, shown, relative=None):
@@ -70,7 +73,17 @@ class Model:
     def layer(self, side, number, x, shown, memory=None, distances=None):
         name, heads, width = f"{side}.layers.{number}", getattr(self.h, f"{side}_heads"), x.shape[1]
 
+        def recur(y):
+            forget, candidate = np.split(self.linear(f"{name}.cell", y), 2, 1)
+            state, states, kept = np.float32(0), [], 1 / (1 + np.exp(-forget))
+            for f, c in zip(kept, candidate):
+                state = f * state + (1 - f) * c
+                states.append(state)
+            return np.maximum(states, 0)
+
         def itself(y):
+            if f"{name}.cell" in self.t:
+                return recur(y)
             q, k, v = np.split(self.linear(f"{name}.self.input", y), 3, 1)
             relative = None if distances is None else self.t[f"{name}.self.relative"][distances]
             return self.linear(f"{name}.self.output", self.attend(q, k, v, heads, shown, relative))
@@ -81,7 +94,10 @@ class Model:
             return self.linear(f"{name}.cross.output", mixed)
 
         def inner(y):
-            return self.linear(f"{name}.outer", np.maximum(self.linear(f"{name}.inner", y), 0), positive=True)
+            between = self.linear(f"{name}.inner", y)
+            if self.h.activation == "swish":
+                return self.linear(f"{name}.outer", between / (1 + np.exp(-between)))
+            return self.linear(f"{name}.outer", np.maximum(between, 0), positive=True)
 
         assert width % heads == 0
         x = self.block(side, f"{name}.self.norm", x, itself)
@@ -129,17 +145,27 @@ def forced(model, memory, result, chunk=1):
 
 
 @pytest.mark.parametrize(
-    "arch, chunk", [("transformer", 1), ("hrt_transformer", 1), ("hrt_transformer", 2), ("hrt_transformer", 3)]
+    "arch, chunk",
+    [
+        ("transformer", 1),
+        ("hrt_transformer", 1),
+        ("hrt_transformer", 2),
+        ("hrt_transformer", 3),
+        ("marian_transformer", 1),
+        ("ssru", 1),
+    ],
 )
 @pytest.mark.parametrize("shape", [
     dict(), dict(encoder_normalize_before=True, decoder_normalize_before=True, share_all_embeddings=True), dict(encoder_embed_dim=30, encoder_ffn_embed_dim=70),
 ])  # fmt: skip
 def test_greedy(runtime, arch, chunk, shape):
+    if arch == "ssru":
+        arch, shape = "marian_transformer", {**shape, "marian_cell": "ssru"}
     model = runtime.build(arch, seed=11, **shape)
     header, tensors = convert(model, *model.dictionaries, weights="int8")
     assert any(tensor.dtype == np.int8 for tensor in tensors.values())
     copy, rows = Model(header, tensors), runtime.sources((3, 8, 15, 6))
-    own = {} if arch == "transformer" else {"hrt_decode_chunk": str(chunk)}
+    own = {"hrt_decode_chunk": str(chunk)} if arch == "hrt_transformer" else {}
     with runtime.runtime_engine(model, weights="int8") as engine:
         found = engine.decode(rows, runtime.options(beam=1, max_len_b=12, min_len=0, **own))
     near = total = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from small_kernel import built
 
-from fairseq_hrt.compat import doctor
+from fairseq_hrt.cli import doctor
 from fairseq_hrt.runtime import build, library
 
 KERNEL = build.KERNEL

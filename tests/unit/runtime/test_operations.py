@@ -4,13 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_operations import FLOAT32, INT8, NAN, NONE, Operations, Rule
 
 from fairseq_hrt.runtime import library
-from fairseq_hrt.runtime.operations import FLOAT32, INT8, NAN, NONE, Operations, Rule
 
 SETTINGS = settings(max_examples=40, deadline=None)
 SETS = ["avx512_vnni", "avx_vnni", "avx2", "neon_dotprod", "plain"]
 sizes = st.tuples(st.integers(1, 20), st.integers(1, 130), st.integers(1, 200), st.integers(0, 2**32 - 1))
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    """As in conftest.py, so that installed wheels without PyTorch pass these tests, too: --noconftest."""
+    return library.load_library()
 
 
 @pytest.fixture(scope="module", params=SETS)

@@ -13,6 +13,7 @@ from fairseq_hrt.runtime.options import (
     longest_written,
     options_for,
     settled,
+    takes_first_words,
     writes_in_order,
 )
 
@@ -134,6 +135,24 @@ def test_what_a_model_does_not_have_is_refused(family, options, message):
     block = dict(block=2) if family == "bidirectional" else {}
     with pytest.raises(ValueError, match=message):
         options_for(header(family, **block), DecodingOptions(**options))
+
+
+@pytest.mark.parametrize("family, own, options, expected", [
+    ("autoregressive", {}, {}, True), ("dag", {}, {}, False), ("hrt", {}, {}, False), ("hrt", {}, dict(hrt_decode_chunk="1"), True),
+    ("hrt", {}, dict(hrt_decode_chunk="auto"), False), ("hrt", {}, dict(hrt_decode_chunk="1", hrt_draft_chunk=2, beam=1), True),
+    ("bidirectional", dict(block=3), {}, True), ("bidirectional", dict(block=2, directions=2), {}, False),
+])  # fmt: skip
+def test_which_models_take_first_words(family, own, options, expected):
+    model = header(family, **own)
+    assert takes_first_words(model, DecodingOptions(**options)) is expected
+    for name, value in (("prefix_size", 2), ("forced_start", "a b")):
+        asked = DecodingOptions(**{name: value}, **options)
+        if expected:
+            options_for(model, asked)
+            continue
+        refusal = f"--{name.replace('_', '-')} {value}: first words can be given to models that write from left to right"
+        with pytest.raises(UnsupportedOption, match=refusal):
+            options_for(model, asked)
 
 
 def test_which_refusals_are_left_to_the_other_engine():

@@ -1,5 +1,6 @@
 """The kernel built otherwise: under sanitizers, and for ARM."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -42,7 +43,9 @@ def sanitized(tmp_path_factory):
             if "undefined" in sanitizers:
                 flags.append("-fno-sanitize-recover=all")
             folder = tmp_path_factory.mktemp("sanitized")
-            built = build.compile_library(folder / build.LIBRARY, objects=folder / "objects", extra=flags)
+            # Compiled once for all checks of the same sources: objects are named by all that they depend on.
+            objects = build.HERE.parents[1] / build.OBJECTS
+            built = build.compile_library(folder / build.LIBRARY, objects=objects, extra=flags)
             known[sanitizers] = (built.library, flags, preload)
         return known[sanitizers]
 
@@ -88,23 +91,27 @@ def test_decoding_under_sanitizers(runtime, files, tmp_path, sanitized, sanitize
     assert finished.returncode == 0 and "done" in finished.stdout, finished.stdout[-2000:] + finished.stderr[-6000:]
 
 
+def arm_compiler():
+    """A compiler for 64-bit ARM that links statically, so that an emulator needs no system of that kind; None if there is none."""
+    if shutil.which("aarch64-linux-gnu-gcc"):
+        return ["aarch64-linux-gnu-gcc"]
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl"]
+    return None
+
+
 def test_operations_on_arm_under_an_emulator(tmp_path):
-    compiler, emulator, root = "aarch64-linux-gnu-gcc", shutil.which("qemu-aarch64"), "/usr/aarch64-linux-gnu"
-    if not shutil.which(compiler) or not emulator or not Path(root).is_dir():
-        pytest.skip(f"needs {compiler}, its C library and qemu-aarch64")
-    common = [compiler, *build.FLAGS, "-O2", "-I", str(build.KERNEL)]
-    objects = []
-    for name, flags in {
-        "packing": [],
-        "operations_plain": [],
-        "dispatch": ["-DFH_HAVE_NEON_DOTPROD"],
-        "operations_neon_dotprod": build.INSTRUCTION_SETS["neon_dotprod"],
-    }.items():
-        objects.append(tmp_path / f"{name}.o")
-        subprocess.run([*common, *flags, "-c", str(build.KERNEL / f"{name}.c"), "-o", str(objects[-1])], check=True)
+    compiler, emulator = arm_compiler(), shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+    if not compiler or not emulator:
+        pytest.skip("needs aarch64-linux-gnu-gcc or ziglang, and qemu-aarch64")
+    objects = tmp_path / "objects"
+    built = build.compile_library(tmp_path / build.LIBRARY, objects=objects, command=compiler)
+    # Found by what the compiler says of itself, whatever machine this is.
+    assert built.machine == "aarch64" and list(built.instruction_sets) == ["neon_dotprod", "plain"] and not built.left_out
     program = tmp_path / "driver"
-    subprocess.run([*common, str(DRIVER), *map(str, objects), "-lm", "-o", str(program)], check=True)
-    assert run_driver([emulator, "-L", root, program], 1, 60) == ["neon_dotprod", "plain"]
-    assert run_driver([emulator, "-cpu", "cortex-a53", "-L", root, program], 1, 5) == ["plain"], (
-        "a processor without dot products"
+    subprocess.run(
+        [*compiler, *build.FLAGS, "-static", "-I", build.KERNEL, DRIVER, *objects.glob("*.o"), "-lm", "-o", program],
+        check=True,
     )
+    assert run_driver([emulator, program], 1, 60) == ["neon_dotprod", "plain"]
+    assert run_driver([emulator, "-cpu", "cortex-a53", program], 1, 5) == ["plain"], "a processor without dot products"

@@ -1,13 +1,14 @@
 """The HTTP interface: LibreTranslate's words and ours, limits, errors."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from fairseq_hrt.hub.bundle import Bundle
+from fairseq_hrt.bundles.bundle import Bundle
 from fairseq_hrt.runtime.engine import NumericalError
 from fairseq_hrt.server.application import create_application
 from fairseq_hrt.server.settings import Settings
@@ -90,6 +91,9 @@ def test_details(client):
     assert found["sentences"][1]["tokens"] == ["owT", ".eerht", "</s>"]
     assert found["sentences"][1]["token_steps"] == [1, 1, 2] and found["sentences"][1]["steps"] == 2
     assert found["sentences"][0]["alternatives"] == [{"text": ".enO 1", "score": -0.5}]
+    assert [one["unknown"] for one in found["sentences"]] == [[], []]
+    answer = client.post("/v1/translate", json={**ASKED, "q": "One? Two."}).json()
+    assert [one["unknown"] for one in answer["translations"][0]["sentences"]] == [["unknown"], []]
 
 
 @pytest.mark.parametrize(
@@ -219,6 +223,49 @@ def test_systems_of_one_bundle_share_its_model(translator, tmp_path):
         assert translator.batches[-1] == (["ab"], {"nbest": 1, "hrt_decode_chunk": "2", "lenpen": "0.5"})
 
 
+def align(translator):
+    """``abc def`` → ``fed cba``, and which word comes from which where that is asked for."""
+    turned = translator.translate
+
+    def translate(lines, *, details, print_alignment=None, **decoding):
+        found = turned(lines, details=details, print_alignment=print_alignment, **decoding)
+        for one in found:
+            words = one.text.split()[::-1]
+            one.text, one.tokens = " ".join(words), [*words, "</s>"]
+            one.alignment = [*reversed(range(len(words))), len(words)] if print_alignment else []
+        return found
+
+    translator.translate, translator.pipeline = translate, SimpleNamespace(words=str.split)
+
+
+def test_tags_and_placeholders_move_with_their_words(translator, tmp_path):
+    align(translator)
+    translator.bundle = Bundle(tmp_path, "translation_autoregressive", "en", "de", "space", "none")
+    html = {**ASKED, "q": "ab <b>cd</b> {x} ef", "format": "html"}
+    text = {**ASKED, "q": "ab {x} cd"}
+    with TestClient(create_application(Settings(systems=(("a", tmp_path),)), lambda folder, settings: translator)) as client:
+        assert client.post("/translate", json=html).json() == {"translatedText": "fe <b>dc</b> {x} ba"}
+        assert translator.batches[-1] == (["ab cd ef"], {"nbest": 1, "print_alignment": "hard"})
+        # What costs a pass is asked for only where it is needed.
+        for fields, expected in ((text, "dc }x{ ba"), ({**html, "q": "<p>ab cd</p>"}, "<p>dc ba</p>")):
+            assert client.post("/translate", json=fields).json() == {"translatedText": expected}
+            assert translator.batches[-1][1]["print_alignment"] is None
+        kept = {**text, "keep": "placeholders"}
+        assert client.post("/translate", json=kept).json() == {"translatedText": "dc ba {x}"}
+        (found,) = client.post("/v1/translate", json=kept).json()["translations"]
+        assert found["text"] == "dc ba {x}" and found["sentences"][0]["source"] == "ab cd"
+        assert client.post("/translate", json={**text, "keep": "names"}).status_code == 400
+
+
+def test_languages_with_capitals(make_client):
+    """As multilingual models have them; whatever the letters of the request."""
+    client = make_client(["one:en_XX-de_DE"])
+    for source, target in (("en_XX", "de_DE"), ("en_xx", "DE_de")):
+        answer = client.post("/translate", json={"source": source, "target": target, "q": "ab"})
+        assert answer.json() == {"translatedText": "ba"}
+    assert [language["code"] for language in client.get("/languages").json()] == ["de_DE", "en_XX"]
+
+
 def test_graphs(make_client, translator):
     asked = []
 
@@ -334,6 +381,7 @@ def test_systems_say_what_they_are(client):
             "alternatives": True,
             "graph": False,
             "options": {},
+            "examples": [],
         },
     ]
 

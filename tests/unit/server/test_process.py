@@ -140,15 +140,23 @@ def receive(connection):
     return b""
 
 
-def test_where_all_are_busy_no_other_one_is_answered(address):
+def test_where_all_are_busy_no_other_one_is_answered(address, monkeypatch):
     """Requests whose bodies do not come are busy ones."""
+    seen = threading.Semaphore(0)
+    received = process.Connection.data_received
+
+    def note(self, data):
+        received(self, data)
+        seen.release()
+
+    monkeypatch.setattr(process.Connection, "data_received", note)
     with contextlib.ExitStack() as stack:
         busy = []
         for number in range(MOST + 2):
             busy.append(stack.enter_context(socket.create_connection(address, timeout=SECONDS)))
             busy[-1].sendall(question(length=100))
-            # The server has to see each of them before the next one comes.
-            time.sleep(0.01)
+            # Before the next one comes: a connection that has not asked yet would make room for it.
+            assert seen.acquire(timeout=SECONDS)
             if number >= MOST:
                 refused = receive(busy[-1])
                 assert status(refused) == 503 and refused.endswith(b'{"error":"Too many requests at once"}')

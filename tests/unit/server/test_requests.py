@@ -85,6 +85,7 @@ def test_a_checked_request():
     assert (found.alternatives, found.system, found.graph) == (2, "x", True), "no more alternatives than are given"
     many = translation_request({**ASKED, "q": ["a\ud800", ""], "format": "html", "alternatives": ""}, SETTINGS)
     assert (many.texts, many.single, many.format, many.alternatives) == (("a\ufffd", ""), False, "html", 0)
+    assert [translation_request({**ASKED, "keep": keep}, SETTINGS).keep for keep in ("", "placeholders")] == [False, True]
 
 
 @pytest.mark.parametrize("fields, message", [
@@ -92,6 +93,7 @@ def test_a_checked_request():
     ({"q": ["a"] * 4}, "request (4) exceeds batch limit (3)"), ({"q": ["a" * 6, "b" * 5]}, "request (11) exceeds text limit (10)"),
     ({"source": ""}, "missing source"), ({"target": 1}, "target must be a string"), ({"format": "x\n<y>"}, "x?<y> format"), ({"format": [1]}, "[1] format"),
     ({"alternatives": "-1"}, "alternatives"), ({"alternatives": True}, "alternatives"), ({"alternatives": 1.5}, "alternatives"),
+    ({"keep": "names"}, "keep names is not supported; it may be placeholders"), ({"keep": [1]}, "keep [1] is"), ({"keep": None}, "keep null"),
     ({"alternatives": "1234567"}, "alternatives"), ({"system": 3}, "system must be"), ({"graph": "yes"}, "graph must be"),
 ])  # fmt: skip
 def test_fields_that_are_refused_by_name(fields, message):

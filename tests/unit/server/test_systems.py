@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_hrt.hub import pretrained
-from fairseq_hrt.hub.bundle import Bundle
-from fairseq_hrt.hub.translation import PreparedLine, Translation
+from fairseq_hrt.bundles import pretrained
+from fairseq_hrt.bundles.bundle import Bundle
+from fairseq_hrt.bundles.translation import PreparedLine, Translation
 from fairseq_hrt.runtime.engine import UnsupportedOption
 from fairseq_hrt.server import systems
 from fairseq_hrt.server.errors import RequestError
@@ -120,10 +120,13 @@ def test_loading_tries_what_a_system_can_do(task, tried):
     system = load_system("x", Path("folder"), settings, metrics, lambda folder, given: translator)
     try:
         assert translator.calls[0] == {"lenpen": "0.5"}, "so that the first request does not wait"
-        assert translator.calls[1:] == [{"lenpen": "0.5", "beam": 5, "nbest": 2, "hrt_nat_beam": 5}] * tried
+        assert translator.calls[1:] == [
+            *[{"lenpen": "0.5", "beam": 5, "nbest": 2, "hrt_nat_beam": 5}] * tried, {"lenpen": "0.5", "print_alignment": "hard"},
+        ]  # fmt: skip
+        assert not system.aligned, "it took the option and returned no alignment"
         assert system.describe() == {
             "name": "x", "source": "en", "target": "de", "task": task, "engine": "native", "alternatives": False, "graph": False,
-            "options": {"lenpen": "0.5"},
+            "options": {"lenpen": "0.5"}, "examples": [],
         }  # fmt: skip
         assert b'fairseq_hrt_waiting_sentences{system="x"} 0.0' in metrics.exposition()[0]
         asyncio.run(system.batcher.submit(["b"]))
@@ -132,11 +135,25 @@ def test_loading_tries_what_a_system_can_do(task, tried):
         system.batcher.close()
 
 
+@pytest.mark.parametrize("aligned", [True, False])
+def test_loading_tries_whether_a_system_aligns_words(aligned):
+    class Aligning(Greedy):
+        def translate(self, lines, *, details, **options):
+            if "print_alignment" in options and not aligned:
+                raise ValueError("the words of this model are not aligned")
+            return [Translation(line, line, tokens=["a"], alignment=[0]) for line in lines]
+
+    settings = Settings(systems=(("x", Path("folder")),))
+    system = load_system("x", Path("folder"), settings, Metrics(), lambda *_: Aligning("translation_jacobi"))
+    system.batcher.close()
+    assert system.aligned == aligned
+
+
 class InPieces(Greedy):
     """Translates no more than two words at once."""
 
     def prepare(self, line):
-        return PreparedLine.pieces(line, SimpleNamespace(words=str.split), 2)
+        return PreparedLine.pieces(line, SimpleNamespace(words=str.split, prefix_length=0), 2)
 
     def translate(self, lines, *, details, **options):
         words = [getattr(line, "words", line) for line in lines]

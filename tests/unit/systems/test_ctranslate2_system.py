@@ -8,8 +8,8 @@ import pytest
 import torch
 from tiny_models import write_checkpoint, write_dictionaries
 
+from fairseq_hrt.bundles.ctranslate2_model import PADDING, export
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
-from fairseq_hrt.hub.ctranslate2_model import PADDING, export
 from fairseq_hrt.options import DecodingOptions
 from fairseq_hrt.systems import load_system, parse_system
 from fairseq_hrt.systems.ctranslate2_system import CTranslate2System, check_dictionaries

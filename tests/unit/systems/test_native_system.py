@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_models import write_bundle, write_checkpoint, write_dictionaries
 
-from fairseq_hrt.hub.runtime_bundle import add_runtime
+from fairseq_hrt.bundles.runtime_bundle import add_runtime
 from fairseq_hrt.options import DecodingOptions
 from fairseq_hrt.systems import load_system, parse_system
 from fairseq_hrt.systems.native_system import NativeSystem, require_judge

@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 import pytest
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 
-from fairseq_hrt.training.config import DistillationConfig
+from fairseq_hrt.training.config import ACTIVATIONS, ConventionsConfig, DistillationConfig
 
 
 def parse(*arguments):
@@ -28,3 +28,9 @@ def test_a_probability_is_a_number(capsys):
     with pytest.raises(SystemExit):
         parse("--raw-probability", "often")
     assert "--raw-probability" in capsys.readouterr().err
+
+
+def test_conventions_are_fairseqs_by_default():
+    config = ConventionsConfig()
+    assert (config.activation_fn, config.marian_first_position, config.marian_epsilon) == ("relu", None, 1e-5)
+    assert config.marian_output_bias == "no" and ACTIVATIONS[:2] == ["relu", "gelu"] and ACTIVATIONS[-1] == "swish"

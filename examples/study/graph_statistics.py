@@ -1,0 +1,192 @@
+"""Says how sharp the graphs of dag_transformer models are, and where their likelihood comes from.
+
+Example:
+
+    python examples/study/graph_statistics.py data-bin --gen-subset valid --out results \\
+        --system 'name=DAG,path=dag_nll/checkpoint_last.pt' --system 'name=FA-DAT,path=dag_fuzzy/checkpoint_last.pt'
+
+The first table has -log P(a|x) of the best path for the reference, -log P(y|a,x) of the reference on it, and -log P(y|x) over all
+paths; the second one the same of the model's translation and its path, repeated words kept (FA-DAT, Table 3). The picture shows how
+passing and token probabilities are distributed (Figure 1). Written into --out: graph_statistics.md, .json, .png and .svg.
+"""
+
+import argparse
+import logging
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import List, Optional, Sequence
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from fairseq_hrt.cli.command import add_data_arguments, data_arguments, execute, write_results
+from fairseq_hrt.escaping import in_markdown
+from fairseq_hrt.evaluation.picture import plain
+from fairseq_hrt.evaluation.speed import make_batches
+from fairseq_hrt.systems import FairseqSystem, System, parse_system, scoring
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class GraphStatistics:
+    """Of one model over a set of sentences; natural logarithms.
+
+    Attributes:
+        name: of the system.
+        sentences: with a path for their reference; without: longer than their graph.
+        path_nll: -log P(a | x) of the best path a for the reference y, mean over the sentences with a path, as the next two.
+        token_nll: -log P(y | a, x).
+        nll: -log P(y | x), over all paths.
+        own_path_nll, own_token_nll, own_nll: the same of the model's translation, repeats kept, and the path that it was read from; all sentences.
+        passing: probability that a path passes each vertex, first and last ones left out.
+        token: probability of the best token of each of these vertices.
+    """
+
+    name: str
+    sentences: int
+    without: int
+    path_nll: float
+    token_nll: float
+    nll: float
+    own_path_nll: float
+    own_token_nll: float
+    own_nll: float
+    passing: List[float]
+    token: List[float]
+
+
+def collect(scored: System, decoded: System, batch_size: int = 32) -> GraphStatistics:
+    """Measures one model.
+
+    Args:
+        scored: with ``score_reference=true``.
+        decoded: the same without it.
+
+    Raises:
+        ValueError: the model writes no graphs, or no reference has a path.
+    """
+    if not hasattr(decoded.generator, "describe_graphs"):
+        raise ValueError(f"system {decoded.name!r} (task {decoded.task_name}) writes no graph: give a dag_transformer")
+    ids = list(range(len(scored.dataset)))
+    batches = make_batches(ids, [scored.dataset.num_tokens(i) for i in ids], batch_size)
+    entries = [best[0] for batch in batches for best in scored.decode(scored.collate(batch))]
+    possible = [entry for entry in entries if entry["log_likelihood"] > float("-inf")]
+    if not possible:
+        raise ValueError(
+            f"system {scored.name!r}: every reference is longer than its graph; raise --dag-decode-upsample-scale"
+        )
+    passing: List[float] = []
+    token: List[float] = []
+    own = [
+        scores
+        for batch in batches
+        for scores in decoded.generator.score_translations(decoded.models, decoded.collate(batch))
+    ]
+    for batch in batches:
+        for document in decoded.generator.describe_graphs(decoded.models, decoded.collate(batch)):
+            for vertex in document["vertices"][1:-1]:
+                passing.append(vertex["passing"])
+                token.append(vertex["tokens"][0]["probability"])
+    return GraphStatistics(
+        name=scored.name,
+        sentences=len(possible),
+        without=len(entries) - len(possible),
+        path_nll=-mean(entry["path_log_prob"] for entry in possible),
+        token_nll=-mean(entry["token_log_prob"] for entry in possible),
+        nll=-mean(entry["log_likelihood"] for entry in possible),
+        own_path_nll=-mean(scores.path_log_prob for scores in own),
+        own_token_nll=-mean(scores.token_log_prob for scores in own),
+        own_nll=-mean(scores.log_likelihood for scores in own),
+        passing=passing,
+        token=token,
+    )
+
+
+def markdown(results: Sequence[GraphStatistics]) -> str:
+    """References with shares of sharp vertices, a summary of Figure 1; then the model's own translations, Table 3."""
+    lines = [
+        "| System | −log P(a\\|x) | −log P(y\\|a,x) | −log P(y\\|x) | vertices passed > 0.5 | best token > 0.9 | without a path |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for result in results:
+        likely = mean(value > 0.5 for value in result.passing)
+        sharp = mean(value > 0.9 for value in result.token)
+        lines.append(
+            f"| {in_markdown(result.name)} | {result.path_nll:.2f} | {result.token_nll:.2f} | {result.nll:.2f} | {100 * likely:.1f}% | "
+            f"{100 * sharp:.1f}% | {result.without} of {result.sentences + result.without} |"
+        )
+    note = (
+        "Natural logarithms, means over the sentences whose reference has a path; vertices between the first and the last."
+    )
+    lines += ["", note, "", "Of their own translations, repeats kept:", ""]
+    lines += [
+        "| System | −log P(a\\|x) | −log P(y\\|a,x) | −log P(y\\|x) |",
+        "|---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {in_markdown(result.name)} | {result.own_path_nll:.2f} | {result.own_token_nll:.2f} | {result.own_nll:.2f} |"
+        for result in results
+    ]
+    return "\n".join([*lines, ""])
+
+
+def draw(results: Sequence[GraphStatistics], paths: Sequence[Path]) -> None:
+    """Figure 1: how the passing probabilities and the best tokens' probabilities are distributed."""
+    figure = Figure(figsize=(9, 3.6), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    edges = [step / 20 for step in range(21)]
+    titles = (("passing", "probability that a path passes the vertex"), ("token", "probability of the vertex' best token"))
+    for axes, (field, label) in zip(figure.subplots(1, 2), titles):
+        for result in results:
+            values = getattr(result, field)
+            weights = [100 / len(values)] * len(values)
+            axes.hist(values, bins=edges, weights=weights, histtype="step", linewidth=1.8, label=plain(result.name))
+        axes.set_xlabel(label)
+        axes.set_ylabel("vertices (%)")
+        axes.set_yscale("log")
+        axes.legend()
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    for path in paths:
+        figure.savefig(path)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_data_arguments(parser, "valid")
+    parser.add_argument(
+        "--system", action="append", required=True, metavar="name=...,path=...", help="repeat for each model"
+    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    execute(build_parser(), run, arguments)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measures every model and writes the results.
+
+    Raises:
+        ValueError: models, options and files that do not fit each other.
+    """
+    results = []
+    for text in options.system:
+        spec = parse_system(text)
+        logger.info("measuring %s", spec.name)
+        scored = FairseqSystem(scoring(spec), data_arguments(options))
+        results.append(collect(scored, FairseqSystem(spec, data_arguments(options))))
+    table = markdown(results)
+    sys.stdout.write(table)
+    if options.out:
+        write_results(options.out, "graph_statistics", table, results, draw)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Estimates the mutual information that models writing several words a step ignore.
+
+Example:
+
+    python examples/study/mutual_information.py data-bin --gen-subset valid --out results \\
+        --baseline 'name=interleaved,path=interleaved/checkpoint_best.pt' \\
+        --system 'name=IBDecoder,path=ib/checkpoint_best.pt' --system 'name=IB+SA(2),path=ib_sa/checkpoint_best.pt'
+
+The baseline writes one word a step in the same order: --bidirectional-directions 2 --bidirectional-block 1 for models of
+two directions, an ordinary Transformer for one direction. The systems are compared on the reference translations. The table
+goes to the standard output and, with a picture and all figures, into --out: mutual_information.md, .json, .png, .svg.
+
+A model that predicts z words at once assumes them independent given the earlier steps. The mean of
+log P_autoregressive - log P_parallel over the words of real translations, both models writing in the *same order*,
+estimates the mutual information per word that this ignores (IBDecoder, Appendix B: the difference of log perplexities;
+its Table 3 is in logarithms to base 10, here are nats). ``</s>`` counts, dead slots do not, nothing is smoothed.
+True mutual information is never negative; an estimate below zero is the noise of two trainings.
+"""
+
+import argparse
+import logging
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence
+
+import numpy as np
+
+from fairseq_hrt.cli.command import add_data_arguments, data_arguments, execute, write_results
+from fairseq_hrt.escaping import in_markdown
+from fairseq_hrt.systems import FairseqSystem, System, parse_system, scoring
+
+logger = logging.getLogger(__name__)
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class MutualInformation:
+    """Estimate for one parallel model.
+
+    Attributes:
+        name: of the parallel model.
+        perplexity: per word, of the parallel model.
+        baseline_perplexity: of the autoregressive model in the same order.
+        nats: mutual information per word.
+        low, high: 95 % confidence interval, from resampled sentences.
+        words: scored, ``</s>`` included.
+    """
+
+    name: str
+    perplexity: float
+    baseline_perplexity: float
+    nats: float
+    low: float
+    high: float
+    words: int
+
+
+def estimate(
+    name: str, parallel: Sequence[Sequence[float]], baseline: Sequence[Sequence[float]], *, seed: int = 1
+) -> MutualInformation:
+    """Compares the log-probabilities that two models give the words of the same sentences.
+
+    Args:
+        parallel, baseline: natural log-probabilities of the words of each sentence.
+        seed: of the bootstrap.
+
+    Raises:
+        ValueError: the sentences or their lengths differ.
+    """
+    if [len(scores) for scores in parallel] != [len(scores) for scores in baseline] or not parallel:
+        raise ValueError(f"{name} and its baseline did not score the same sentences: use one data set for both")
+    counts = np.array([len(scores) for scores in parallel])
+    totals = np.array([[math.fsum(own), math.fsum(other)] for own, other in zip(parallel, baseline)])
+    words = int(counts.sum())
+    means = totals.sum(0) / words
+    random = np.random.default_rng(seed)
+    resampled = random.integers(len(counts), size=(RESAMPLES, len(counts)))
+    gains = (totals[:, 1] - totals[:, 0])[resampled].sum(1) / counts[resampled].sum(1)
+    low, high = np.quantile(gains, [0.025, 0.975])
+    return MutualInformation(
+        name=name,
+        perplexity=math.exp(-means[0]),
+        baseline_perplexity=math.exp(-means[1]),
+        nats=float(means[1] - means[0]),
+        low=float(low),
+        high=float(high),
+        words=words,
+    )
+
+
+def score_references(system: System) -> List[List[float]]:
+    """Log-probability of each word of the reference translations, by a :class:`~fairseq_hrt.systems.System` that scores them."""
+    found: Dict[int, List[float]] = {}
+    for start in range(0, len(system.dataset), 64):
+        sample = system.collate(range(start, min(start + 64, len(system.dataset))))
+        for sentence, (hypothesis, *_) in zip(sample["id"].tolist(), system.decode(sample)):
+            found[sentence] = hypothesis["positional_scores"].tolist()
+    return [found[sentence] for sentence in range(len(found))]
+
+
+def markdown(results: Sequence[MutualInformation]) -> str:
+    """One row a parallel model."""
+    lines = [
+        "| Model | perplexity | autoregressive, same order | nats / word | 95 % interval |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for result in results:
+        lines.append(
+            f"| {in_markdown(result.name)} | {result.perplexity:.3f} | {result.baseline_perplexity:.3f} | {result.nats:.4f} "
+            f"| {result.low:.4f} – {result.high:.4f} |"
+        )
+    note = f"Natural logarithms, {results[0].words} words with </s>, {RESAMPLES} resamples of the sentences."
+    return "\n".join(lines) + "\n\n" + note + "\n"
+
+
+def draw(results: Sequence[MutualInformation], paths: Sequence[Path]) -> None:
+    """A bar a model with its confidence interval; the suffix of a path names the format."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from fairseq_hrt.evaluation.picture import plain
+
+    figure = Figure(figsize=(6, 0.8 + 0.5 * len(results)), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    places = range(len(results))
+    widths = [result.nats for result in results]
+    error = [[r.nats - r.low for r in results], [r.high - r.nats for r in results]]
+    axes.barh(places, widths, xerr=error, color="#56B4E9", capsize=3, height=0.6)
+    axes.set_yticks(list(places), [plain(result.name) for result in results])
+    axes.invert_yaxis()
+    axes.axvline(0, color="0.3", linewidth=0.8)
+    axes.set_xlabel("mutual information within a step (nats a word, 95 % interval)")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for path in paths:
+        figure.savefig(path)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_data_arguments(parser, "valid")
+    parser.add_argument("--baseline", required=True, metavar="name=...,path=...", help="one word a step, same order")
+    parser.add_argument(
+        "--system", action="append", required=True, metavar="name=...,path=...", help="repeat for each parallel model"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the bootstrap (default: %(default)s)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for table, figures and picture")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    execute(build_parser(), run, arguments)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Scores the references with every model and writes the estimates.
+
+    Raises:
+        ValueError: models, options and files that do not fit each other.
+    """
+    scores = {}
+    for text in [options.baseline, *options.system]:
+        spec = scoring(parse_system(text))
+        logger.info("scoring with %s", spec.name)
+        if spec.name in scores:
+            raise ValueError(f"two models are called {spec.name!r}: give each a name of its own")
+        scores[spec.name] = score_references(FairseqSystem(spec, data_arguments(options)))
+    baseline, *systems = scores
+    results = [estimate(name, scores[name], scores[baseline], seed=options.seed) for name in systems]
+    table = markdown(results)
+    sys.stdout.write(table)
+    if options.out:
+        write_results(options.out, "mutual_information", table, results, draw)
+
+
+if __name__ == "__main__":
+    main()

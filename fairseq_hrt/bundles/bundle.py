@@ -1,0 +1,295 @@
+"""A bundle: a folder with everything that translates raw text, to be copied, kept and handed on.
+
+bundle.json     names, text preparation, decoding options, measured quality
+model.pt        the checkpoint, without its optimiser; model_2.pt, … for an ensemble
+dict.<lang>.txt dictionaries
+codes           subword codes or model; target_codes where the target language has its own
+moses.json      Moses' rules for these languages
+runtime.safetensors, shortlist.safetensors   for the native runtime, where they were asked for
+README.md       the card: what it is, how it was trained, how good it is
+"""
+
+import json
+import shlex
+import shutil
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from ..escaping import code_in_markdown, in_markdown, printable
+from ..files import content_hash, new_folder, remove_leftovers
+from ..text.moses_rules import MosesRules
+from ..text.pipeline import TextPipeline, TextRecipe
+from .description import read_description
+
+FORMAT = 1
+
+
+@dataclass
+class Bundle:
+    """What ``bundle.json`` says.
+
+    Attributes:
+        folder: where it lies.
+        task: the task it is decoded with.
+        source_lang, target_lang: of the dictionaries.
+        tokenizer, subwords: see :class:`TextRecipe`.
+        models: file names.
+        codes: file name, or None.
+        options: of decoding, by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
+        card: what else is known, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
+        rules: file name of Moses' rules, or None.
+        runtime: file name of the model for the native runtime, or None.
+        runtime_options: decoding options that the training has left in the checkpoint, which the runtime does not read.
+        shortlist: file name of the runtime's shortlist, or None.
+        examples: raw source sentences to try it with.
+        target_codes: file name of the target language's codes, or None where both sides have the same.
+        source_prefix, target_prefix: see :class:`TextRecipe`.
+    """
+
+    folder: Path
+    task: str
+    source_lang: str
+    target_lang: str
+    tokenizer: str
+    subwords: str
+    models: List[str] = field(default_factory=lambda: ["model.pt"])
+    codes: Optional[str] = None
+    options: Dict[str, str] = field(default_factory=dict)
+    card: Dict[str, Any] = field(default_factory=dict)
+    rules: Optional[str] = None
+    runtime: Optional[str] = None
+    runtime_options: Dict[str, str] = field(default_factory=dict)
+    shortlist: Optional[str] = None
+    examples: List[str] = field(default_factory=list)
+    target_codes: Optional[str] = None
+    source_prefix: Optional[str] = None
+    target_prefix: Optional[str] = None
+
+    @property
+    def recipe(self) -> TextRecipe:
+        """The text preparation."""
+        codes, target_codes = (None if name is None else self.folder / name for name in (self.codes, self.target_codes))
+        return TextRecipe(
+            self.source_lang, self.target_lang, self.tokenizer, self.subwords, codes, target_codes,
+            self.source_prefix, self.target_prefix,
+        )  # fmt: skip
+
+    def pipeline(self) -> TextPipeline:
+        """Prepares its sources and restores its translations."""
+        return TextPipeline(self.recipe, None if self.rules is None else MosesRules.load(self.folder / self.rules))
+
+    def target_pipeline(self) -> TextPipeline:
+        """Prepares given translations, by the rules of their own language; those of Moses are the installed ones."""
+        return TextPipeline(self.recipe.reversed())
+
+    @property
+    def paths(self) -> List[Path]:
+        """The checkpoints."""
+        return [self.folder / name for name in self.models]
+
+    def content_hash(self) -> str:
+        """SHA-256 of what it translates with: description, checkpoints, codes, dictionaries, and what the runtime reads."""
+        others = (self.codes, self.target_codes, self.rules, self.runtime, self.shortlist)
+        names = ["bundle.json", *self.models, *(name for name in others if name is not None)]
+        names += [f"dict.{language}.txt" for language in (self.source_lang, self.target_lang)]
+        return content_hash(self.folder / name for name in names)
+
+
+def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
+    """Reads a bundle's description.
+
+    It may come from anywhere, so it chooses among what is known to be harmless and names only files that lie in the folder; see
+    :mod:`.description`.
+
+    Args:
+        folder: of the bundle.
+        for_runtime: fairseq will not see what it says: task and options are left to the runtime's own checks, and fairseq is not loaded.
+
+    Raises:
+        ValueError: the folder is no bundle, or one of another format, or its description asks for more than a bundle may; the
+            message names what is wrong.
+    """
+    document = read_description(folder, FORMAT, for_runtime=for_runtime)
+    # As an absolute path it cannot be taken for an option, wherever it is given on.
+    return Bundle(folder=folder.absolute(), **document)
+
+
+def make_bundle(
+    folder: Path,
+    checkpoints: Sequence[Path],
+    data: Path,
+    *,
+    tokenizer: str,
+    subwords: str,
+    codes: Optional[Path],
+    task: Optional[str] = None,
+    options: Optional[Dict[str, str]] = None,
+    card: Optional[Dict[str, Any]] = None,
+    check: Optional[Callable[[Path], object]] = None,
+    complete: Optional[Callable[[Bundle], None]] = None,
+) -> Bundle:
+    """Copies what is needed into a new folder; it appears only when it is complete, and nothing stays of one that fails.
+
+    Args:
+        folder: to make; must not exist.
+        checkpoints: one, or several for an ensemble.
+        data: the folder of fairseq-preprocess, for its dictionaries.
+        tokenizer, subwords, codes: how the training text was prepared, see :class:`TextRecipe`.
+        task: to decode with; None: the one of the training.
+        options: decoding options that the bundle shall have.
+        card: what else is to be known.
+        complete: adds files and says so in the bundle, whose folder is then the one in which it is being made.
+        check: called with the complete folder before it gets its name; an error of its means that the bundle is not made.
+
+    Raises:
+        ValueError: the folder exists, a file is missing, or the preparation is unknown.
+        OSError: a file cannot be read or written.
+    """
+    # Reading a bundle does not need it: the native runtime starts without PyTorch.
+    from ..loading.checkpoints import read_checkpoint, require_known_task, task_name
+    from .description import checked_options
+
+    for path in [*checkpoints, *([] if codes is None else [codes])]:
+        if not path.is_file():
+            raise ValueError(f"{path} is no file")
+    if folder.exists() or folder.is_symlink():
+        raise ValueError(f"{folder} exists already: give another folder or remove it")
+    states = [read_checkpoint(path) for path in checkpoints]
+    config = states[0]["cfg"]["task"]
+    # What load_bundle would refuse is not packed.
+    task = require_known_task(task or task_name(config), str(folder))
+    options = checked_options(options or {}, task, "the new bundle")
+    languages = _languages(config, data, checkpoints[0])
+    TextRecipe(*languages, tokenizer, subwords, codes)
+    names = [f"model{'' if number == 1 else f'_{number}'}.pt" for number in range(1, len(states) + 1)]
+    bundle = Bundle(
+        folder=folder,
+        task=task,
+        source_lang=languages[0],
+        target_lang=languages[1],
+        tokenizer=tokenizer,
+        subwords=subwords,
+        models=names,
+        codes=None if codes is None else "codes",
+        options=dict(options or {}),
+        card={**_training_card(states[0]), **(card or {})},
+        rules="moses.json" if tokenizer == "moses" else None,
+    )
+    remove_leftovers(folder.absolute().parent, folder.name + ".")
+    with new_folder(folder) as partial:
+        with _errors_naming(folder, partial):
+            _fill(partial, bundle, states, data, codes)
+            if complete is not None:
+                bundle.folder = partial
+                try:
+                    complete(bundle)
+                finally:
+                    bundle.folder = folder
+            _describe(partial, bundle)
+            if check is not None:
+                check(partial)
+        try:
+            partial.rename(folder)
+        except OSError as error:
+            raise ValueError(f"{folder} cannot be made: {error.strerror}; does it exist already?") from error
+    return bundle
+
+
+def _languages(config: Any, data: Path, checkpoint: Path) -> Tuple[str, str]:
+    """Source and target language of a training; ValueError if neither it nor its data tells them, or they cannot be file names."""
+    from fairseq.data.data_utils import infer_language_pair
+
+    from ..loading.checkpoints import value_of
+    from ..loading.data_options import language_of_data
+
+    languages = (value_of(config, "source_lang"), value_of(config, "target_lang"))
+    if None in languages:
+        # Left to the names of the files in training.
+        languages = infer_language_pair(str(data))
+    if None in languages:
+        raise ValueError(f"{data}: its files do not tell the languages; is it a folder of fairseq-preprocess?")
+    for language in languages:
+        language_of_data(language, str(checkpoint))
+    return languages
+
+
+@contextmanager
+def _errors_naming(folder: Path, partial: Path) -> Iterator[None]:
+    """Lets errors name a bundle's folder instead of the one it is made in, which is gone when the message is read."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(str(error).replace(str(partial), str(folder))) from error
+    except OSError as error:
+        if error.errno is None:
+            raise
+        name = str(error.filename or folder).replace(str(partial), str(folder))
+        raise OSError(error.errno, error.strerror, name) from error
+
+
+def _fill(place: Path, bundle: Bundle, states: Sequence[Dict[str, Any]], data: Path, codes: Optional[Path]) -> None:
+    """Writes the files of a bundle into the empty folder ``place``, all but its description."""
+    import torch
+
+    for name, state in zip(bundle.models, states):
+        # A third of a training checkpoint: the optimiser's moments are of no use here.
+        kept = {key: value for key, value in state.items() if key not in ("last_optimizer_state", "extra_state")}
+        try:
+            torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, place / name)
+        except RuntimeError as error:
+            # PyTorch's writer says so when the disk is full.
+            raise OSError(f"{bundle.folder / name} cannot be written; is there room on the disk? ({error})") from error
+    for language in (bundle.source_lang, bundle.target_lang):
+        try:
+            shutil.copyfile(data / f"dict.{language}.txt", place / f"dict.{language}.txt")
+        except FileNotFoundError as error:
+            raise ValueError(f"{data} does not hold dict.{language}.txt: {error}") from error
+    if codes is not None:
+        shutil.copyfile(codes, place / "codes")
+    if bundle.rules is not None:
+        MosesRules.from_sacremoses(bundle.source_lang, bundle.target_lang).save(place / bundle.rules)
+
+
+def _describe(place: Path, bundle: Bundle) -> None:
+    """Writes what is known of a bundle."""
+    document = {"format": FORMAT, **{key: value for key, value in asdict(bundle).items() if key != "folder"}}
+    text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
+    (place / "bundle.json").write_text(text + "\n", encoding="utf-8")
+    (place / "README.md").write_text(_card_text(bundle), encoding="utf-8")
+
+
+def _training_card(state: Dict[str, Any]) -> Dict[str, Any]:
+    """How the checkpoint says that it was trained."""
+    from ..loading.checkpoints import architecture_name, value_of
+
+    config = state["cfg"]
+    card: Dict[str, Any] = {
+        "architecture": architecture_name(config.model),
+        "criterion": architecture_name(value_of(config, "criterion")),
+    }
+    history = state.get("optimizer_history") or [{}]
+    updates = history[-1].get("num_updates")
+    card["updates"] = updates if type(updates) is int else None
+    for group, names in (
+        ("optimization", ("lr", "max_update", "update_freq", "clip_norm")), ("dataset", ("max_tokens", "batch_size")),
+        ("common", ("seed", "fp16")),
+    ):  # fmt: skip
+        for name in names:
+            value = value_of(value_of(config, group), name)
+            card[name] = list(value) if isinstance(value, (list, tuple)) or type(value).__name__ == "ListConfig" else value
+    return card
+
+
+def _card_text(bundle: Bundle) -> str:
+    rows = "\n".join(f"| {in_markdown(name)} | {in_markdown(value)} |" for name, value in bundle.card.items())
+    options = " ".join(f"--set {name}={value}" for name, value in bundle.options.items()) or "none"
+    name = shlex.quote(printable(" ".join(bundle.folder.name.split())))
+    tried = "".join(f"fairseq-hrt translate {name} --text {shlex.quote(printable(one))}\n" for one in bundle.examples)
+    return (
+        f"# {in_markdown(bundle.source_lang)} → {in_markdown(bundle.target_lang)}, {in_markdown(bundle.card.get('architecture', bundle.task))}\n\n"
+        f"Translates raw text, one sentence a line:\n\n```bash\nfairseq-hrt translate {name} < input.txt\n{tried}```\n\n"
+        f"Task {code_in_markdown(bundle.task)}; text: {bundle.tokenizer}, {bundle.subwords}; decoding options: {in_markdown(options)}.\n\n"
+        f"| | |\n|---|---|\n{rows}\n"
+    )

@@ -1,0 +1,147 @@
+"""What a translator returns, whichever engine decodes."""
+
+from dataclasses import dataclass, field
+from typing import Iterator, List, Optional, Sequence, Union
+
+from ..text.pipeline import TextPipeline
+
+# Source tokens that are translated in one piece at most; longer lines are cut. No training corpus has longer sentences.
+LONGEST = 256
+# Of decoding, before those of the bundle: nobody wants to read a literal <unk>; unkpen=0 lets the model write it all the same.
+DEFAULTS = {"unkpen": "inf"}
+
+
+@dataclass(frozen=True)
+class PreparedLine:
+    """A raw line, or a piece of one, with its subwords: translators take it in place of a line.
+
+    Attributes:
+        text: the raw line.
+        words: subwords.
+        start: how many subwords of the line stand before them.
+    """
+
+    text: str
+    words: Sequence[str]
+    start: int = 0
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @classmethod
+    def pieces(cls, line: "Line", pipeline: TextPipeline, longest: int) -> "List[PreparedLine]":
+        """A line in pieces of at most so many subwords; a line without words is one piece.
+
+        Each begins with the language token that the model wants before a source.
+        """
+        whole = cls(line, pipeline.words(line)) if isinstance(line, str) else line
+        if len(whole) <= longest:
+            return [whole]
+        first = pipeline.prefix_length
+        prefix, step = whole.words[:first], max(longest - first, 1)
+        return [
+            cls(whole.text, [*prefix, *whole.words[place : place + step]], whole.start + place - first)
+            for place in range(first, len(whole), step)
+        ]
+
+
+Line = Union[str, PreparedLine]
+
+
+def raw_text(line: Line) -> str:
+    """The raw text of a line."""
+    return line if isinstance(line, str) else line.text
+
+
+def longest_first(rows: Sequence[Sequence[int]], size: int) -> Iterator[List[int]]:
+    """The numbers of rows in batches of ``size``, those of similar length together."""
+    order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
+    return (order[start : start + size] for start in range(0, len(order), size))
+
+
+@dataclass
+class Translation:
+    """One translated line.
+
+    Attributes:
+        text: raw text.
+        source: the raw line.
+        tokens: subwords, ``</s>`` included.
+        score: what the decoder ranks by; None for a line without words. A line that was cut has the mean of its pieces.
+        positional_scores: log-probability of each token.
+        steps: decoder passes that the sentence needed.
+        token_steps: the pass (1 = first) in which each token was fixed.
+        alignment: with ``replace_unk`` or ``print_alignment``, the source subword (from 0) of each token.
+        alternatives: further hypotheses, best first (``nbest``).
+    """
+
+    text: str
+    source: str
+    tokens: List[str] = field(default_factory=list)
+    score: Optional[float] = None
+    positional_scores: List[float] = field(default_factory=list)
+    steps: int = 0
+    token_steps: List[int] = field(default_factory=list)
+    alignment: List[int] = field(default_factory=list)
+    alternatives: List["Translation"] = field(default_factory=list)
+
+
+def checked_batch_size(size: int) -> int:
+    """The size; ValueError if it is not positive."""
+    if size < 1:
+        raise ValueError(f"batch_size={size}: at least one sentence has to be decoded at a time")
+    return size
+
+
+def require_lines(lines: Sequence[object]) -> None:
+    """Raises TypeError where something is not a line."""
+    for number, line in enumerate(lines):
+        if not isinstance(line, (str, PreparedLine)):
+            raise TypeError(f"line {number} is {line!r:.40}, of the type {type(line).__name__}: give texts (str)")
+
+
+def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: int) -> None:
+    """Raises ValueError where lines do not belong together one by one."""
+    if isinstance(sources, str) or isinstance(targets, str):
+        raise ValueError("sources and targets are lists of lines; for one pair give score([source], [target])")
+    require_lines([*sources, *targets])
+    if len(sources) != len(targets):
+        raise ValueError(f"{len(sources)} sources but {len(targets)} targets: they must belong together line by line")
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: at least one pair has to be scored at a time")
+
+
+def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int]) -> None:
+    """Raises ValueError where a side of pair ``number`` is longer than the model takes; both with ``</s>``: source, target."""
+    for side, length, most in zip(("source", "target"), lengths, longest):
+        if length > most:
+            raise ValueError(
+                f"the {side} of pair {number} has {length} subwords with </s>, the model takes {most}: shorten or split it"
+            )
+
+
+def join_pieces(line: Line, pieces: Sequence[Sequence[Translation]]) -> Translation:
+    """The translation of a line.
+
+    Args:
+        line: raw, or prepared.
+        pieces: the hypotheses of each of its pieces, best first; none for a line without words.
+    """
+    if not pieces:
+        return Translation("", raw_text(line))
+    if len(pieces) == 1:
+        ((first, *others),) = pieces
+        first.alternatives = others
+        return first
+    parts = [best[0] for best in pieces]
+    scores = [part.score for part in parts if part.score is not None]
+    return Translation(
+        text=" ".join(part.text for part in parts if part.text),
+        source=raw_text(line),
+        tokens=[token for part in parts for token in part.tokens],
+        score=sum(scores) / len(scores) if len(scores) == len(parts) else None,
+        positional_scores=[score for part in parts for score in part.positional_scores],
+        steps=sum(part.steps for part in parts),
+        token_steps=[step for part in parts for step in part.token_steps],
+        alignment=[place for part in parts for place in part.alignment],
+    )

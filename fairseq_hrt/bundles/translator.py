@@ -1,0 +1,380 @@
+"""The Python interface: raw text in, raw text out, by whichever engine.
+
+model = fairseq_hrt.from_pretrained("bundle")
+model.translate(["Good morning."])                                # ["Guten Morgen."]
+model.translate(["Good morning."], details=True, beam=5)[0].score
+model.score(["Good morning."], ["Guten Morgen."])
+"""
+
+import logging
+import threading
+from functools import cached_property
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
+
+from ..decoding import Hypothesis
+from ..escaping import printable
+from ..options import UnsupportedOption
+from ..runtime.engine import Cancelled
+from ..text.dictionary import Words
+from ..text.pipeline import TextPipeline
+from ..text.replacement import read_lexicon, with_words
+from .bundle import Bundle
+from .examples import mostly_unknown
+from .translation import (
+    DEFAULTS,
+    LONGEST,
+    Line,
+    PreparedLine,
+    Translation,
+    checked_batch_size,
+    join_pieces,
+    raw_text,
+    require_lengths,
+    require_lines,
+    require_pairs,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Watch(NamedTuple):
+    """Who watches a call.
+
+    Attributes:
+        progress: called with (sentences done, sentences).
+        cancelled: whether nobody wants the results any more; asked before each batch, and within batches by the native engine.
+    """
+
+    progress: Optional[Callable[[int, int], None]] = None
+    cancelled: Optional[Callable[[], bool]] = None
+
+    def go_on(self) -> None:
+        """Raises Cancelled where nobody waits any more."""
+        if self.cancelled is not None and self.cancelled():
+            raise Cancelled("the call was ended before it was done")
+
+
+class Wanted(NamedTuple):
+    """What a call wants besides translations.
+
+    Attributes:
+        batch_size: sentences decoded together.
+        scores, alignments, graphs: see :class:`~..options.DecodingOptions`.
+        given: translations are given, and only rated.
+    """
+
+    batch_size: int
+    scores: bool = True
+    alignments: bool = False
+    graphs: bool = False
+    given: bool = False
+
+
+class BundleDecoder(Protocol):
+    """A bundle's model on one engine; options are texts, by the names of ``fairseq-generate``."""
+
+    def identity(self) -> Dict[str, Any]:
+        """What translations depend on besides bundle and options."""
+
+    def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Any:
+        """Options as this engine takes them, checked; kept for the next call with the same.
+
+        Args:
+            given: names of the options that must have an effect; others, a bundle's own, are set aside where they have none.
+
+        Raises:
+            UnsupportedOption: the other engine has to do it.
+            ValueError: a bad option.
+        """
+
+    def longest(self, prepared: Any) -> Tuple[int, int]:
+        """Most tokens of a source and of a translation, ``</s>`` included; waits for nobody."""
+
+    def decode(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[List[Hypothesis]]:
+        """Hypotheses of sources that end in ``</s>``, best first, as many as ``nbest`` says."""
+
+    def score(self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted) -> List[Hypothesis]:
+        """Given translations with their log-probabilities."""
+
+    def graphs(self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch) -> List[Dict[str, Any]]:
+        """The graph of each source as plain data, see :func:`~..decoding.describe_graph`."""
+
+
+class Translator:
+    """A loaded bundle. Safe to use from several threads.
+
+    Args:
+        bundle: what was loaded.
+        decoder: its model on an engine.
+        fallback: makes the decoder that takes over for what that one does not honour; None: that is refused.
+        decoding: options of ``fairseq-generate`` by their names; they go before those of the bundle.
+
+    Attributes:
+        defaults: the options of a call without any.
+        source, target: the dictionaries.
+
+    Raises:
+        ValueError: an option is bad.
+        UnsupportedOption: an option that the engine does not honour.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        decoder: BundleDecoder,
+        *,
+        fallback: Optional[Callable[[], BundleDecoder]] = None,
+        **decoding: Any,
+    ) -> None:
+        self.bundle, self.decoder = bundle, decoder
+        self.pipeline = bundle.pipeline()
+        self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
+        self.source, self.target = (
+            Words(bundle.folder / f"dict.{language}.txt") for language in (bundle.source_lang, bundle.target_lang)
+        )
+        self._fallback = fallback
+        self._other: Optional[BundleDecoder] = None
+        self._lock = threading.Lock()
+        options, lexicon = self._chosen({})
+        wanted = Wanted(32, alignments=lexicon is not None)
+        prepared = decoder.prepare(options, wanted, frozenset(decoding))
+        self._longest = _longest_piece(decoder, prepared)
+
+    def identity(self) -> Dict[str, Any]:
+        """What its translations depend on besides bundle and options."""
+        return self.decoder.identity()
+
+    # ------------------------------------------------------------------ translating
+
+    def translate(
+        self,
+        lines: Union[str, Sequence[Line]],
+        *,
+        details: bool = False,
+        batch_size: int = 32,
+        progress: Optional[Callable[[int, int], None]] = None,
+        cancelled: Optional[Callable[[], bool]] = None,
+        **decoding: Any,
+    ) -> Any:
+        """Translates raw lines; the result has their order and number.
+
+        A line without words becomes an empty one; a line of more than 256 subwords, or what the model takes, is translated in pieces.
+
+        Args:
+            lines: raw text, or what :meth:`prepare` made of it; a single string is one line.
+            details: :class:`Translation` objects instead of strings.
+            batch_size: sentences decoded together, grouped by length.
+            progress, cancelled: see :class:`Watch`.
+            decoding: options of ``fairseq-generate`` for this call.
+
+        Raises:
+            ValueError: an option that the task does not have or refuses.
+            TypeError: a line is not a text.
+            Cancelled: see ``cancelled``.
+        """
+        single = isinstance(lines, str)
+        rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
+        require_lines(rows)
+        options, lexicon = self._chosen(decoding)
+        wanted = Wanted(checked_batch_size(batch_size), scores=details, alignments=lexicon is not None)
+        decoder, prepared = self._prepared(options, wanted, decoding)
+        longest = _longest_piece(decoder, prepared)
+        pieces = [self._pieces(line, longest) for line in rows]
+        flat = [self._ids(piece) for own in pieces for piece in own]
+        found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
+        results, place = [], 0
+        for line, own in zip(rows, pieces):
+            best = found[place : place + len(own)]
+            place += len(own)
+            written = [[self._written(one, piece, lexicon) for one in hypotheses] for piece, hypotheses in zip(own, best)]
+            results.append(self._joined(raw_text(line), own, best, written) if details else self._text(written))
+        return results[0] if single else results
+
+    def prepare(self, line: str) -> List[PreparedLine]:
+        """A line in the pieces that are translated: what takes :meth:`translate` the time before it decodes.
+
+        The translation of the line is that of its pieces, joined by :func:`.translation.join_pieces`. A line without words is one piece.
+        Safe to use while another thread translates, which it does not wait for.
+        """
+        return PreparedLine.pieces(line, self.pipeline, self._longest)
+
+    def graphs(
+        self,
+        lines: Sequence[Line],
+        *,
+        batch_size: int = 32,
+        cancelled: Optional[Callable[[], bool]] = None,
+        **decoding: Any,
+    ) -> List[List[Dict[str, Any]]]:
+        """The graphs that a ``dag_transformer`` writes for raw lines: the documents of ``fairseq-hrt graph``.
+
+        Args:
+            lines: raw text, or what :meth:`prepare` made of it.
+            batch_size, cancelled, decoding: see :meth:`translate`.
+
+        Returns:
+            For each line the graphs of its pieces: one, unless it is empty or was cut.
+
+        Raises:
+            ValueError: the model writes no graph, or see :meth:`translate`.
+        """
+        wanted = Wanted(checked_batch_size(batch_size), graphs=True)
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
+        longest = _longest_piece(decoder, prepared)
+        pieces = [self._pieces(line, longest) for line in lines]
+        flat = [self._ids(piece) for own in pieces for piece in own]
+        documents = iter(decoder.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
+        return [[next(documents) for _ in own] for own in pieces]
+
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 32, **decoding: Any
+    ) -> List[Translation]:
+        """Scores given translations as ``--score-reference`` does: the mean log-probability of their subwords and ``</s>``.
+
+        For autoregressive and bidirectional models that is the score with which a greedy ``translate`` finds them; for
+        ``hrt_transformer`` that of both stages with the chunk size of decoding (Eq. 2, over whole chunks); for ``dag_transformer``
+        log P(y | x) over all paths.
+
+        Args:
+            sources, targets: raw lines, of the same number; a pair with an empty line has no score (None).
+
+        Raises:
+            ValueError: different numbers of lines, or a line that is longer than the model takes.
+        """
+        require_pairs(sources, targets, batch_size)
+        wanted = Wanted(batch_size, given=True)
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding)
+        longest = decoder.longest(prepared)
+        results = [Translation(text=target, source=source) for source, target in zip(sources, targets)]
+        eos, chosen, pairs = self.source.eos, [], []
+        for number, (source, target) in enumerate(zip(sources, targets)):
+            pair = self.source.ids(self.pipeline.words(source)), self.target.ids(self._target_pipeline.words(target))
+            require_lengths(number, [len(ids) + 1 for ids in pair], longest)
+            if all(pair):
+                chosen.append(results[number])
+                pairs.append(([*pair[0], eos], [*pair[1], eos]))
+        found = decoder.score(prepared, [own for own, _ in pairs], [own for _, own in pairs], wanted)
+        for one, scored in zip(chosen, found):
+            rated = self._translation(one.source, scored, self._symbols(scored))
+            one.tokens, one.score, one.positional_scores = rated.tokens, rated.score, rated.positional_scores
+            one.steps, one.token_steps = rated.steps or len(rated.tokens), rated.token_steps
+        return results
+
+    @cached_property
+    def _target_pipeline(self) -> TextPipeline:
+        return self.bundle.target_pipeline()
+
+    # ------------------------------------------------------------------ options
+
+    def _chosen(self, decoding: Mapping[str, Any]) -> Tuple[Dict[str, str], Optional[Mapping[str, str]]]:
+        """The options of a call as texts, and what is written for words of the source that the model does not know.
+
+        The latter is None where ``<unk>`` is not replaced; a switch alone copies source words, otherwise it names a lexicon.
+
+        Raises:
+            ValueError: the lexicon cannot be read, or an option belongs to the loading of a bundle.
+        """
+        for name in ("engine", "weights"):
+            if name in decoding or name in self.defaults:
+                raise ValueError(
+                    f"{name} is not an option of translating: a bundle has its weights, and its "
+                    "engine is chosen when it is loaded (--engine); leave it out"
+                )
+        chosen = {**self.defaults, **_texts(decoding)}
+        asked = chosen.pop("replace_unk", "false")
+        if asked == "false":
+            return chosen, None
+        if chosen["unkpen"] == "inf":
+            chosen["unkpen"] = "0"
+        return chosen, read_lexicon({"true": ""}.get(asked, asked))
+
+    def _prepared(
+        self, options: Mapping[str, str], wanted: Wanted, decoding: Mapping[str, Any]
+    ) -> Tuple[BundleDecoder, Any]:
+        """The decoder that honours the options, and what it makes of them."""
+        given = frozenset(decoding)
+        try:
+            return self.decoder, self.decoder.prepare(options, wanted, given)
+        except UnsupportedOption as error:
+            if self._fallback is None:
+                raise
+            with self._lock:
+                if self._other is None:
+                    logger.warning("%s (PyTorch takes over)", printable(str(error)))
+                    self._other = self._fallback()
+            return self._other, self._other.prepare(options, wanted, given)
+
+    # ------------------------------------------------------------------ text
+
+    def pieces(self, lines: Sequence[str]) -> List[List[int]]:
+        """The source ids of the pieces of lines, as they are decoded."""
+        return [self._ids(piece) for line in lines for piece in self._pieces(line, self._longest)]
+
+    def mostly_unknown(self, line: str) -> List[str]:
+        """The words of a line that the model does not know, where they are most of its words; otherwise none."""
+        return mostly_unknown(self.pipeline.words(line), self.source, self.bundle.subwords)
+
+    def _pieces(self, line: Line, longest: int) -> List[PreparedLine]:
+        """The pieces of a line that have words."""
+        return [piece for piece in PreparedLine.pieces(line, self.pipeline, longest) if piece.words]
+
+    def _ids(self, piece: PreparedLine) -> List[int]:
+        """Source ids, ``</s>`` at the end."""
+        return [*self.source.ids(piece.words), self.source.eos]
+
+    def _symbols(self, hypothesis: Hypothesis) -> List[str]:
+        words = self.target.words
+        return [words[token] for token in hypothesis.tokens]
+
+    def _written(self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]) -> List[str]:
+        """The subwords of a hypothesis, those of the source or of the lexicon in place of ``<unk>``."""
+        symbols = self._symbols(hypothesis)
+        if lexicon is None:
+            return symbols
+        unknown, scheme = self.target.words[self.target.unk], self.bundle.subwords
+        return with_words(symbols, hypothesis.alignment, piece.words, scheme=scheme, lexicon=lexicon, unknown=unknown)
+
+    def _restored(self, symbols: List[str]) -> str:
+        end = self.target.words[self.target.eos]
+        return self.pipeline.text(" ".join(symbol for symbol in symbols if symbol != end))
+
+    def _text(self, written: List[List[List[str]]]) -> str:
+        texts = [self._restored(best[0]) for best in written]
+        return texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
+
+    def _joined(
+        self,
+        line: str,
+        pieces: List[PreparedLine],
+        found: List[List[Hypothesis]],
+        written: List[List[List[str]]],
+    ) -> Translation:
+        return join_pieces(
+            line,
+            [
+                [self._translation(piece.text, one, symbols, piece.start) for one, symbols in zip(best, own)]
+                for piece, best, own in zip(pieces, found, written)
+            ],
+        )
+
+    def _translation(self, line: str, hypothesis: Hypothesis, symbols: List[str], start: int = 0) -> Translation:
+        return Translation(
+            text=self._restored(symbols),
+            source=line,
+            tokens=self._symbols(hypothesis),
+            score=hypothesis.score,
+            positional_scores=list(hypothesis.positional_scores),
+            steps=hypothesis.steps,
+            token_steps=list(hypothesis.token_steps),
+            alignment=[place + start for place in hypothesis.alignment],
+        )
+
+
+def _longest_piece(decoder: BundleDecoder, prepared: Any) -> int:
+    """Subwords of a piece, without ``</s>``."""
+    return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
+
+
+def _texts(options: Mapping[str, Any]) -> Dict[str, str]:
+    """Values as on the command line: ``"true"`` stands for a switch, ``"false"`` leaves it out."""
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}

@@ -1,0 +1,86 @@
+"""Makes a bundle of a model that somebody else has trained, from files on disk; nothing in them is run.
+
+Example:
+
+    fairseq-hrt import opus-mt-en-de --output en-de --runtime int8
+    echo "Good morning." | fairseq-hrt translate en-de
+
+    fairseq-hrt import mbart-large-50-many-to-many-mmt -s en_XX -t de_DE --output en-de
+
+SOURCE is a folder of Hugging Face's transformers (Marian, MBart-50, M2M-100, NLLB), a folder of Marian as OPUS-MT, Firefox and
+translateLocally have them (.npz, .bin, 8-bit ones too), the model file in one, or a folder of a model that fairseq published
+(checkpoints, dictionaries, codes). The checkpoint in the bundle is one of fairseq's: it can be a teacher (distill) and the start of
+training. The licence of a model stays its own.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Optional, Sequence
+
+from ..text.pipeline import SUBWORDS, TOKENIZERS
+from .bundle import read_lines
+from .command import execute
+from .parser import verb_parser
+from .reporting import write_output
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = verb_parser("import", __doc__)
+    parser.add_argument("source", type=Path, metavar="SOURCE", help="folder or file of the model")
+    parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="bundle to make; must not exist")
+    parser.add_argument(
+        "-s",
+        "--source-language",
+        metavar="NAME",
+        help="source language; multilingual models need it (default: from the files)",
+    )
+    parser.add_argument("-t", "--target-language", metavar="NAME", help="target language, likewise")
+    text = parser.add_argument_group("text, where the model's files do not tell")
+    text.add_argument("--tokenizer", choices=TOKENIZERS, help="of the training text (default: space, of fairseq's moses)")
+    text.add_argument("--subwords", choices=SUBWORDS, help="likewise (default: as the files tell)")
+    text.add_argument("--codes", type=Path, metavar="FILE", help="codes or model of the subwords")
+    native = parser.add_argument_group("native engine")
+    native.add_argument(
+        "--runtime", choices=("int8", "float32"), help="also a model for the native engine, with such weights"
+    )
+    native.add_argument(
+        "--runtime-lines",
+        type=Path,
+        metavar="FILE",
+        help="raw source lines to compare both engines with (default: words of the vocabulary)",
+    )
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    execute(build_parser(), run, arguments)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Makes the bundle.
+
+    Raises:
+        ValueError: the source cannot be imported, or options contradict each other.
+    """
+    if options.runtime is None and options.runtime_lines:
+        raise ValueError("--runtime-lines belongs to the native engine: give --runtime int8 or float32")
+    from ..conversion import Wishes, import_model
+
+    lines = None if options.runtime_lines is None else read_lines(options.runtime_lines)
+    wishes = Wishes(
+        source_language=options.source_language,
+        target_language=options.target_language,
+        tokenizer=options.tokenizer,
+        subwords=options.subwords,
+        codes=options.codes,
+        runtime=options.runtime,
+        lines=lines,
+    )
+    bundle = import_model(options.source, options.output, wishes)
+    write_output(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""What ``fairseq-hrt translate`` writes for a line: a text, its alignment, or JSON."""
+
+import argparse
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence
+
+if TYPE_CHECKING:
+    from ..bundles.translation import Translation
+
+
+def output_lines(model: Any, texts: List[str], options: argparse.Namespace) -> List[str]:
+    """What is written for lines, one text each."""
+    # Scores are computed only where they are shown.
+    wanted = {"details": options.json or options.alignments, "batch_size": options.batch_size}
+    found = by_sentence(model, texts, wanted) if options.split_sentences else model.translate(texts, **wanted)
+    if options.json:
+        return [to_json(one) for one in found]
+    return [f"{one.text}\t{pairs(one)}" for one in found] if options.alignments else found
+
+
+def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> List[Any]:
+    """Translations of lines that may hold several sentences each.
+
+    Raises:
+        ValueError: the splitter is not installed.
+    """
+    from ..bundles.translation import join_pieces
+    from ..server.segments import split
+
+    try:
+        lines = [split(text, model.bundle.source_lang).sentences for text in texts]
+    except ImportError:
+        raise ValueError("--split-sentences needs the package sentencex: pip install sentencex") from None
+    found = iter(model.translate([sentence for line in lines for sentence in line], **wanted))
+    joined: List[Any] = []
+    for text, line in zip(texts, lines):
+        own = [next(found) for _ in line]
+        if wanted["details"]:
+            joined.append(replace(join_pieces(text, [[one, *one.alternatives] for one in own]), source=text))
+        else:
+            joined.append(" ".join(one for one in own if one))
+    return joined
+
+
+def pairs(found: "Translation") -> str:
+    """The alignment of a translation as fairseq prints it: ``SOURCE-TARGET`` for each subword, ``</s>`` left out."""
+    places = [place for token, place in zip(found.tokens, found.alignment) if token != "</s>"]
+    return " ".join(f"{place}-{number}" for number, place in enumerate(places))
+
+
+def to_json(found: "Translation") -> str:
+    """One line of JSON."""
+    return json.dumps(asdict(found), ensure_ascii=False)

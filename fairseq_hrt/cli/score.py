@@ -1,0 +1,130 @@
+"""Scores given translations with a bundle: two files in, one score per line out.
+
+Example:
+
+    fairseq-hrt score bundle source.en translation.de > scores
+    fairseq-hrt score bundle source.en translation.de --json -o scores.jsonl
+
+The score is the mean log-probability of the translation's subwords and its end, as fairseq-generate --score-reference
+computes it; a model that writes left to right finds its own greedy translation with this score. The two files have the same
+number of lines. A pair with an empty line has no score: its line stays empty.
+"""
+
+import argparse
+import itertools
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from ..files import is_stream, raw_lines, reading, writing
+from ..schema import ENGINES
+from .binary import require_text, text_lines
+from .parser import verb_parser
+from .reporting import reporting
+from .settings import read_settings
+from .translate import BATCHES, read_line, shown
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = verb_parser("score", __doc__)
+    parser.add_argument("bundle", type=Path, help="folder made by fairseq-hrt bundle")
+    parser.add_argument("sources", type=Path, metavar="SOURCES", help="text file, or - for the standard input")
+    parser.add_argument("targets", type=Path, metavar="TARGETS", help="their translations, line by line")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file for the scores (default: standard output)")
+    parser.add_argument("--json", action="store_true", help="an object per line: score, tokens and their log-probabilities")
+    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="decoding option; repeatable")
+    parser.add_argument("--batch-size", type=int, default=32, help="pairs scored together (default: %(default)s)")
+    parser.add_argument("--engine", choices=ENGINES, default="auto", help="as for translate (default: %(default)s)")
+    parser.add_argument("--threads", type=int, help="threads of the engine (default: its own choice)")
+    parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Runs the command."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
+    with reporting(parser):
+        run(options)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Loads the bundle and scores every pair.
+
+    Raises:
+        ValueError: options and files that do not fit each other.
+        OSError: a file cannot be read or written.
+    """
+    for name in ("batch_size", "threads"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
+    settings = read_settings(options.set)
+    names = [None if str(path) == "-" else path for path in (options.sources, options.targets)]
+    if names == [None, None]:
+        raise ValueError("- is given twice: the standard input can be read once")
+    given = [path for path in names if path is not None]
+    for path in given:
+        require_text(path)
+    output = options.output
+    if not is_stream(output) and os.path.realpath(output) in map(os.path.realpath, given):
+        raise ValueError(f"{output} is an input: the scores would replace it; give another --output")
+    # Only now, for what shows its help needs no NumPy.
+    from ..bundles.pretrained import from_pretrained
+
+    named: Dict[str, Any] = {"device": options.device, "engine": options.engine, "threads": options.threads, **settings}
+    model = from_pretrained(options.bundle, **named)
+    with reading(names[0]) as sources, reading(names[1]) as targets, writing(output) as written:
+        pairs = paired(
+            *(text_lines(raw_lines(file, shown(path)), shown(path)) for file, path in zip((sources, targets), names))
+        )
+        score(model, pairs, written, options)
+
+
+def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple[str, str]]:
+    """Lines of two files that belong together.
+
+    Raises:
+        ValueError: one of them has more.
+    """
+    for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
+        if source is None or target is None:
+            shorter, longer = ("sources", "targets") if source is None else ("targets", "sources")
+            raise ValueError(
+                f"the {shorter} end behind line {number}, the {longer} go on: they must belong together line by line"
+            )
+        yield read_line(source, first=not number), read_line(target, first=not number)
+
+
+def score(model: Any, pairs: Iterator[Tuple[str, str]], output: BinaryIO, options: argparse.Namespace) -> None:
+    """Writes a line for each pair.
+
+    Raises:
+        ValueError: a line that is longer than the model takes; the message says near which line.
+    """
+    begun = 0
+    while block := list(itertools.islice(pairs, BATCHES * options.batch_size)):
+        sources, targets = ([pair[side] for pair in block] for side in (0, 1))
+        try:
+            found = model.score(sources, targets, batch_size=options.batch_size)
+        except ValueError as error:
+            raise ValueError(f"{error} (pair 0 is line {begun + 1} of the files)") from None
+        rows: List[str] = [_line(one, as_json=options.json) for one in found]
+        output.write("".join(f"{row}\n" for row in rows).encode("utf-8"))
+        begun += len(block)
+
+
+def _line(found: Any, *, as_json: bool) -> str:
+    if as_json:
+        names = ("source", "text", "score", "tokens", "positional_scores")
+        return json.dumps({name: getattr(found, name) for name in names}, ensure_ascii=False)
+    return "" if found.score is None else f"{found.score:.6f}"
+
+
+if __name__ == "__main__":
+    main()

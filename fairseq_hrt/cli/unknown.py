@@ -1,0 +1,45 @@
+"""Warns where a model does not know the words of its input: the wrong language, or a model of another field."""
+
+import logging
+from typing import Any, Sequence
+
+from ..escaping import printable
+
+logger = logging.getLogger(__name__)
+# Lines that are named; others are counted.
+NAMED = 3
+# Words that are named of a line.
+WORDS = 5
+
+
+class UnknownWords:
+    """Looks at the lines of an input, block by block.
+
+    Args:
+        model: a :class:`~..bundles.translator.Translator`.
+        name: of the input, for messages.
+    """
+
+    def __init__(self, model: Any, name: str) -> None:
+        self.model, self.name, self.lines = model, name, 0
+
+    def look(self, texts: Sequence[str], begun: int) -> None:
+        """Warns of the first lines; ``begun``: how many lines came before these."""
+        for number, text in enumerate(texts, begun + 1):
+            words = self.model.mostly_unknown(text)
+            self.lines += bool(words)
+            if words and self.lines <= NAMED:
+                more = ", …" if len(words) > WORDS else ""
+                named = printable(", ".join(words[:WORDS])) + more
+                logger.warning("%s, line %d: the model does not know most of these words: %s", self.name, number, named)
+
+    def sum_up(self) -> None:
+        """Says how many lines there were in all, where not all of them were named."""
+        if self.lines > NAMED:
+            languages = (self.model.bundle.source_lang, self.model.bundle.target_lang)
+            logger.warning(
+                "%s: the model does not know most words of %d lines; it translates %s to %s",
+                self.name,
+                self.lines,
+                *languages,
+            )

@@ -1,0 +1,207 @@
+"""What a reader makes of a source: models of fairseq, dictionaries, and how text is prepared; and the bundle of it."""
+
+import logging
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+
+from ..bundles.bundle import Bundle, make_bundle
+from ..escaping import shown
+from ..loading.data_options import language_of_data
+from .vocabularies import Vocabulary
+
+logger = logging.getLogger(__name__)
+
+# Decodes imported models as any others that write from left to right.
+TASK = "translation_autoregressive"
+# The logit of a word that a model does not have: never chosen, and nothing in a sum of probabilities. Lower, it would drown the
+# label-smoothed loss of who trains on, and be infinite in half precision.
+NEVER = -1e4
+# What fairseq wants to know of a training; there was none here.
+_UNTRAINED: Dict[str, Any] = {
+    "criterion_name": "CrossEntropyCriterion",
+    "optimizer_name": "FairseqAdam",
+    "lr_scheduler_state": {},
+    "num_updates": None,
+}
+
+
+@dataclass
+class ConvertedModel:
+    """A model of fairseq.
+
+    Attributes:
+        architecture: its ``--arch``.
+        options: of ``fairseq-train``, by their names without dashes; True for a switch.
+        parameters: float32, by fairseq's names.
+    """
+
+    architecture: str
+    options: Dict[str, Any]
+    parameters: Dict[str, np.ndarray]
+
+
+@dataclass
+class Converted:
+    """A source that was read.
+
+    Attributes:
+        models: one, or several of an ensemble.
+        languages: source and target, as the dictionaries are named.
+        source, target: their words.
+        tokenizer, subwords, codes, target_codes, source_prefix, target_prefix: see :class:`~..text.pipeline.TextRecipe`.
+        decoding: options that the bundle shall have.
+        card: what else is to be known.
+        shortlist: lines of a ``vmap`` file: candidates for the native engine.
+    """
+
+    models: List[ConvertedModel]
+    languages: Tuple[str, str]
+    source: Vocabulary
+    target: Vocabulary
+    tokenizer: str = "space"
+    subwords: str = "none"
+    codes: Optional[Path] = None
+    target_codes: Optional[Path] = None
+    source_prefix: Optional[str] = None
+    target_prefix: Optional[str] = None
+    decoding: Dict[str, str] = field(default_factory=dict)
+    card: Dict[str, Any] = field(default_factory=dict)
+    shortlist: Optional[List[str]] = None
+
+
+# Sentences that both engines are compared on where nothing else is given: prepared as any text of the user.
+def write_bundle(
+    converted: Converted, folder: Path, *, runtime: Optional[str] = None, lines: Optional[Sequence[str]] = None
+) -> Bundle:
+    """Writes checkpoint, dictionaries and bundle.
+
+    Args:
+        converted: what was read.
+        folder: of the bundle; must not exist.
+        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: none.
+        lines: raw source lines to compare both engines with.
+
+    Raises:
+        ValueError: the folder exists, or the model cannot be represented.
+        OSError: a file cannot be written.
+    """
+    from ..bundles.pretrained import from_pretrained
+
+    for language in converted.languages:
+        language_of_data(language, "the source")
+    if converted.languages[0] == converted.languages[1] and converted.source != converted.target:
+        raise ValueError(
+            f"both languages are called {shown(converted.languages[0])}, but have different vocabularies: name them by "
+            "--source-language and --target-language"
+        )
+    if folder.exists() or folder.is_symlink():
+        raise ValueError(f"{folder} exists already: give another folder or remove it")
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        for language, words in zip(converted.languages, (converted.source, converted.target)):
+            words.save(place / f"dict.{language}.txt")
+        checkpoints = []
+        for number, model in enumerate(converted.models, start=1):
+            checkpoints.append(place / f"model{number}.pt")
+            write_checkpoint(model, converted.languages, place, checkpoints[-1])
+        shortlist = None
+        if converted.shortlist is not None:
+            shortlist = place / "shortlist.vmap"
+            shortlist.write_text("".join(f"{line}\n" for line in converted.shortlist), encoding="utf-8", newline="\n")
+
+        def complete(bundle: Bundle) -> None:
+            complete_text(bundle, converted)
+            if runtime is not None:
+                from ..bundles.runtime_bundle import add_runtime
+
+                add_runtime(bundle, runtime, data=place, lines=lines, shortlist=shortlist)
+
+        if shortlist is not None and runtime is None:
+            logger.warning("the shortlist is left out: it belongs to the native engine's model, which --runtime makes")
+        return make_bundle(
+            folder,
+            checkpoints,
+            place,
+            tokenizer=converted.tokenizer,
+            subwords=converted.subwords,
+            codes=converted.codes,
+            task=TASK,
+            options=converted.decoding,
+            card=converted.card,
+            complete=complete,
+            check=lambda made: from_pretrained(made, device="cpu", engine="torch" if runtime is None else "native"),
+        )
+
+
+def complete_text(bundle: Bundle, converted: Converted) -> None:
+    """Adds what is particular to the text of imported models."""
+    import shutil
+
+    # Nothing is known of the training.
+    bundle.card = {"architecture": bundle.card["architecture"], **converted.card}
+    bundle.source_prefix, bundle.target_prefix = converted.source_prefix, converted.target_prefix
+    if converted.target_codes is not None:
+        bundle.target_codes = "target_codes"
+        shutil.copyfile(converted.target_codes, bundle.folder / bundle.target_codes)
+
+
+def write_checkpoint(model: ConvertedModel, languages: Tuple[str, str], data: Path, path: Path) -> None:
+    """Writes a checkpoint as a training of that model by ``--task translation`` leaves it.
+
+    Args:
+        model: the model.
+        languages: source and target.
+        data: folder of its dictionaries.
+        path: to write.
+
+    Raises:
+        ValueError: the model does not have the parameters, or they are not all of its own.
+    """
+    from fairseq import options as fairseq_options
+    from fairseq import tasks
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    from omegaconf import OmegaConf, open_dict
+
+    arguments = [str(data), "--task", "translation", "--arch", model.architecture]
+    arguments += ["--source-lang", languages[0], "--target-lang", languages[1], "--dropout", "0.1"]
+    for name, value in model.options.items():
+        if value is not False:
+            arguments += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    namespace = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
+    config = convert_namespace_to_omegaconf(namespace)
+    task = tasks.setup_task(config.task)
+    built = task.build_model(config.model)
+    state = built.state_dict()
+    parameters = {name for name, _ in built.named_parameters(remove_duplicate=False)}
+    for name, value in model.parameters.items():
+        if name not in state or tuple(state[name].shape) != value.shape:
+            own = tuple(state[name].shape) if name in state else "nothing"
+            raise ValueError(f"{model.architecture} has {own} of the name {name}, the imported one {value.shape}")
+        state[name] = torch.from_numpy(np.ascontiguousarray(value, np.float32))
+    missing = sorted(parameters - set(model.parameters))
+    if missing:
+        raise ValueError(f"{model.architecture} has {missing[0]}, which the imported model does not have")
+    # The model's own: matrices that it shares are written once.
+    built.load_state_dict(state)
+    with open_dict(config):
+        # Of this machine, and gone when the bundle is read.
+        config.task.data = None
+        config.model.data = None
+    torch.save(
+        {
+            "args": None,
+            "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True),
+            "model": built.state_dict(),
+            "criterion": None,
+            "optimizer_history": [_UNTRAINED],
+            "task_state": {},
+            "last_optimizer_state": None,
+            "extra_state": {},
+        },
+        path,
+    )

@@ -1,0 +1,94 @@
+"""Folders of fairseq's published models: checkpoints, dictionaries and subword codes, as ``wmt19.en-de.joined-dict.ensemble`` has them."""
+
+import re
+from pathlib import Path
+from typing import List, Optional, Tuple
+
+from ..bundles.bundle import Bundle, make_bundle
+from ..escaping import shown
+from .converted import TASK
+
+# As the archives of fairseq name them; the first that is there.
+_CODES = ("bpecodes", "codes", "ende30k.fastbpe.code", "bpe.codes", "code")
+_SENTENCEPIECE = ("sentencepiece.bpe.model", "spm.model", "sentencepiece.model")
+_MODEL = re.compile(r"model\d*\.pt|checkpoint.*\.pt")
+
+
+def is_fairseq(folder: Path) -> bool:
+    """Whether a folder holds checkpoints beside dictionaries."""
+    return bool(_checkpoints(folder)) and any(folder.glob("dict.*.txt"))
+
+
+def _checkpoints(folder: Path) -> List[Path]:
+    """The models of a folder: one, or the numbered ones of an ensemble."""
+    found = [path for path in folder.iterdir() if _MODEL.fullmatch(path.name) and path.is_file()]
+    numbered = [path for path in found if re.fullmatch(r"model\d+\.pt", path.name)]
+    numbered.sort(key=lambda path: int(path.stem[len("model") :]))
+    return numbered or sorted(found)
+
+
+def pack(
+    source: Path, folder: Path, *, text: Tuple[Optional[str], Optional[str], Optional[Path]], runtime: Optional[str],
+    lines: Optional[List[str]],
+) -> Bundle:  # fmt: skip
+    """Makes the bundle of a folder of fairseq's, or of one checkpoint in it.
+
+    Args:
+        source: folder, or one of its checkpoints.
+        folder: of the bundle.
+        text: tokenizer, subwords and codes, see :class:`~..text.pipeline.TextRecipe`; None: Moses, and the codes that are there.
+        runtime: weights of the native engine's model, or None.
+        lines: raw source lines to compare both engines with.
+
+    Raises:
+        ValueError: something is missing or damaged; the message names the file.
+    """
+    from ..bundles.pretrained import from_pretrained
+
+    data = source if source.is_dir() else source.parent
+    checkpoints = [source] if source.is_file() else _checkpoints(data)
+    if len(checkpoints) > 1 and not re.fullmatch(r"model\d+\.pt", checkpoints[0].name):
+        raise ValueError(
+            f"{data} has {len(checkpoints)} checkpoints ({', '.join(path.name for path in checkpoints)[:200]}): give the path of one; "
+            "those of an ensemble are called model1.pt, model2.pt, …"
+        )
+    tokenizer, subwords, codes = text
+    if codes is None and subwords in (None, "subword-nmt"):
+        codes = next((data / name for name in _CODES if (data / name).is_file()), None)
+        subwords = "subword-nmt" if codes is not None else subwords
+    if codes is None and subwords in (None, "sentencepiece"):
+        codes = next((data / name for name in _SENTENCEPIECE if (data / name).is_file()), None)
+        subwords = "sentencepiece" if codes is not None else subwords
+    if codes is None and subwords != "none":
+        raise ValueError(
+            f"{data} holds no subword codes ({', '.join((*_CODES, *_SENTENCEPIECE))}): give them by --codes, or --subwords none"
+        )
+    assert subwords is not None
+
+    def complete(bundle: Bundle) -> None:
+        bundle.card["imported from"] = f"fairseq: {', '.join(path.name for path in checkpoints)}"
+        if runtime is not None:
+            from ..bundles.runtime_bundle import add_runtime
+
+            add_runtime(bundle, runtime, data=data, lines=lines)
+
+    return make_bundle(
+        folder,
+        checkpoints,
+        data,
+        tokenizer=tokenizer or ("space" if subwords == "sentencepiece" else "moses"),
+        subwords=subwords,
+        codes=codes,
+        task=TASK,
+        complete=complete,
+        check=lambda made: from_pretrained(made, device="cpu", engine="torch" if runtime is None else "native"),
+    )
+
+
+def unknown_kind(source: Path) -> str:
+    """What to say of a folder that no reader knows."""
+    names = sorted(path.name for path in source.iterdir())[:8] if source.is_dir() else [source.name]
+    return (
+        f"{source} holds no model that can be imported (it has {', '.join(map(shown, names)) or 'nothing'}): give a folder of Hugging Face "
+        "(config.json), of Marian (a .npz or .bin model and its vocabulary), or of fairseq (checkpoints, dict.*.txt and codes)"
+    )

@@ -1,0 +1,197 @@
+"""Hugging Face's Marian, MBart and M2M-100 models as fairseq's: their modules have fairseq's own names."""
+
+from typing import Any, Dict, Tuple
+
+import numpy as np
+
+from .converted import NEVER, ConvertedModel
+from .hugging_face import COMPUTED
+from .plain_files import Settings
+from .tensors import Tensors
+from .vocabularies import Vocabulary
+
+_SIDES = ("encoder", "decoder")
+# Names of one function.
+_ACTIVATIONS = {"silu": "swish"}
+MOST_POSITIONS = 1 << 14
+
+
+def sinusoids(count: int, width: int) -> np.ndarray:
+    """The vectors of positions of Hugging Face's Marian ``[count, width]``.
+
+    Its frequencies are 10000^(-2 i / width); Marian itself and fairseq have 10000^(-i / (width / 2 - 1)).
+    """
+    half = width // 2
+    angles = np.arange(count)[:, None] / np.power(10000.0, 2 * np.arange(half) / width)[None]
+    return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
+
+
+def require_rows(tensors: Tensors, config: Settings, sizes: Tuple[int, int]) -> None:
+    """Refuses embeddings of other sizes, before anything is made for each of their rows.
+
+    Args:
+        tensors: the weights.
+        config: what ``config.json`` says.
+        sizes: words of source and target.
+
+    Raises:
+        ValueError: a matrix is missing, or has another shape.
+    """
+    for side, size in zip(_SIDES, sizes):
+        tensors.take(_embedding(tensors, side), size, config.number("d_model"))
+
+
+def _embedding(tensors: Tensors, side: str) -> str:
+    """The name of a side's embedding; where it is shared, the file may have it under one name only."""
+    names = (f"model.{side}.embed_tokens.weight", "model.shared.weight", "lm_head.weight")
+    return next((name for name in names if name in tensors), names[0])
+
+
+class HuggingFaceModel:
+    """One model.
+
+    Args:
+        tensors: its weights.
+        config: what ``config.json`` says.
+        source, target: vocabularies of as many words as the embeddings have rows.
+    """
+
+    def __init__(self, tensors: Tensors, config: Settings, source: Vocabulary, target: Vocabulary) -> None:
+        self.tensors, self.config, self.words = tensors, config, {"encoder": source, "decoder": target}
+        self.width = config.number("d_model")
+        self.positions = config.number("max_position_embeddings", most=MOST_POSITIONS)
+        self.made: Dict[str, np.ndarray] = {}
+        self.options: Dict[str, Any] = {
+            "activation_fn": _ACTIVATIONS.get(config.text("activation_function"), config.text("activation_function")),
+            "no_scale_embedding": not config.switch("scale_embedding"),
+            "max_source_positions": self.positions,
+            "max_target_positions": self.positions,
+        }
+        for side in _SIDES:
+            heads = config.number(f"{side}_attention_heads")
+            if self.width % (2 * heads):
+                raise ValueError(
+                    f"{config.subject} has d_model: {self.width} and {side}_attention_heads: {heads}; the first must be a multiple of "
+                    "twice the second"
+                )
+            self.options.update(
+                {
+                    f"{side}_embed_dim": self.width,
+                    f"{side}_layers": config.number(f"{side}_layers", most=1000),
+                    f"{side}_ffn_embed_dim": config.number(f"{side}_ffn_dim"),
+                    f"{side}_attention_heads": heads,
+                }
+            )
+
+    def marian(self) -> ConvertedModel:
+        """A ``marian_transformer``, whose positions are a table: Hugging Face's sinusoids are neither Marian's nor fairseq's.
+
+        Raises:
+            ValueError: it cannot be represented.
+        """
+        config = self.config
+        config.require("activation_function", ("swish", "silu", "relu", "gelu"), "")
+        for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm", "add_bias_logits"):
+            config.require(name, (False,), False)
+        config.require("static_position_embeddings", (True,), True)
+        self._embeddings()
+        self._layers()
+        start = config.number("decoder_start_token_id", least=0)
+        matrix = self.tensors.held[_embedding(self.tensors, "decoder")]
+        if start >= len(matrix) or np.any(matrix[start]):
+            raise ValueError(
+                f"{config.subject} has decoder_start_token_id: {start}, whose embedding is not zero; Marian's decoders start from zeros"
+            )
+        target = self.words["decoder"]
+        bias = np.zeros(target.size, np.float32)
+        if "final_logits_bias" in self.tensors:
+            bias = self.tensors.take("final_logits_bias", 1, target.size)[0]
+        self.made["decoder.output_projection.bias"] = target.reordered(bias, NEVER)
+        table = np.concatenate([np.zeros((2, self.width), np.float32), sinusoids(self.positions, self.width)])
+        for side in _SIDES:
+            self.made[f"{side}.embed_positions.weight"] = table
+            self.options[f"{side}_learned_pos"] = True
+        self.options.update(marian_epsilon=1e-5, marian_output_bias="yes", marian_zero_start="yes", marian_cell="attention")
+        self.tensors.require_all_used(COMPUTED)
+        return ConvertedModel("marian_transformer", self.options, self.made)
+
+    def multilingual(self, learned: bool) -> ConvertedModel:
+        """fairseq's own ``transformer``, with layers that normalise first.
+
+        Args:
+            learned: positions are learned, and embeddings normalised (MBart); else they are sinusoids (M2M-100).
+
+        Raises:
+            ValueError: it cannot be represented.
+        """
+        config, width = self.config, self.width
+        config.require("activation_function", ("relu", "gelu"), "")
+        config.require("normalize_before", (True,), True)
+        config.require("add_final_layer_norm", (True,), True)
+        config.require("normalize_embedding", (learned,), learned)
+        config.require("decoder_start_token_id", (2,), None)
+        self._embeddings()
+        self._layers()
+        for side in _SIDES:
+            self.options[f"{side}_normalize_before"] = True
+            self._copy(f"{side}.layer_norm", width)
+            if learned:
+                self.options[f"{side}_learned_pos"] = True
+                self.options["layernorm_embedding"] = True
+                self._copy(f"{side}.layernorm_embedding", width)
+                name = f"{side}.embed_positions.weight"
+                self.made[name] = self.tensors.take(f"model.{name}", self.positions + 2, width)
+        if "final_logits_bias" in self.tensors:
+            bias = self.tensors.take("final_logits_bias", 1, self.words["decoder"].size)
+            if np.any(bias):
+                raise ValueError(
+                    f"{self.tensors.subject} has a final_logits_bias that is not zero, which cannot be represented here"
+                )
+        self.tensors.require_all_used(() if learned else COMPUTED)
+        return ConvertedModel("transformer", self.options, self.made)
+
+    def _embeddings(self) -> None:
+        config, tensors = self.config, self.tensors
+        for side in _SIDES:
+            words = self.words[side]
+            matrix = tensors.take(_embedding(tensors, side), words.size, self.width)
+            self.made[f"{side}.embed_tokens.weight"] = words.reordered(matrix)
+        for name in ("model.shared.weight", "lm_head.weight"):
+            # Other names of the same matrix.
+            if name in tensors:
+                tensors.used.add(name)
+        target, own = self.words["decoder"], self.made["decoder.embed_tokens.weight"]
+        tied = config.switch("tie_word_embeddings", True)
+        output = own
+        if not tied:
+            output = target.reordered(tensors.take("lm_head.weight", target.size, self.width))
+        elif "lm_head.weight" in tensors and not np.array_equal(
+            tensors.take("lm_head.weight", target.size, self.width), tensors.held[_embedding(tensors, "decoder")]
+        ):
+            raise ValueError(
+                f"{tensors.subject}: 'lm_head.weight' is not the decoder's embedding, as tie_word_embeddings says"
+            )
+        self.made["decoder.output_projection.weight"] = output
+        same = tied and self.words["encoder"] == target and np.array_equal(self.made["encoder.embed_tokens.weight"], own)
+        self.options["share_all_embeddings"] = same
+        self.options["share_decoder_input_output_embed"] = tied and not same
+
+    def _layers(self) -> None:
+        width = self.width
+        for side in _SIDES:
+            inner = self.options[f"{side}_ffn_embed_dim"]
+            for number in range(self.options[f"{side}_layers"]):
+                layer = f"{side}.layers.{number}"
+                for attention in ("self_attn", "encoder_attn")[: 1 + (side == "decoder")]:
+                    for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+                        self._copy(f"{layer}.{attention}.{name}", width, width)
+                    self._copy(f"{layer}.{attention}_layer_norm", width)
+                self._copy(f"{layer}.fc1", inner, width)
+                self._copy(f"{layer}.fc2", width, inner)
+                self._copy(f"{layer}.final_layer_norm", width)
+
+    def _copy(self, name: str, *shape: int) -> None:
+        """A module's weight, of that shape, and its bias."""
+        sizes: Dict[str, Tuple[int, ...]] = {"weight": shape, "bias": shape[:1]}
+        for part, size in sizes.items():
+            self.made[f"{name}.{part}"] = self.tensors.take(f"model.{name}.{part}", *size)

@@ -1,0 +1,92 @@
+"""Which reader a source needs, and the bundle that comes of it."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import List, Optional
+
+from ..bundles.bundle import Bundle
+from .converted import Converted, write_bundle
+from .fairseq_checkpoints import is_fairseq, pack, unknown_kind
+from .hugging_face import CONFIG
+from .hugging_face_folders import read_hugging_face
+from .marian import MODELS, is_marian, read_marian
+from .plain_files import refuse_links_outside
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user says of a source.
+
+    Attributes:
+        source_language, target_language: names, which a multilingual model needs.
+        tokenizer, subwords, codes: how its text was prepared, where its files do not tell; see :class:`~..text.pipeline.TextRecipe`.
+        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: none.
+        lines: raw source lines to compare both engines with.
+    """
+
+    source_language: Optional[str] = None
+    target_language: Optional[str] = None
+    tokenizer: Optional[str] = None
+    subwords: Optional[str] = None
+    codes: Optional[Path] = None
+    runtime: Optional[str] = None
+    lines: Optional[List[str]] = None
+
+
+def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundle:
+    """Makes a bundle of a model of another toolkit, or of one that fairseq published.
+
+    Args:
+        source: a folder, or the model file in one.
+        folder: of the bundle; must not exist.
+        wishes: what the files do not tell.
+
+    Raises:
+        ValueError: no such model, a damaged one, or one that cannot be represented; the message names the file.
+        OSError: a file cannot be read or written.
+    """
+    if not source.exists():
+        raise ValueError(f"{source} does not exist: give the folder or file of a model")
+    languages = wishes.source_language, wishes.target_language
+    place = source if source.is_dir() else source.parent
+    text = wishes.tokenizer, wishes.subwords, wishes.codes
+    fairseq = source.suffix == ".pt" or (source.is_dir() and is_fairseq(source))
+    hugging_face = source.is_dir() and (source / CONFIG).is_file()
+    if not (fairseq or hugging_face or (source.suffix in MODELS if source.is_file() else is_marian(source))):
+        raise ValueError(unknown_kind(source))
+    refuse_links_outside(place, source)
+    if fairseq:
+        if languages != (None, None):
+            raise ValueError(
+                "--source-language and --target-language: fairseq's checkpoints know their languages; leave them out"
+            )
+        return pack(source, folder, text=text, runtime=wishes.runtime, lines=wishes.lines)
+    converted = read_hugging_face(place, languages) if hugging_face else read_marian(source, languages)
+    return write_bundle(
+        _prepared(converted, wishes), folder, runtime=wishes.runtime, lines=wishes.lines or _sample(converted)
+    )
+
+
+def _prepared(converted: Converted, wishes: Wishes) -> Converted:
+    """With the text preparation that the user names.
+
+    Raises:
+        ValueError: the model brings its own.
+    """
+    if (wishes.tokenizer, wishes.subwords, wishes.codes) == (None, None, None):
+        return converted
+    if converted.codes is not None:
+        raise ValueError(
+            f"--tokenizer, --subwords and --codes: the model brings its own ({converted.codes.name}); leave them out"
+        )
+    subwords = wishes.subwords or ("none" if wishes.codes is None else "subword-nmt")
+    return replace(converted, tokenizer=wishes.tokenizer or converted.tokenizer, subwords=subwords, codes=wishes.codes)
+
+
+def _sample(converted: Converted) -> List[str]:
+    """Lines to compare both engines with where the user gives none: words of the source, a few a line."""
+    words = [word.replace("\u2581", "") for word in converted.source.words]
+    plain = [word for word in words if len(word) > 2 and word.isalpha()]
+    step = max(len(plain) // 400, 1)
+    chosen = plain[::step][:400] or ["a"]
+    return [" ".join(chosen[start::80]) for start in range(min(80, len(chosen)))]

@@ -1,0 +1,37 @@
+"""fairseq's dictionary, in which its commands look up every word that they print."""
+
+from typing import Any, Callable, List, Optional
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.tokenizer import tokenize_line
+
+
+class TaskDictionary(Dictionary):
+    """Reads and writes tensors as a whole; fairseq's one element at a time, as long as the kernel
+    takes to translate.
+    """
+
+    def string(self, tensor: Any, *args: Any, **kwargs: Any) -> str:
+        """The text of ids: a tensor ``[T]``, a sequence of them, or a tensor ``[B, T]`` of lines."""
+        single = torch.is_tensor(tensor) and tensor.dim() == 1
+        return super().string(tensor.tolist() if single else tensor, *args, **kwargs)
+
+    def encode_line(
+        self,
+        line: str,
+        line_tokenizer: Callable[[str], List[str]] = tokenize_line,
+        add_if_not_exist: bool = True,
+        consumer: Optional[Callable[[str, int], Any]] = None,
+        append_eos: bool = True,
+        reverse_order: bool = False,
+    ) -> torch.Tensor:
+        """The ids of a line: IntTensor ``[T]``; the arguments are fairseq's."""
+        words = line_tokenizer(line)[:: -1 if reverse_order else 1]
+        look_up = self.add_symbol if add_if_not_exist else self.index
+        ids = []
+        for word in words:
+            ids.append(look_up(word))
+            if consumer is not None:
+                consumer(word, ids[-1])
+        return torch.tensor([*ids, self.eos_index] if append_eos else ids, dtype=torch.int)

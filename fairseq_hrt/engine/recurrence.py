@@ -1,0 +1,43 @@
+"""The recurrence of decoders without self-attention: Marian's simpler simple recurrent unit (SSRU)."""
+
+import torch
+from torch import Tensor
+
+
+def scan(forget: Tensor, fresh: Tensor, before: Tensor) -> Tensor:
+    """c_t = f_t c_{t-1} + g_t for q tokens at once, in about log2(q) passes over them instead of q.
+
+    Stable, as gates lie between 0 and 1: products of them only become smaller.
+
+    Args:
+        forget: ``[R, q, D]``, the gates f.
+        fresh: ``[R, q, D]``, g, what is added.
+        before: ``[R, D]``, the state before the first token.
+
+    Returns:
+        ``[R, q, D]``, the state after each token.
+    """
+    first = torch.addcmul(fresh[:, :1], forget[:, :1], before.unsqueeze(1))
+    count, reach = fresh.size(1), 1
+    states = first if count == 1 else torch.cat([first, fresh[:, 1:]], 1)
+    while reach < count:
+        # Token t has gathered what tokens t - reach + 1 to t add; now it takes over what token t - reach has gathered.
+        later = torch.addcmul(states[:, reach:], forget[:, reach:], states[:, :-reach])
+        states = torch.cat([states[:, :reach], later], 1)
+        forget = torch.cat([forget[:, :reach], forget[:, reach:] * forget[:, :-reach]], 1)
+        reach *= 2
+    return states
+
+
+def recur(forget: Tensor, candidate: Tensor, before: Tensor) -> Tensor:
+    """The states of an SSRU, c_t = f_t c_{t-1} + (1 - f_t) z_t (Kim et al. 2019, *From Research to Production and Back*).
+
+    Args:
+        forget: ``[R, q, D]``, f, between 0 and 1.
+        candidate: ``[R, q, D]``, z.
+        before: ``[R, D]``, the state before the first token.
+
+    Returns:
+        ``[R, q, D]``.
+    """
+    return scan(forget, (1 - forget) * candidate, before)

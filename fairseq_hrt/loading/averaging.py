@@ -1,0 +1,187 @@
+"""Averaged checkpoints: the mean of the parameters of several checkpoints of one training run."""
+
+import collections
+import logging
+import math
+import operator
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Sequence
+
+import torch
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models.transformer.transformer_base import TransformerModelBase
+from fairseq.models.transformer.transformer_config import TransformerConfig
+from omegaconf import OmegaConf
+
+from ..compat.display import shown
+from .checkpoints import architecture_name, read_checkpoint, reading
+
+logger = logging.getLogger(__name__)
+
+# checkpoint7.pt (an epoch), checkpoint_3_2500.pt (epoch and update)
+_NUMBERED = re.compile(r"checkpoint(?:(\d+)|_\d+_(\d+))\.pt")
+# Options of a model that decide what it does with parameters of the same names and shapes.
+_COMPUTATION = re.compile(
+    r"activation_fn|no_scale_embedding|share_\w+|cross_self_attention|bidirectional_\w+|hrt_(chunk_sizes|tail_target)"
+    r"|dag_(upsample_base|upsample_scale|count_bos|max_transition_length|link_features)"
+)
+
+
+def last_checkpoints(folder: Path, count: int) -> List[Path]:
+    """The last numbered checkpoints of a run, oldest first; those of updates where there are any.
+
+    Raises:
+        FileNotFoundError: there are fewer.
+    """
+    by_update, by_epoch = {}, {}
+    for path in folder.glob("checkpoint*.pt"):
+        match = _NUMBERED.fullmatch(path.name)
+        if match and match.group(2):
+            by_update[int(match.group(2))] = path
+        elif match:
+            by_epoch[int(match.group(1))] = path
+    found = by_update or by_epoch
+    _require(len(found), count, folder, "--keep-last-epochs or --keep-interval-updates")
+    return [found[number] for number in sorted(found)[-count:]]
+
+
+def best_checkpoints(folder: Path, count: int) -> List[Path]:
+    """The best checkpoints by the value that ``--best-checkpoint-metric`` had when they were written, best first.
+
+    Copies of one training state (``checkpoint_best.pt`` beside ``checkpoint7.pt``) count once.
+
+    Raises:
+        FileNotFoundError: there are fewer whose metric is known.
+    """
+    scored: Dict[int, Any] = {}
+    for path in sorted(folder.glob("checkpoint*.pt")):
+        state = read_checkpoint(path, for_decoding=False)
+        with reading(path, "does not say how good it is"):
+            value = (state.get("extra_state") or {}).get("val_loss")
+            history = state.get("optimizer_history") or [{}]
+            update = history[-1].get("num_updates")
+            if value is None or update is None:
+                continue
+            value, update = _number(value), _count(update)
+            if update in scored:
+                continue
+            if not math.isfinite(value):
+                logger.warning("%s is left out: after %d updates its metric was %s", path.name, update, value)
+                continue
+            maximise = state["cfg"]["checkpoint"]["maximize_best_checkpoint_metric"]
+            scored[update] = (-value if maximise else value, path, state["cfg"]["checkpoint"]["best_checkpoint_metric"])
+            logger.info("%s: %s %s after %d updates", path.name, shown(scored[update][2]), value, update)
+    _require(len(scored), count, folder, "--keep-best-checkpoints")
+    return [path for _, path, _ in sorted(scored.values(), key=lambda entry: entry[0])[:count]]
+
+
+def _number(value: Any) -> float:
+    """A metric: one of Python's or NumPy's numbers, or a tensor of one."""
+    if isinstance(value, str):
+        raise TypeError(f"{shown(value)} is no number")
+    return float(value)
+
+
+def _count(value: Any) -> int:
+    """A number of updates: a whole one, and none that takes pages to write."""
+    number = operator.index(value)
+    if number.bit_length() > 63:
+        raise OverflowError(f"a number of updates of {number.bit_length()} bits")
+    return number
+
+
+def _require(found: int, count: int, folder: Path, option: str) -> None:
+    if count < 1:
+        raise ValueError(f"{count} checkpoints to average: give at least 1")
+    if found < count:
+        raise FileNotFoundError(
+            f"{folder} holds {found} such checkpoints, {count} are needed: lower the number, or train with {option}"
+        )
+
+
+def average(paths: Sequence[Path]) -> Dict[str, Any]:
+    """The checkpoint whose parameters are the means of those of ``paths``; all else is that of the last one.
+
+    The arithmetic is that of fairseq's own script: half precision is summed in single precision, integers are divided
+    with truncation.
+
+    Raises:
+        ValueError: the models have different parameters, or use them differently, or one has NaN; the message names one difference, or the
+            parameter.
+    """
+    if not paths:
+        raise ValueError("no checkpoints to average")
+    sums: Dict[str, torch.Tensor] = collections.OrderedDict()
+    state: Dict[str, Any] = {}
+    first: Dict[str, Any] = {}
+    for path in paths:
+        state = read_checkpoint(path, for_decoding=False)
+        with reading(path, "cannot be averaged"):
+            config = state.get("cfg") or {}
+            computation = {**_computation(config.get("model")), **_direction(config.get("task"))}
+            first = {**computation, **first}
+            for name, value in computation.items():
+                if value != first[name]:
+                    raise ValueError(
+                        f"{path} and {paths[0]} are different models: {name} is {shown(_plain(value))} and {shown(_plain(first[name]))}"
+                    )
+            if not state["model"]:
+                raise ValueError(f"{path} holds no parameters")
+            _add(sums, state["model"], path, paths[0])
+    with reading(paths[-1], "cannot be averaged"):
+        for value in sums.values():
+            if value.is_floating_point():
+                value.div_(len(paths))
+            else:
+                value.copy_(torch.div(value, len(paths), rounding_mode="floor"))
+    state["model"] = sums
+    # The optimizer's moments belong to one of the checkpoints, not to their mean.
+    state["last_optimizer_state"] = None
+    return state
+
+
+def _computation(config: Any) -> Dict[str, Any]:
+    """What decides how a model computes, from a checkpoint's ``cfg.model``, which leaves out options that have their default.
+
+    Presets of one architecture count as the same.
+    """
+    name = architecture_name(config)
+    model = ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name))
+    found = {"architecture": ARCH_MODEL_NAME_REGISTRY.get(name, name)}
+    if isinstance(model, type) and issubclass(model, TransformerModelBase):
+        options = getattr(model, "config", TransformerConfig).from_namespace(config)
+        for side in ("encoder", "decoder"):
+            own = getattr(options, side)
+            found.update({f"{side}_{option}": getattr(own, option) for option in ("attention_heads", "normalize_before")})
+        names = (field.name for field in fields(options))
+        found.update({option: getattr(options, option) for option in names if _COMPUTATION.fullmatch(option)})
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+
+
+def _direction(config: Any) -> Dict[str, Any]:
+    """The languages that a checkpoint's ``cfg.task`` names; parameters and options of a model do not tell them."""
+    values = config if isinstance(config, Mapping) else vars(config) if config is not None else {}
+    return {name: values[name] for name in ("source_lang", "target_lang") if values.get(name) is not None}
+
+
+def _add(sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], path: Path, first: Path) -> None:
+    """Adds the parameters of one checkpoint; the first one's begin the sums."""
+    for name, value in parameters.items():
+        if bool(torch.isnan(value).any()):
+            raise ValueError(f"{path}: {name} is NaN; take checkpoints from before that training diverged")
+    if not sums:
+        for name, value in parameters.items():
+            sums[name] = value.float() if value.dtype in (torch.float16, torch.bfloat16) else value.clone()
+        return
+    different = set(sums) ^ set(parameters)
+    different |= {name for name in sums if name in parameters and sums[name].shape != parameters[name].shape}
+    if different:
+        raise ValueError(f"{path} and {first} are different models: {min(different)} does not agree")
+    for name, value in parameters.items():
+        sums[name] += value

@@ -1,0 +1,26 @@
+"""What of a text is put in later or is no word: placeholders, addresses, tags."""
+
+import re
+from typing import Iterator, Tuple
+
+# Addresses; e-mail addresses; tags; {name}, {{ name }}, ${name}; %s, %1$s, %(name)s. Repetitions are bounded, or begin where only
+# one match can begin, so that each takes linear time.
+_PLACEHOLDER = re.compile(
+    r"""(?:(?:https?|ftp)://|\bwww\.)[^\s<>"]*[^\s<>"'.,;:!?)\]}]"""
+    r"""|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"""
+    r"""|</?[A-Za-z][\w:-]{0,50}(?:\s[\w:-]{1,50}=(?:"[^"<>]{0,200}"|'[^'<>]{0,200}'))*\s?/?>"""
+    r"""|\{\{[^{}]{1,100}\}\}|\$?\{[^{}\s]{0,100}\}"""
+    r"""|%(?:\(\w{1,100}\)|\d{1,3}\$)?[-+#0]{0,4}\d{0,3}(?:\.\d{1,3})?l{0,2}[sdifuxXeEgGc@](?!\w)"""
+)
+
+
+def without_placeholders(text: str) -> Iterator[Tuple[str, bool]]:
+    """The pieces of a text, and whether each is a placeholder."""
+    place = 0
+    for found in _PLACEHOLDER.finditer(text):
+        if place < found.start():
+            yield text[place : found.start()], False
+        yield found[0], True
+        place = found.end()
+    if place < len(text):
+        yield text[place:], False

@@ -1,0 +1,39 @@
+"""What setup.py makes of a kernel that was compiled for another processor."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+from setuptools import Distribution
+
+from fairseq_hrt.runtime import build
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(not build.platform_tag().startswith("linux_"), reason="about tags of Linux")
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_a_wheel_is_tagged_as_its_kernel(monkeypatch, tmp_path, machine):
+    """Otherwise pip would install a library on machines that cannot run it."""
+    commands = runpy.run_path(str(ROOT / "setup.py"), run_name="commands")
+    loaded = commands["kernel_build"]()
+
+    def built(folder, objects):
+        return loaded.Built(folder / loaded.LIBRARY, compiler="cc", machine=machine, instruction_sets=["plain"])
+
+    monkeypatch.setattr(loaded, "build", built)
+    monkeypatch.setitem(commands["Build"].run.__globals__, "kernel_build", lambda: loaded)
+    distribution = Distribution(
+        {
+            "name": "fairseq_hrt",
+            "packages": [],
+            "cmdclass": {"build_py": commands["Build"], "bdist_wheel": commands["Wheel"]},
+        }
+    )
+    build_py = distribution.get_command_obj("build_py")
+    build_py.build_lib = str(tmp_path)
+    wheel = distribution.get_command_obj("bdist_wheel")
+    wheel.ensure_finalized()
+    assert wheel.get_tag() == ("py3", "none", "any"), "nothing was compiled yet"
+    distribution.run_command("build_py")
+    assert wheel.get_tag() == ("py3", "none", f"linux_{machine}")
