@@ -414,8 +414,7 @@ def test_the_verb_ends_in_the_middle_of_a_call(bundles, tmp_path):
         [*command, "--resume", "--output", tmp_path / "parts"], stderr=subprocess.PIPE, text=True
     ) as process:
         while not (partial.exists() and partial.stat().st_size) and process.poll() is None:
-            time.sleep(0.02)
-        time.sleep(0.2)
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60)[1] == "interrupted\n" and process.returncode == 130
     kept = partial.read_bytes()
