@@ -5,13 +5,13 @@
 * Whatever is wrong is a ValueError of one line that names the value.
 """
 
-import json
 import re
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional
 
 from ..escaping import shown
 from ..loading.data_options import allowed_options, language_of_data, option_for_runtime, option_of_data
+from ..loading.json_objects import json_object
 
 # A description with a long card takes a few thousand bytes.
 LARGEST = 1_000_000
@@ -121,29 +121,15 @@ def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
     if len(content) > LARGEST:
         raise ValueError(f"{path} does not describe a bundle: it has more than {LARGEST} bytes")
     try:
-        document = json.loads(content.decode("utf-8"), object_pairs_hook=_without_repeats)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
-        raise ValueError(f"{path} does not describe a bundle: {reason}") from None
-    if not isinstance(document, dict):
-        raise ValueError(f"{path} does not describe a bundle: it is {shown(document)}, no object")
-    return document
+        return json_object(content.decode("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} does not describe a bundle: {' '.join(str(error).split())}") from None
 
 
 def _kind(path: Path) -> str:
     if path.is_symlink():
         return "a link"
     return "no plain file" if path.exists() else "missing"
-
-
-def _without_repeats(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """An object whose keys are distinct: who checks the first must not be served the last."""
-    found: Dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{shown(name)} stands there twice")
-        found[name] = value
-    return found
 
 
 def _checked_models(models: object, path: Path) -> List[str]:

@@ -5,7 +5,7 @@ import math
 import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 from fairseq.data import data_utils
@@ -19,9 +19,10 @@ from ..runtime.engine import Engine
 from ..runtime.format import STORED, write_model
 from ..schema import CALLER, EVERY_TASK, FAIRSEQ
 from ..text.dictionary import Words
-from .bundle import Bundle
+from .bundle import Bundle, make_bundle
 from .examples import SUBSETS
 from .native_decoder import NativeDecoder
+from .pretrained import from_pretrained
 from .shortlist import load_shortlist, mean_candidates, write_shortlist
 from .torch_decoder import TorchDecoder
 from .translator import Translator, Wanted, Watch
@@ -51,6 +52,44 @@ class Agreement:
 
     def __str__(self) -> str:
         return f"{self.identical} of {self.sentences} translations identical, log-probabilities differ by at most {self.difference:.2g}"
+
+
+def pack(
+    folder: Path,
+    checkpoints: Sequence[Path],
+    data: Path,
+    *,
+    runtime: Optional[str] = None,
+    lines: Optional[Sequence[str]] = None,
+    shortlist: Optional[Path] = None,
+    complete: Optional[Callable[[Bundle], None]] = None,
+    **described: Any,
+) -> Bundle:
+    """Makes a bundle and, if that is wanted, its model for the native engine; it is loaded before it appears.
+
+    Args:
+        folder, checkpoints, data: see :func:`.bundle.make_bundle`.
+        runtime, lines, shortlist: see :func:`add_runtime`; None: no model for the native engine.
+        complete: adds what else belongs to the bundle, before the engines are compared.
+        described: see :func:`.bundle.make_bundle`.
+
+    Raises:
+        ValueError: see there.
+        OSError: a file cannot be read or written.
+    """
+
+    def whole(bundle: Bundle) -> None:
+        if complete is not None:
+            complete(bundle)
+        if runtime is not None:
+            add_runtime(bundle, runtime, data=data, lines=lines, shortlist=shortlist)
+
+    engine = "torch" if runtime is None else "native"
+    # A bundle that cannot be loaded is worse than none.
+    return make_bundle(
+        folder, checkpoints, data, **described, complete=whole,
+        check=lambda made: from_pretrained(made, device="cpu", engine=engine),
+    )  # fmt: skip
 
 
 def add_runtime(

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import List, Optional, Sequence
 
-from ..bundles.bundle import Bundle, make_bundle
+from ..bundles.bundle import Bundle
 from ..files import raw_lines, reading
 from ..text.pipeline import SUBWORDS, TOKENIZERS
 from .parser import verb_parser
@@ -48,16 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="raw source sentences, one per line, to try the bundle with: in its card and on the served page (default: some of "
         "the validation set in --data; /dev/null for none)",
     )
-    native = parser.add_argument_group("native engine")
-    native.add_argument(
-        "--runtime", choices=("int8", "float32"), help="also a model for the native engine, with such weights"
-    )
-    native.add_argument(
-        "--runtime-lines",
-        type=Path,
-        metavar="FILE",
-        help="raw source lines to compare both engines with (default: sentences of --data)",
-    )
+    native = add_runtime_arguments(parser, "sentences of --data")
     native.add_argument(
         "--shortlist",
         type=Path,
@@ -67,18 +58,33 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def add_runtime_arguments(parser: argparse.ArgumentParser, compared: str) -> argparse._ArgumentGroup:
+    """The options of the model for the native engine; ``compared``: what both engines translate by default."""
+    group = parser.add_argument_group("native engine")
+    group.add_argument(
+        "--runtime", choices=("int8", "float32"), help="also a model for the native engine, with such weights"
+    )
+    group.add_argument(
+        "--runtime-lines",
+        type=Path,
+        metavar="FILE",
+        help=f"raw source lines to compare both engines with (default: {compared})",
+    )
+    return group
+
+
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Runs the command."""
     parser = build_parser()
     options = parser.parse_args(arguments)
     if options.runtime is None and (options.shortlist or options.runtime_lines):
         parser.error("--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or float32")
-    from ..bundles.pretrained import from_pretrained
+    from ..bundles import runtime_bundle
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s", force=True)
     with reporting(parser):
         card = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in options.card)
-        bundle = make_bundle(
+        bundle = runtime_bundle.pack(
             options.output,
             options.checkpoints,
             options.data,
@@ -88,22 +94,22 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             task=options.task,
             options=read_settings(options.set),
             card=card,
-            # A bundle that cannot be loaded is worse than none.
-            check=lambda folder: from_pretrained(
-                folder, device="cpu", engine="torch" if options.runtime is None else "native"
-            ),
-            complete=lambda bundle: complete(bundle, options),
+            runtime=options.runtime,
+            lines=None if options.runtime_lines is None else read_lines(options.runtime_lines),
+            shortlist=options.shortlist,
+            complete=lambda bundle: add_examples(bundle, options),
         )
         sys.stdout.write(f"{bundle.folder}: {bundle.source_lang} -> {bundle.target_lang}, task {bundle.task}\n")
         if bundle.examples and options.examples is None:
             sys.stdout.write(f"{len(bundle.examples)} sentences of {options.data} go with it as examples (--examples)\n")
 
 
-def complete(bundle: Bundle, options: argparse.Namespace) -> None:
-    """Adds example sentences, and what the native engine reads.
+def add_examples(bundle: Bundle, options: argparse.Namespace) -> None:
+    """Adds example sentences.
 
     Raises:
-        ValueError: the model does not convert, or a file cannot be read.
+        ValueError: too many, or one that is too long.
+        OSError: their file cannot be read.
     """
     from ..bundles.description import checked_examples
     from ..bundles.examples import example_sentences
@@ -113,12 +119,6 @@ def complete(bundle: Bundle, options: argparse.Namespace) -> None:
     else:
         given = [line.strip() for line in read_lines(options.examples)]
         bundle.examples = checked_examples([line for line in given if line], str(options.examples))
-    if options.runtime is None:
-        return
-    from ..bundles.runtime_bundle import add_runtime
-
-    lines = None if options.runtime_lines is None else read_lines(options.runtime_lines)
-    add_runtime(bundle, options.runtime, data=options.data, lines=lines, shortlist=options.shortlist)
 
 
 def read_lines(path: Path) -> List[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..text.pipeline import SUBWORDS, TOKENIZERS
-from .bundle import read_lines
+from .bundle import add_runtime_arguments, read_lines
 from .command import execute
 from .parser import verb_parser
 from .reporting import write_output
@@ -40,16 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     text.add_argument("--tokenizer", choices=TOKENIZERS, help="of the training text (default: space, of fairseq's moses)")
     text.add_argument("--subwords", choices=SUBWORDS, help="likewise (default: as the files tell)")
     text.add_argument("--codes", type=Path, metavar="FILE", help="codes or model of the subwords")
-    native = parser.add_argument_group("native engine")
-    native.add_argument(
-        "--runtime", choices=("int8", "float32"), help="also a model for the native engine, with such weights"
-    )
-    native.add_argument(
-        "--runtime-lines",
-        type=Path,
-        metavar="FILE",
-        help="raw source lines to compare both engines with (default: words of the vocabulary)",
-    )
+    add_runtime_arguments(parser, "words of the vocabulary")
     return parser
 
 

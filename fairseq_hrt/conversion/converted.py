@@ -1,6 +1,7 @@
 """What a reader makes of a source: models of fairseq, dictionaries, and how text is prepared; and the bundle of it."""
 
 import logging
+import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 import torch
 
-from ..bundles.bundle import Bundle, make_bundle
+from ..bundles.bundle import Bundle
+from ..bundles.runtime_bundle import pack
 from ..escaping import shown
 from ..loading.data_options import language_of_data
 from .vocabularies import Vocabulary
@@ -74,7 +76,6 @@ class Converted:
     shortlist: Optional[List[str]] = None
 
 
-# Sentences that both engines are compared on where nothing else is given: prepared as any text of the user.
 def write_bundle(
     converted: Converted, folder: Path, *, runtime: Optional[str] = None, lines: Optional[Sequence[str]] = None
 ) -> Bundle:
@@ -90,8 +91,6 @@ def write_bundle(
         ValueError: the folder exists, or the model cannot be represented.
         OSError: a file cannot be written.
     """
-    from ..bundles.pretrained import from_pretrained
-
     for language in converted.languages:
         language_of_data(language, "the source")
     if converted.languages[0] == converted.languages[1] and converted.source != converted.target:
@@ -99,8 +98,6 @@ def write_bundle(
             f"both languages are called {shown(converted.languages[0])}, but have different vocabularies: name them by "
             "--source-language and --target-language"
         )
-    if folder.exists() or folder.is_symlink():
-        raise ValueError(f"{folder} exists already: give another folder or remove it")
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         for language, words in zip(converted.languages, (converted.source, converted.target)):
@@ -114,16 +111,9 @@ def write_bundle(
             shortlist = place / "shortlist.vmap"
             shortlist.write_text("".join(f"{line}\n" for line in converted.shortlist), encoding="utf-8", newline="\n")
 
-        def complete(bundle: Bundle) -> None:
-            complete_text(bundle, converted)
-            if runtime is not None:
-                from ..bundles.runtime_bundle import add_runtime
-
-                add_runtime(bundle, runtime, data=place, lines=lines, shortlist=shortlist)
-
         if shortlist is not None and runtime is None:
             logger.warning("the shortlist is left out: it belongs to the native engine's model, which --runtime makes")
-        return make_bundle(
+        return pack(
             folder,
             checkpoints,
             place,
@@ -133,15 +123,15 @@ def write_bundle(
             task=TASK,
             options=converted.decoding,
             card=converted.card,
-            complete=complete,
-            check=lambda made: from_pretrained(made, device="cpu", engine="torch" if runtime is None else "native"),
+            runtime=runtime,
+            lines=lines,
+            shortlist=shortlist if runtime is not None else None,
+            complete=lambda bundle: complete_text(bundle, converted),
         )
 
 
 def complete_text(bundle: Bundle, converted: Converted) -> None:
     """Adds what is particular to the text of imported models."""
-    import shutil
-
     # Nothing is known of the training.
     bundle.card = {"architecture": bundle.card["architecture"], **converted.card}
     bundle.source_prefix, bundle.target_prefix = converted.source_prefix, converted.target_prefix

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 from typing import List, Optional, Tuple
 
-from ..bundles.bundle import Bundle, make_bundle
+from ..bundles.bundle import Bundle
+from ..bundles.runtime_bundle import pack
 from ..escaping import shown
 from .converted import TASK
 
@@ -27,7 +28,7 @@ def _checkpoints(folder: Path) -> List[Path]:
     return numbered or sorted(found)
 
 
-def pack(
+def read_fairseq(
     source: Path, folder: Path, *, text: Tuple[Optional[str], Optional[str], Optional[Path]], runtime: Optional[str],
     lines: Optional[List[str]],
 ) -> Bundle:  # fmt: skip
@@ -43,8 +44,6 @@ def pack(
     Raises:
         ValueError: something is missing or damaged; the message names the file.
     """
-    from ..bundles.pretrained import from_pretrained
-
     data = source if source.is_dir() else source.parent
     checkpoints = [source] if source.is_file() else _checkpoints(data)
     if len(checkpoints) > 1 and not re.fullmatch(r"model\d+\.pt", checkpoints[0].name):
@@ -67,12 +66,8 @@ def pack(
 
     def complete(bundle: Bundle) -> None:
         bundle.card["imported from"] = f"fairseq: {', '.join(path.name for path in checkpoints)}"
-        if runtime is not None:
-            from ..bundles.runtime_bundle import add_runtime
 
-            add_runtime(bundle, runtime, data=data, lines=lines)
-
-    return make_bundle(
+    return pack(
         folder,
         checkpoints,
         data,
@@ -81,7 +76,8 @@ def pack(
         codes=codes,
         task=TASK,
         complete=complete,
-        check=lambda made: from_pretrained(made, device="cpu", engine="torch" if runtime is None else "native"),
+        runtime=runtime,
+        lines=lines,
     )
 
 

@@ -1,11 +1,11 @@
 """Descriptions of unknown origin as plain data: JSON and YAML of bounded size, texts and numbers, nothing that runs or refers."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..escaping import shown
+from ..loading.json_objects import json_object
 
 # A vocabulary of a million long words takes less.
 LARGEST = 64 * 1024 * 1024
@@ -54,22 +54,9 @@ def read_json(path: Path) -> Dict[str, Any]:
         ValueError: the file holds something else.
     """
     try:
-        document = json.loads(read_text(path), object_pairs_hook=_distinct)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
-        raise ValueError(f"{path} cannot be read as JSON: {reason}") from None
-    if not isinstance(document, dict):
-        raise ValueError(f"{path} is {shown(document)}, not a JSON object")
-    return document
-
-
-def _distinct(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    found: Dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{shown(name)} stands there twice")
-        found[name] = value
-    return found
+        return json_object(read_text(path))
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read as JSON: {error}") from None
 
 
 class _Composer:

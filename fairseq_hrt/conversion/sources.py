@@ -6,7 +6,7 @@ from typing import List, Optional
 
 from ..bundles.bundle import Bundle
 from .converted import Converted, write_bundle
-from .fairseq_checkpoints import is_fairseq, pack, unknown_kind
+from .fairseq_checkpoints import is_fairseq, read_fairseq, unknown_kind
 from .hugging_face import CONFIG
 from .hugging_face_folders import read_hugging_face
 from .marian import MODELS, is_marian, read_marian
@@ -47,6 +47,9 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
     """
     if not source.exists():
         raise ValueError(f"{source} does not exist: give the folder or file of a model")
+    # Before anything is read, which may take a while.
+    if folder.exists() or folder.is_symlink():
+        raise ValueError(f"{folder} exists already: give another folder or remove it")
     languages = wishes.source_language, wishes.target_language
     place = source if source.is_dir() else source.parent
     text = wishes.tokenizer, wishes.subwords, wishes.codes
@@ -60,7 +63,7 @@ def import_model(source: Path, folder: Path, wishes: Wishes = Wishes()) -> Bundl
             raise ValueError(
                 "--source-language and --target-language: fairseq's checkpoints know their languages; leave them out"
             )
-        return pack(source, folder, text=text, runtime=wishes.runtime, lines=wishes.lines)
+        return read_fairseq(source, folder, text=text, runtime=wishes.runtime, lines=wishes.lines)
     converted = read_hugging_face(place, languages) if hugging_face else read_marian(source, languages)
     return write_bundle(
         _prepared(converted, wishes), folder, runtime=wishes.runtime, lines=wishes.lines or _sample(converted)

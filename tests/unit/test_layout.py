@@ -52,7 +52,7 @@ ALLOWED = {
     "compat": set(),
     "escaping": {"compat"},
     "runtime": {"decoding", "option", "options", "schema", "families", "option_effects"},
-    "loading": {"families", "compat"},
+    "loading": {"families", "escaping", "compat"},
     # PyTorch; the native engine stands behind the generators of the other one
     "engine": {"loading", "runtime", "decoding", "options", "option_effects", "schema", "families"},
     "ops": set(),

@@ -109,7 +109,7 @@ def test_what_a_bundle_must_not_say(folder, fields, message):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("", "does not describe a bundle: Expecting value"), ("[]", "it is \\[\\], no object"), ("[" * 100_000, "it is nested too deeply"),
+    ("", "does not describe a bundle: Expecting value"), ("[]", "it is \\[\\], not an object"), ("[" * 100_000, "it is nested too deeply"),
     ('{"format": 1, "format": 1}', "'format' stands there twice"), ("\ud800", "does not describe"),
 ])  # fmt: skip
 def test_what_is_no_description(folder, text, message):

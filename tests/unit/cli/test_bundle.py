@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_hrt.bundles import examples, pretrained, runtime_bundle
+from fairseq_hrt.bundles import examples, runtime_bundle
 from fairseq_hrt.cli import bundle as verb
 
 ARGUMENTS = ["a.pt", "b.pt", "--data", "bin", "--output", "out"]
@@ -26,9 +26,9 @@ def made(monkeypatch):
         check(Path("out"))
         return bundle
 
-    monkeypatch.setattr(verb, "make_bundle", make)
+    monkeypatch.setattr(runtime_bundle, "make_bundle", make)
     monkeypatch.setattr(examples, "example_sentences", lambda bundle, data: [f"from {data}"])
-    monkeypatch.setattr(pretrained, "from_pretrained", lambda folder, **named: found.loaded.append((folder, named)))
+    monkeypatch.setattr(runtime_bundle, "from_pretrained", lambda folder, **named: found.loaded.append((folder, named)))
     monkeypatch.setattr(runtime_bundle, "add_runtime", lambda *given, **named: found.added.append((given, named)))
     return found
 

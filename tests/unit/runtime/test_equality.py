@@ -265,16 +265,18 @@ PATHS = (
 
 
 @pytest.mark.parametrize(
-    "graph, options", [(graph, PATHS[(n * 4 + k) % 10]) for n, graph in enumerate(GRAPHS) for k in range(4)]
+    "graph, options, keep",
+    [
+        (graph, options, keep)
+        for n, graph in enumerate(GRAPHS)
+        for options in (PATHS[(n * 4 + k) % 10] for k in range(4))
+        for keep in (True, False, "collapsed")
+        # Which follows links of the graph itself.
+        if keep != "collapsed" or options.get("dag_decode_strategy") != "greedy"
+    ],
 )
-@pytest.mark.parametrize("keep", (True, False, "collapsed"))
 def test_graphs(runtime, graph, options, keep):
-    ops = pytest.importorskip("fairseq_hrt.ops")
-    if not keep and options.get("dag_decode_strategy") != "greedy" and not hasattr(ops, "without_repeats"):
-        pytest.skip("the eager searches do not know of repeats here")
     model = runtime.build("dag_transformer", seed=5, **{"dag_upsample_scale": "3", **GRAPHS[graph]})
-    if keep == "collapsed" and options.get("dag_decode_strategy") == "greedy":
-        pytest.skip("greedy follows links of the graph itself")
     repeats = {"dag_repeats": keep} if keep == "collapsed" else {"dag_keep_repeats": keep}
     options = runtime.options(**{"beam": 1, "max_len_b": 30, **repeats, **options})
     runtime.check_equal(model, runtime.sources(LENGTHS), options)
