@@ -119,6 +119,10 @@ class DecodingTask(TranslationTask):
         options = self.decoding_options(args, static_weights=not self._building_model)
         if getattr(args, "score_reference", False):
             self.require_family(models)
+            if options.forced_start is not None:
+                raise ValueError(
+                    f"--forced-start {options.forced_start} with --score-reference: references begin as they do; leave it out"
+                )
             logger.info("rating the references with PyTorch (--score-reference)")
             return self.make_scorer(models, args, options)
         if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:

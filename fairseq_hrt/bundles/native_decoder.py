@@ -116,7 +116,9 @@ class NativeDecoder:
         chosen = {name: value for name, value in options_of_task(task, chosen).items() if name not in WITHOUT_EFFECT}
         if wanted.given:
             # How many translations a search keeps does not matter.
-            chosen = {name: value for name, value in chosen.items() if name not in ("beam", "nbest", "jacobi_mode")}
+            chosen = {
+                name: value for name, value in chosen.items() if name not in ("beam", "nbest", "jacobi_mode", "forced_start")
+            }
         if wanted.alignments:
             chosen["alignments"] = "true"
         found = DecodingOptions.parse(chosen, batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs)

@@ -58,6 +58,9 @@ class TorchDecoder:
     def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Prepared:
         """See :class:`.translator.BundleDecoder`."""
         chosen = {**options, **({"score_reference": "true"} if wanted.given else {})}
+        if wanted.given:
+            # A multilingual bundle's; given translations begin with their own language token.
+            chosen.pop("forced_start", None)
         if not wanted.given and chosen.get("score_reference", "false") != "false":
             raise ValueError(
                 "score_reference=true rates given translations: use score(), or fairseq-generate --score-reference"

@@ -65,6 +65,8 @@ def run(options: argparse.Namespace) -> None:
         if value is not None and value < 1:
             raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
     settings = read_settings(options.set)
+    if "forced_start" in settings:
+        raise ValueError(f"--set forced_start={settings['forced_start']}: given translations begin as they do; leave it out")
     names = [None if str(path) == "-" else path for path in (options.sources, options.targets)]
     if names == [None, None]:
         raise ValueError("- is given twice: the standard input can be read once")

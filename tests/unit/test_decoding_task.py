@@ -90,6 +90,8 @@ def test_without_a_kernel_pytorch_decodes(tiny, monkeypatch, caplog):
 def test_references_are_rated_with_pytorch(tiny, caplog):
     with caplog.at_level(logging.INFO):
         scorer = make_task(tiny, engine="native").build_generator([tiny.model()], GenerationConfig(score_reference=True))
+        with pytest.raises(ValueError, match="--forced-start w1 with --score-reference: references begin as they do"):
+            make_task(tiny, forced_start="w1").build_generator([tiny.model()], GenerationConfig(score_reference=True))
     assert type(scorer).__name__ == "SequenceScorer"
     assert "rating the references with PyTorch (--score-reference)" in caplog.messages
 

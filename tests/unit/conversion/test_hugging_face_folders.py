@@ -69,8 +69,13 @@ def test_the_native_engine_translates_and_serves_them(hugging_face_folder, tmp_p
     found = native.translate(lines, details=True)
     assert all((one.tokens[0] == first) == (first is not None) for one in found)
     if weights == "float32":
-        torch = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch").translate(lines, details=True)
-        assert [one.tokens for one in found] == [one.tokens for one in torch]
+        eager = from_pretrained(tmp_path / "bundle", device="cpu", engine="torch")
+        assert [one.tokens for one in found] == [one.tokens for one in eager.translate(lines, details=True)]
+        # Given translations begin with their language's token as well, and nothing else is forced on them.
+        rated, expected = (model.score(lines, lines[::-1]) for model in (native, eager))
+        assert [one.tokens for one in rated] == [one.tokens for one in expected]
+        assert [one.score for one in rated] == pytest.approx([one.score for one in expected], abs=1e-4)
+        assert all((one.tokens[0] == first) == (first is not None) for one in rated)
     texts = [one.text for one in found]
     assert any(texts) and not any(first in text for text in texts if first)
     with testclient.TestClient(
