@@ -6,7 +6,7 @@
 #   DATA=folder SAMPLE=2000 MERGES=1000 bash examples/wmt17_zh_en/prepare.sh   the first 2,000 pairs of each part, to try the recipes out
 #   DATA=folder TOKENISED=1 bash examples/wmt17_zh_en/prepare.sh    text that is in words already
 #
-# jieba is installed by: pip install jieba==0.42.1. The paper says what is learnt separately, not how Chinese is cut into words,
+# jieba is installed by: pip install jieba==0.42.1. The paper reports what is learnt separately, not how Chinese is cut into words,
 # nor how many merges there are. Results: $OUT/data-bin (OUT=runs/wmt17_zh_en), which the recipes beside this one take as DATA.
 # Started again it does only what is missing.
 set -euo pipefail

@@ -79,7 +79,7 @@ def _safetensors(path: Path) -> Dict[str, Any]:
     try:
         return load_file(str(path))
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, MemoryError) as error:
-        raise ValueError(f"{path} is no safetensors file, or damaged: {' '.join(str(error).split())[:200]}") from None
+        raise ValueError(f"{path} is not a safetensors file, or damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 def _pickled(path: Path) -> Dict[str, Any]:
@@ -93,7 +93,7 @@ def _float32(value: Any, name: str, path: Path) -> np.ndarray:
     import torch
 
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.device.type != "cpu":
-        raise ValueError(f"{path}: {shown(name)} is a {type(value).__name__}, no plain tensor")
+        raise ValueError(f"{path}: {shown(name)} is a {type(value).__name__}, not a plain tensor")
     if not value.dtype.is_floating_point or value.is_quantized:
         raise ValueError(f"{path}: {shown(name)} has the type {value.dtype}; floating-point numbers are read")
     # A view may show the same bytes over and over again.
@@ -212,5 +212,5 @@ def chosen_token(tokens: Dict[str, int], language: Optional[str], option: str, s
         if len(starting) == 1:
             return starting[0], language
     some = ", ".join(token.strip("_<>") for token in list(tokens)[:12])
-    said = "is needed for a multilingual model" if language is None else f"{shown(language)} is no language of this model"
+    said = "is needed for a multilingual model" if language is None else f"{shown(language)} is not a language of this model"
     raise ValueError(f"{subject}: {option} {said}; it has {some}{', …' if len(tokens) > 12 else ''}")

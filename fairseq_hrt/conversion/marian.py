@@ -103,7 +103,7 @@ class _Named:
         if found:
             values = parse_yaml(read_text(found[0]), found[0])
             if not isinstance(values, dict):
-                raise ValueError(f"{found[0]} is no configuration of Marian: it is {shown(values)}")
+                raise ValueError(f"{found[0]} is not a configuration of Marian: it is {shown(values)}")
             self.settings = Settings(values, found[0])
         self.folder = folder
         self.models = [source] if source.is_file() else self._files("models") or self._only_model()

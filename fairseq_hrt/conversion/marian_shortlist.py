@@ -40,7 +40,7 @@ def read_binary(path: Path, source: Vocabulary, target: Vocabulary) -> List[str]
         raise ValueError(f"{path} is cut short: a binary shortlist of Marian has {_HEAD} bytes and more")
     mark, _, frequent, _, offsets, candidates = np.frombuffer(content, "<u8", 6).tolist()
     if mark != MARK:
-        raise ValueError(f"{path} is no binary shortlist of Marian")
+        raise ValueError(f"{path} is not a binary shortlist of Marian")
     if _HEAD + 8 * offsets + 4 * candidates != len(content):
         raise ValueError(
             f"{path} is damaged: it announces {offsets} offsets and {candidates} candidates, but has {len(content)} bytes"

@@ -71,7 +71,7 @@ def _read_bin(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
     file = _Cursor(read_bytes(path, LARGEST), path)
     version, count = file.numbers("Q", 2, "the head")
     if version != VERSION:
-        raise ValueError(f"{path} is no model of Marian: its version is {version}, {VERSION} is read")
+        raise ValueError(f"{path} is not a model of Marian: its version is {version}, {VERSION} is read")
     # A head takes 32 bytes; checked before numbers of that many are read.
     if count > len(file.content) // 32:
         raise ValueError(f"{path} is cut short or damaged: it announces {count} tensors")
@@ -157,7 +157,7 @@ def _read_npz(path: Path) -> Tuple[Dict[str, np.ndarray], str]:
         # Of zipfile, of four decompressors, and of Python's own parser, to which NumPy gives a head.
         if str(error).startswith(str(path)):
             raise
-        raise ValueError(f"{path} is no npz file, or damaged: {' '.join(str(error).split())[:200]}") from None
+        raise ValueError(f"{path} is not an npz file, or damaged: {' '.join(str(error).split())[:200]}") from None
     return found, config
 
 

@@ -21,12 +21,12 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
         OSError: it cannot be read.
     """
     if not path.is_file():
-        raise ValueError(f"{path} is {'no plain file' if path.exists() else 'missing'}")
+        raise ValueError(f"{path} is {'not a plain file' if path.exists() else 'missing'}")
     with open(path, "rb") as file:
         # As many as there are: room for what is read is made beforehand.
         content = file.read(min(largest, os.fstat(file.fileno()).st_size) + 1)
     if len(content) > largest:
-        raise ValueError(f"{path} has more than {largest} bytes: it is no file of the kind that is read here")
+        raise ValueError(f"{path} has more than {largest} bytes: files of this kind are smaller")
     return content
 
 
@@ -44,7 +44,7 @@ def decoded(content: bytes, path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text in UTF-8: {error.reason} at byte {error.start}") from None
+        raise ValueError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def read_json(path: Path) -> Dict[str, Any]:

@@ -56,7 +56,7 @@ class Runs:
         (pickle.dumps(Runs()), "pytorch_model.bin"),
         ({"a": Runs()}, "pytorch_model.bin"),
         ([1], "not tensors by their names"),
-        ({"a": 3}, "no plain tensor"),
+        ({"a": 3}, "not a plain tensor"),
         ({"a": torch.ones(2, dtype=torch.int64)}, "floating-point"),
         ({"a": torch.ones(1).expand(1 << 40)}, "not as many numbers"),
         ({"a": torch.full((2,), float("nan"))}, "not finite"),
@@ -79,7 +79,7 @@ def test_safetensors_that_are_none(tmp_path):
         read_weights(tmp_path)
     for content in (b"", (1 << 60).to_bytes(8, "little"), b"\2\0\0\0\0\0\0\0{}x"):
         (tmp_path / "model.safetensors").write_bytes(content)
-        with pytest.raises(ValueError, match=r"model\.safetensors is no safetensors file"):
+        with pytest.raises(ValueError, match=r"model\.safetensors is not a safetensors file"):
             read_weights(tmp_path)
 
 
@@ -137,6 +137,6 @@ def test_languages_by_their_names():
     tokens = {"__de__": 1, "__en__": 2, ">>fra<<": 3, "zh_CN": 4, "zh_TW": 5, "en_XX": 6}
     for name, token in (("de", "__de__"), ("__de__", "__de__"), ("fra", ">>fra<<"), ("zh_CN", "zh_CN"), ("en", "__en__")):
         assert chosen_token(tokens, name, "-t", "f") == (token, name)
-    for name, message in ((None, "is needed"), ("zh", "'zh' is no language"), ("xx", "it has de, en, fra, zh_CN")):
+    for name, message in ((None, "is needed"), ("zh", "'zh' is not a language"), ("xx", "it has de, en, fra, zh_CN")):
         with pytest.raises(ValueError, match=message):
             chosen_token(tokens, name, "-t", "f")

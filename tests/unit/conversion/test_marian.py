@@ -79,7 +79,7 @@ def test_a_vocabulary_with_more_pieces_than_the_model_has_words(marian_folder):
         ("max-length-factor: nan", "max-length-factor: 'nan'"),
         ("beam-size: 0", "beam-size: 0"),
         ("word-penalty: 0.5", "word-penalty"),
-        ("[1]", "no configuration of Marian"),
+        ("[1]", "not a configuration of Marian"),
         ("shortlist: [none.bin]", "names the file 'none.bin'"),
     ],
 )

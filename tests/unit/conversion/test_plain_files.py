@@ -70,7 +70,7 @@ def test_files_are_bounded(tmp_path):
     assert read_bytes(path, 5) == b"12345" and read_text(path) == "12345"
     with pytest.raises(ValueError, match="more than 4 bytes"):
         read_bytes(path, 4)
-    with pytest.raises(ValueError, match="no plain file"):
+    with pytest.raises(ValueError, match="not a plain file"):
         read_bytes(tmp_path)
     with pytest.raises(ValueError, match="missing"):
         read_bytes(tmp_path / "none")
