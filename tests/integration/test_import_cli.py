@@ -75,4 +75,4 @@ def test_language_tokens_in_stock_commands(command, imported, hugging_face_folde
 def test_what_is_refused(command, hugging_face_folder, tmp_path):
     made = hugging_face_folder("m2m_100")
     message = refused(command, "fairseq-hrt", "import", made.path, "--output", tmp_path / "bundle", "-s", "en", "-t", "xx")
-    assert message.endswith("'xx' is no language of this model; it has en, de, fr") and not (tmp_path / "bundle").exists()
+    assert message.endswith("'xx' is not a language of this model; it has en, de, fr") and not (tmp_path / "bundle").exists()
